@@ -1,0 +1,1 @@
+//! Benchmarks: OSU-style C programs, criterion suite, instruction counts.

@@ -1,0 +1,1 @@
+//! libmpi_abi: the C entry points on the MPI standard ABI.

@@ -1,0 +1,2 @@
+//! Collective schedules: the step format, the algorithm registry and the builders.
+#![forbid(unsafe_code)]

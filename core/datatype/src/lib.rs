@@ -1,0 +1,1 @@
+//! Datatypes, layouts, pack and unpack, predefined reductions.

@@ -1,0 +1,2 @@
+//! Progress engine: endpoints, requests, protocols in motion, schedule executor, waiting.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! mpiexec: parse, map, bind, start, forward, stop.
+#![forbid(unsafe_code)]

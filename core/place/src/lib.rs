@@ -1,0 +1,2 @@
+//! Topology, binding and mapping decisions.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Pure protocol core: matching, eager and rendezvous state, credits.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! weft-info: what this library found and decided.
+#![forbid(unsafe_code)]

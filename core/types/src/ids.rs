@@ -1,0 +1,33 @@
+//! Newtypes of the identifiers that travel together and must not be confused.
+
+/// A process of the job, by its index in the launcher's numbering (rank in `MPI_COMM_WORLD`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u32);
+
+/// A rank in a communicator, already validated: never a wildcard, never `MPI_PROC_NULL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rank(pub u32);
+
+/// A message tag, already validated: 0 to 2^31-1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub i32);
+
+/// The hidden channel of a communicator (section 7.1.2). The lowest bit separates point-to-point (0) from
+/// collective (1) traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextId(pub u32);
+
+impl ContextId {
+    /// `MPI_COMM_WORLD`'s point-to-point channel.
+    pub const WORLD: ContextId = ContextId(0);
+    /// `MPI_COMM_SELF`'s point-to-point channel.
+    pub const SELF: ContextId = ContextId(2);
+    /// First channel that communicator constructors may hand out.
+    pub const FIRST_FREE: ContextId = ContextId(4);
+
+    /// The collective twin of a point-to-point channel.
+    #[must_use]
+    pub const fn collective(self) -> ContextId {
+        ContextId(self.0 | 1)
+    }
+}

@@ -1,0 +1,16 @@
+//! The vocabulary of the house: ranks, tags, contexts, error classes, handle bits, standard constants, parameters.
+//!
+//! Plain values without behaviour. Every other crate stands on this one; it stands on nothing.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod handle;
+pub mod ids;
+
+/// Constants of the MPI standard ABI, generated from the table in `core/bindings`.
+#[path = "generated/constants.rs"]
+pub mod abi;
+
+pub use error::{Error, ErrorClass, Result};
+pub use handle::{Handle, HandleKind};
+pub use ids::{ContextId, PeerId, Rank, Tag};

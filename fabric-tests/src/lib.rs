@@ -1,0 +1,1 @@
+//! Conformance, fault and real-program tests that run installed Weft as a user would.

@@ -1,0 +1,1 @@
+//! Node-local transport: rings, inline cells, single copy, sleeping and waking.

@@ -4,10 +4,10 @@
 //! message. Unknown keys are ignored, so that an older library runs under a newer mpiexec; the key `v` is the version and
 //! is raised when an old reader would misunderstand.
 
-use std::fmt::Write as _;
-
 use weft_place::CpuSet;
 use weft_types::{Error, ErrorClass, Result};
+
+use crate::pmi::wire1::{decode_word, encode_word};
 
 /// Name of the environment variable that carries the card.
 pub const VARIABLE: &str = "WEFT_JOB";
@@ -81,7 +81,7 @@ impl Card {
         let (mut version, mut rank, mut size) = (None, None, None);
         for item in text.split(';').filter(|item| !item.is_empty()) {
             let (key, encoded) = item.split_once('=').ok_or_else(|| bad(item, "is not key=value"))?;
-            let value = decode(encoded).ok_or_else(|| bad(item, "is not percent-encoded UTF-8"))?;
+            let value = decode_word(encoded).ok_or_else(|| bad(item, "is not percent-encoded UTF-8"))?;
             match key {
                 "v" => version = Some(value),
                 "rank" => rank = Some(number(item, &value)?),
@@ -133,7 +133,7 @@ fn field(text: &mut String, key: &str, value: impl ToString) {
     text.push(';');
     text.push_str(key);
     text.push('=');
-    encode(text, &value.to_string());
+    text.push_str(&encode_word(&value.to_string()));
 }
 
 fn optional(text: &mut String, key: &str, value: Option<impl ToString>) {
@@ -191,33 +191,6 @@ fn bad(item: &str, why: &str) -> Error {
             "the variable {VARIABLE}, set by mpiexec for its ranks, cannot be used: {item:?} {why}. Unset it to run without mpiexec"
         ),
     )
-}
-
-fn encode(text: &mut String, value: &str) {
-    for byte in value.bytes() {
-        match byte {
-            b'%' | b';' | b'=' | 0..=b' ' | 127..=255 => {
-                let _ = write!(text, "%{byte:02x}");
-            }
-            _ => text.push(char::from(byte)),
-        }
-    }
-}
-
-fn decode(value: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'%' => {
-                let (high, low) = (rest.next()?, rest.next()?);
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                bytes.push((digit(high)? * 16 + digit(low)?) as u8);
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

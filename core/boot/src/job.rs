@@ -3,13 +3,10 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use nix::sched::{CpuSet as KernelCpuSet, sched_getaffinity};
-use nix::unistd::Pid;
 use weft_place::CpuSet;
-use weft_types::{Error, ErrorClass, Result};
+use weft_types::Result;
 
-use crate::card::{Card, NODE_FD_VARIABLE, VARIABLE};
-use crate::launcher::{Alone, Launcher};
+use crate::launcher::Launcher;
 use crate::segment;
 
 /// Who started this process.
@@ -82,10 +79,7 @@ impl Job {
     ///
     /// Errors: class `MPI_ERR_OTHER` with what is wrong with the launcher's variables or channel and what to do.
     pub fn discover() -> Result<(Job, Box<dyn Launcher>)> {
-        match std::env::var(VARIABLE) {
-            Ok(text) => Job::from_card(Card::parse(&text)?),
-            Err(_) => Ok(Job::alone()),
-        }
+        crate::discover::discover()
     }
 
     /// Whether more ranks live on this node than cores may be used.
@@ -101,92 +95,10 @@ impl Job {
     pub fn node_segment(&mut self, bytes: u64) -> Result<File> {
         let memory = match &self.segment {
             NodeSegment::Shared(memory) => memory.try_clone(),
-            NodeSegment::Private => return segment::create_memfd(bytes).map(File::from),
+            NodeSegment::Private => return segment::create_memory(bytes).map(File::from),
         };
-        let file = File::from(memory.map_err(|error| {
-            segment::refused("dup", bytes, nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)))
-        })?);
+        let file = File::from(memory.map_err(|error| segment::refused("dup", bytes, &error))?);
         segment::set_length(&file, bytes)?;
         Ok(file)
     }
-
-    fn alone() -> (Job, Box<dyn Launcher>) {
-        let job = Job {
-            rank: 0,
-            size: 1,
-            job_id: format!("singleton-{}", std::process::id()),
-            appnum: None,
-            universe_size: None,
-            local_ranks: vec![0],
-            local_index: 0,
-            cores: allowed_cpus(0).len().max(1),
-            binding: None,
-            numa_node: None,
-            segment: NodeSegment::Private,
-            launcher: LauncherKind::Singleton,
-            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-            maxprocs: None,
-            wdir: None,
-            initial_errhandler: None,
-            memory_alloc_kinds: None,
-        };
-        (job, Box::new(Alone::default()))
-    }
-
-    fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
-        let segment = match card.local_ranks.len() {
-            1 => NodeSegment::Private,
-            _ => NodeSegment::Shared(inherited_segment()?),
-        };
-        let local_index =
-            card.local_ranks.iter().position(|&rank| rank == card.rank).unwrap_or_default() as u32;
-        let job = Job {
-            rank: card.rank,
-            size: card.size,
-            job_id: card.job_id,
-            appnum: Some(card.appnum),
-            universe_size: card.universe_size,
-            local_ranks: card.local_ranks,
-            local_index,
-            cores: card.cores,
-            binding: card.binding,
-            numa_node: card.numa_node,
-            segment,
-            launcher: LauncherKind::Weft,
-            command: card.command,
-            maxprocs: Some(card.maxprocs),
-            wdir: card.wdir,
-            initial_errhandler: card.initial_errhandler,
-            memory_alloc_kinds: card.memory_alloc_kinds,
-        };
-        Ok((job, Box::new(Alone::default())))
-    }
-}
-
-/// The CPUs process `pid` (0: this one) may run on.
-fn allowed_cpus(pid: i32) -> CpuSet {
-    let Ok(mask) = sched_getaffinity(Pid::from_raw(pid)) else {
-        return CpuSet::new();
-    };
-    (0..KernelCpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false)).collect()
-}
-
-/// Opens the memory the launcher left in the descriptor it named. Going through /proc gives a descriptor of our own, closed at exec,
-/// without trusting the number.
-fn inherited_segment() -> Result<OwnedFd> {
-    let number = std::env::var(NODE_FD_VARIABLE).unwrap_or_default();
-    let path = format!("/proc/self/fd/{number}");
-    let file = number
-        .parse::<u32>()
-        .map_err(|_| std::io::Error::other("not a descriptor number"))
-        .and_then(|_| File::options().read(true).write(true).open(&path));
-    file.map(OwnedFd::from).map_err(|error| {
-        Error::new(
-            ErrorClass::OTHER,
-            format!(
-                "the shared memory that mpiexec made for this node cannot be opened: {NODE_FD_VARIABLE}={number:?}, {path}: \
-                 {error}. Something between mpiexec and this program closed its descriptors, or /proc is not mounted"
-            ),
-        )
-    })
 }

@@ -4,7 +4,7 @@ use weft_types::{Error, ErrorClass, Result};
 
 /// A key-value store with fences, and the job's lifecycle. One value per process, used by one thread at a time.
 ///
-/// Keys and values are one word of printable ASCII without blanks, `=` and `;` (PMI carries them as text);
+/// Keys and values are one word of printable ASCII without blanks and `;`, keys also without `=` (PMI carries them as text);
 /// [`Launcher::max_key`] and [`Launcher::max_value`] say how long they may be. Violations give class
 /// `MPI_ERR_INTERN`, a launcher that went away class `MPI_ERR_OTHER`.
 pub trait Launcher: Send {
@@ -45,6 +45,24 @@ pub trait Launcher: Send {
     fn note(&mut self, line: &str) {
         let _ = line;
     }
+}
+
+/// Holds keys and values to what PMI can carry.
+pub(crate) fn check_words(key: &str, max_key: usize, value: &str, max_value: usize) -> Result<()> {
+    let word = |text: &str, most: usize| {
+        !text.is_empty()
+            && text.len() <= most
+            && text.bytes().all(|byte| matches!(byte, b'!'..=b'~') && byte != b';')
+    };
+    if word(key, max_key) && !key.contains('=') && word(value, max_value) {
+        return Ok(());
+    }
+    let lengths = (key.len(), value.len());
+    Err(Error::internal(format_args!(
+        "the key {key:?} or its value cannot go to the launcher: {} and {} bytes, allowed are 1 to {max_key} and 1 to \
+         {max_value} bytes of printable ASCII without blanks and ';'",
+        lengths.0, lengths.1
+    )))
 }
 
 /// The launcher of a process nobody launched.

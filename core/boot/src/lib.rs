@@ -11,9 +11,13 @@
 #![forbid(unsafe_code)]
 
 pub mod card;
+mod discover;
+mod foreign;
 pub mod job;
 pub mod launcher;
+pub mod pmi;
 mod segment;
+mod share;
 
 pub use job::{Job, LauncherKind, NodeSegment};
 pub use launcher::Launcher;

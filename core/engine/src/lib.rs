@@ -1,2 +1,16 @@
-//! Progress engine: endpoints, requests, protocols in motion, schedule executor, waiting.
+//! The progress engine: endpoints, requests, protocols in motion, waiting.
+//!
+//! See `README.md` beside this crate: the contract with the neighbours, and how it works inside.
 #![forbid(unsafe_code)]
+
+mod engine;
+mod transports;
+mod types;
+mod wait;
+
+pub use engine::Engine;
+pub use transports::{EngineBell, Transports};
+pub use types::{
+    Completion, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+};
+pub use wait::Waiter;

@@ -1,0 +1,160 @@
+//! The envelope: what kind of packet this is and what it matches.
+//!
+//! ```text
+//! word 0:  63..32 context   31..16 extra   15..8 flags   7..0 kind
+//! word 1:  63..32 source    31..0  tag
+//! ```
+//!
+//! Word 1 and the upper half of word 0 are the matching key, so that a posted receive without wildcards is
+//! compared in two instructions.
+
+use weft_types::{ContextId, Rank, Tag};
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message: payload is the packed user data.
+    Eager = 1,
+    /// A whole message whose sender waits for [`Kind::Matched`]: payload is the sender's request, then data.
+    EagerSync = 2,
+    /// Announces a message kept at the sender (rendezvous).
+    Rts = 3,
+    /// The receiver is ready: the sender streams its data.
+    Cts = 4,
+    /// A piece of an announced message.
+    Fragment = 5,
+    /// The receiver has taken the data itself (single copy); the sender's request is done.
+    Taken = 6,
+    /// A synchronous eager message was matched.
+    Matched = 7,
+    /// The receiver gives back eager budget.
+    Credit = 8,
+}
+
+impl Kind {
+    /// Reads the kind byte; `None` for a value this version does not know.
+    #[inline]
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Eager,
+            2 => Kind::EagerSync,
+            3 => Kind::Rts,
+            4 => Kind::Cts,
+            5 => Kind::Fragment,
+            6 => Kind::Taken,
+            7 => Kind::Matched,
+            8 => Kind::Credit,
+            _ => return None,
+        })
+    }
+}
+
+/// The 16-byte envelope of a packet, kept as the two words that travel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Header {
+    word0: u64,
+    word1: u64,
+}
+
+impl Header {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 16;
+
+    /// Composes an envelope.
+    #[inline]
+    pub const fn new(kind: Kind, context: ContextId, source: Rank, tag: Tag) -> Header {
+        Header {
+            word0: ((context.0 as u64) << 32) | kind as u64,
+            word1: ((source.0 as u64) << 32) | (tag.0 as u32 as u64),
+        }
+    }
+
+    /// The same envelope with protocol flags (meaning depends on the kind).
+    #[inline]
+    #[must_use]
+    pub const fn with_flags(self, flags: u8) -> Header {
+        Header { word0: (self.word0 & !0xff00) | ((flags as u64) << 8), word1: self.word1 }
+    }
+
+    /// The two words as they travel.
+    #[inline]
+    pub const fn words(self) -> [u64; 2] {
+        [self.word0, self.word1]
+    }
+
+    /// An envelope from the two words; checked lazily by [`Header::kind`].
+    #[inline]
+    pub const fn from_words(words: [u64; 2]) -> Header {
+        Header { word0: words[0], word1: words[1] }
+    }
+
+    /// What the packet is, or `None` for bytes that are no packet of this version.
+    #[inline]
+    pub const fn kind(self) -> Option<Kind> {
+        Kind::from_byte(self.word0 as u8)
+    }
+
+    /// Protocol flags.
+    #[inline]
+    pub const fn flags(self) -> u8 {
+        (self.word0 >> 8) as u8
+    }
+
+    /// The communicator's channel.
+    #[inline]
+    pub const fn context(self) -> ContextId {
+        ContextId((self.word0 >> 32) as u32)
+    }
+
+    /// Rank of the sender in that communicator.
+    #[inline]
+    pub const fn source(self) -> Rank {
+        Rank((self.word1 >> 32) as u32)
+    }
+
+    /// The message tag.
+    #[inline]
+    pub const fn tag(self) -> Tag {
+        Tag(self.word1 as u32 as i32)
+    }
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{:?}(context {}, source {}, tag {}, flags {:#x})",
+            self.kind(),
+            self.context().0,
+            self.source().0,
+            self.tag().0,
+            self.flags()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_survives_the_trip_through_its_words() {
+        let header =
+            Header::new(Kind::Rts, ContextId(u32::MAX), Rank(u32::MAX - 1), Tag(i32::MAX)).with_flags(0xa5);
+        let back = Header::from_words(header.words());
+        assert_eq!(back, header);
+        assert_eq!(back.kind(), Some(Kind::Rts));
+        assert_eq!(back.context(), ContextId(u32::MAX));
+        assert_eq!(back.source(), Rank(u32::MAX - 1));
+        assert_eq!(back.tag(), Tag(i32::MAX));
+        assert_eq!(back.flags(), 0xa5);
+    }
+
+    #[test]
+    fn unknown_kinds_are_refused() {
+        assert_eq!(Header::from_words([0, 0]).kind(), None);
+        assert_eq!(Header::from_words([0xff, 0]).kind(), None);
+    }
+}

@@ -1,6 +1,10 @@
 //! The argument checks that the table derives: each costs a compare and a branch, its text is made in a cold path.
 //!
 //! The texts name the argument, its value and the rule; `raise::finish` puts the procedure's name before them.
+#![allow(
+    dead_code,
+    reason = "called by generated code, which uses a check once a procedure that needs it arrives"
+)]
 
 use weft_types::{Error, ErrorClass};
 
@@ -49,8 +53,11 @@ fn negative(class: ErrorClass, argument: &'static str, value: i64) -> Raised {
 #[cold]
 #[inline(never)]
 fn null_array(argument: &'static str, length: i64) -> Raised {
-    Error::new(ErrorClass::ARG, format!("{argument} is a null pointer, but {length} elements are to be read there"))
-        .into()
+    Error::new(
+        ErrorClass::ARG,
+        format!("{argument} is a null pointer, but {length} elements are to be read there"),
+    )
+    .into()
 }
 
 #[cold]

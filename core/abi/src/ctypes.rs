@@ -39,6 +39,10 @@
 //! Handles arrive as the transparent wrappers below, OUT handles as raw pointers to them. Status and error code
 //! arrays keep their C pointers: null is `MPI_STATUS_IGNORE` and the like.
 #![allow(non_camel_case_types, reason = "the names of the C header, so that prototypes read alike")]
+#![allow(
+    dead_code,
+    reason = "the vocabulary is complete from the start; its words get used as procedures arrive"
+)]
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -67,7 +71,6 @@ macro_rules! handles {
         #[repr(transparent)]
         pub(crate) struct $name(usize);
 
-        #[allow(dead_code, reason = "one interface for all kinds of handles")]
         impl $name {
             /// The handle of that value: a predefined constant or a run-time handle.
             #[inline(always)]
@@ -122,7 +125,6 @@ const _: () = assert!(size_of::<MPI_Status>() == abi::MPI_F_STATUS_SIZE as usize
 #[repr(transparent)]
 pub(crate) struct Callback<F>(usize, PhantomData<F>);
 
-#[allow(dead_code, reason = "used as the procedures with callbacks get implemented")]
 impl<F: Copy> Callback<F> {
     /// The address, or the value of the predefined constant.
     #[inline(always)]
@@ -146,9 +148,11 @@ impl<F: Copy> Callback<F> {
 }
 
 /// `MPI_User_function` (section 6.9.5).
-pub(crate) type MPI_User_function = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
+pub(crate) type MPI_User_function =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
 /// `MPI_User_function_c` (section 6.9.5).
-pub(crate) type MPI_User_function_c = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
+pub(crate) type MPI_User_function_c =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
 /// `MPI_Grequest_query_function` (section 13.2).
 pub(crate) type MPI_Grequest_query_function = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
 /// `MPI_Grequest_free_function` (section 13.2).
@@ -175,7 +179,8 @@ pub(crate) type MPI_Type_delete_attr_function =
 pub(crate) type MPI_Win_copy_attr_function =
     unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 /// `MPI_Win_delete_attr_function` (section 7.7.3).
-pub(crate) type MPI_Win_delete_attr_function = unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void) -> c_int;
+pub(crate) type MPI_Win_delete_attr_function =
+    unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void) -> c_int;
 /// `MPI_Datarep_extent_function` (section 14.5.3).
 pub(crate) type MPI_Datarep_extent_function =
     unsafe extern "C" fn(MPI_Datatype, *mut MPI_Aint, *mut c_void) -> c_int;
@@ -221,7 +226,6 @@ pub(crate) enum IntArray {
     I64(*const i64),
 }
 
-#[allow(dead_code, reason = "used as the procedures with count arrays get implemented")]
 impl IntArray {
     /// Whether the program passed a null pointer.
     #[inline(always)]
@@ -258,7 +262,6 @@ pub(crate) enum CountOut {
     Absent,
 }
 
-#[allow(dead_code, reason = "used as the procedures with OUT counts get implemented")]
 impl CountOut {
     /// Writes `value`, or `MPI_UNDEFINED` where it does not fit (sections 3.2.5 and 5.1.5).
     ///
@@ -268,7 +271,9 @@ impl CountOut {
     pub(crate) unsafe fn set(self, value: i64) {
         match self {
             // SAFETY: the caller vouches for the pointer.
-            CountOut::I32(place) => unsafe { place.write(c_int::try_from(value).unwrap_or(abi::MPI_UNDEFINED)) },
+            CountOut::I32(place) => unsafe {
+                place.write(c_int::try_from(value).unwrap_or(abi::MPI_UNDEFINED))
+            },
             // SAFETY: as above.
             CountOut::I64(place) => unsafe { place.write(value) },
             CountOut::Absent => {}
@@ -299,7 +304,6 @@ impl CountOut {
 
 /// The function behind `MPI_Op_create` or `MPI_Op_create_c`.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "read once MPI_Op_create is implemented")]
 pub(crate) enum UserFunction {
     /// From `MPI_Op_create`.
     Int(Callback<MPI_User_function>),
@@ -309,7 +313,6 @@ pub(crate) enum UserFunction {
 
 /// A conversion function of `MPI_Register_datarep` or `MPI_Register_datarep_c`.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "read once MPI_Register_datarep is implemented")]
 pub(crate) enum ConversionFunction {
     /// From `MPI_Register_datarep`.
     Int(Callback<MPI_Datarep_conversion_function>),

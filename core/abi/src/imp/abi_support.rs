@@ -11,7 +11,8 @@ use crate::ctypes::*;
 use crate::raise::Raised;
 
 /// What `MPI_Get_library_version` returns.
-const LIBRARY_VERSION: &str = concat!("Weft ", env!("CARGO_PKG_VERSION"), " (MPI 4.1 on the MPI standard ABI 1.0)");
+const LIBRARY_VERSION: &str =
+    concat!("Weft ", env!("CARGO_PKG_VERSION"), " (MPI 4.1 on the MPI standard ABI 1.0)");
 
 /// `MPI_Get_version`
 pub(crate) unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> Result<(), Raised> {
@@ -45,13 +46,25 @@ pub(crate) unsafe fn abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_in
     Ok(())
 }
 
-/// The Fortran LOGICAL literals a program told us: size in bytes, then the bytes of true and of false.
-static FORTRAN_BOOLEANS: Mutex<Option<(usize, [u8; 16], [u8; 16])>> = Mutex::new(None);
+/// The Fortran LOGICAL literals a program told us.
+#[derive(Clone, Copy)]
+struct FortranBooleans {
+    /// Size of a LOGICAL in bytes.
+    size: usize,
+    yes: [u8; 16],
+    no: [u8; 16],
+}
+
+static FORTRAN_BOOLEANS: Mutex<Option<FortranBooleans>> = Mutex::new(None);
 
 fn logical_size(size: c_int) -> Result<usize, Raised> {
     match size {
         1 | 2 | 4 | 8 | 16 => Ok(size as usize),
-        _ => Err(Error::new(ErrorClass::ARG, format!("logical_size is {size}, but it must be 1, 2, 4, 8 or 16")).into()),
+        _ => Err(Error::new(
+            ErrorClass::ARG,
+            format!("logical_size is {size}, but it must be 1, 2, 4, 8 or 16"),
+        )
+        .into()),
     }
 }
 
@@ -72,7 +85,7 @@ pub(crate) unsafe fn abi_set_fortran_booleans(
         logical_true.cast::<u8>().copy_to_nonoverlapping(yes.as_mut_ptr(), size);
         logical_false.cast::<u8>().copy_to_nonoverlapping(no.as_mut_ptr(), size);
     }
-    *booleans = Some((size, yes, no));
+    *booleans = Some(FortranBooleans { size, yes, no });
     Ok(())
 }
 
@@ -86,10 +99,10 @@ pub(crate) unsafe fn abi_get_fortran_booleans(
 ) -> Result<(), Raised> {
     let size = logical_size(size)?;
     let booleans = FORTRAN_BOOLEANS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = booleans.filter(|&(known, ..)| known == size);
+    let known = booleans.filter(|known| known.size == size);
     // SAFETY: the entry has refused null; both point to room for a LOGICAL of `size` bytes.
     unsafe {
-        if let Some((_, yes, no)) = known {
+        if let Some(FortranBooleans { yes, no, .. }) = known {
             logical_true.cast::<u8>().copy_from_nonoverlapping(yes.as_ptr(), size);
             logical_false.cast::<u8>().copy_from_nonoverlapping(no.as_ptr(), size);
         }
@@ -230,4 +243,27 @@ status_fields! {
     status_get_source status_set_source source,
     status_get_tag status_set_tag tag,
     status_get_error status_set_error error,
+}
+
+/// The Fortran values of `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE` are addresses, which a Fortran library stores
+/// here when it starts. Until then they are addresses of our own, so that no status of a program equals them.
+mod fortran_ignore {
+    use std::sync::atomic::AtomicPtr;
+
+    use super::{MPI_F08_status, MPI_Fint};
+
+    static PLACES: [AtomicPtr<()>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
+
+    const fn place<T>(index: usize) -> AtomicPtr<T> {
+        AtomicPtr::new((&raw const PLACES[index]).cast_mut().cast())
+    }
+
+    #[unsafe(no_mangle)]
+    static MPI_F_STATUS_IGNORE: AtomicPtr<MPI_Fint> = place(0);
+    #[unsafe(no_mangle)]
+    static MPI_F_STATUSES_IGNORE: AtomicPtr<MPI_Fint> = place(1);
+    #[unsafe(no_mangle)]
+    static MPI_F08_STATUS_IGNORE: AtomicPtr<MPI_F08_status> = place(2);
+    #[unsafe(no_mangle)]
+    static MPI_F08_STATUSES_IGNORE: AtomicPtr<MPI_F08_status> = place(3);
 }

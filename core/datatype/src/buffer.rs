@@ -121,7 +121,7 @@ impl Raw {
             return Raw { address, bytes, extra: keep.cloned() };
         }
         let keep = keep.and_then(|extra| extra.keep.clone());
-        let extra = Extra { layout: Some(Arc::clone(layout)), skip, keep: keep };
+        let extra = Extra { layout: Some(Arc::clone(layout)), skip, keep };
         Raw { address, bytes, extra: Some(Arc::new(extra)) }
     }
 

@@ -31,6 +31,7 @@ pub struct Elements {
     pub(crate) count: usize,
     /// Bytes from the first element's origin to the end of the last element's data.
     pub(crate) span: usize,
+    pub(crate) writable: bool,
 }
 
 impl Elements {
@@ -228,7 +229,7 @@ impl Memory {
     /// When the range is outside, or does not begin and end between elements.
     pub fn elements(&self, displacement: i64, start: u64, bytes: u64) -> Elements {
         let Some((address, skip, bytes)) = self.checked(displacement, start, bytes) else {
-            return Elements { address: self.address, count: 0, span: 0 };
+            return Elements { address: self.address, count: 0, span: 0, writable: self.writable };
         };
         let size = self.datatype.element_bytes();
         assert!(skip % size == 0 && bytes % size == 0, "a reduction begins or ends inside an element");
@@ -238,6 +239,7 @@ impl Memory {
             address: address.wrapping_offset((skip / size) as isize * bounds.extent as isize),
             count,
             span: ((count as i64 - 1) * bounds.extent + bounds.true_lb + bounds.true_extent).max(0) as usize,
+            writable: self.writable,
         }
     }
 

@@ -22,7 +22,7 @@ pub enum Kind {
     U64,
     F32,
     F64,
-    /// C `long double`: the 80-bit x87 format in 16 bytes on x86-64.
+    /// C `long double`: the 80-bit x87 format in 16 bytes on x86-64. Elsewhere it is moved, but not reduced.
     LongDouble,
     C32,
     C64,
@@ -221,9 +221,6 @@ macro_rules! entries {
     };
 }
 
-/// The x87 format has no portable twin: elsewhere `long double` is moved as bytes and not reduced.
-const LONG_DOUBLE: Option<Kind> = Some(Kind::LongDouble);
-
 entries! {
     MPI_AINT MultiLanguage Some(Kind::I64);
     MPI_COUNT MultiLanguage Some(Kind::I64);
@@ -250,7 +247,7 @@ entries! {
     MPI_DOUBLE_PRECISION Floating Some(Kind::F64);
     MPI_DOUBLE_COMPLEX Complex Some(Kind::C64);
     MPI_CHARACTER Other Some(Kind::Opaque(1));
-    MPI_LONG_DOUBLE Floating LONG_DOUBLE;
+    MPI_LONG_DOUBLE Floating Some(Kind::LongDouble);
     MPI_C_LONG_DOUBLE_COMPLEX Complex Some(Kind::CLongDouble);
     MPI_CXX_LONG_DOUBLE_COMPLEX Complex Some(Kind::CLongDouble);
     MPI_FLOAT_INT Pair Some(Kind::FloatInt);

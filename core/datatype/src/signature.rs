@@ -114,7 +114,9 @@ impl Signature {
         let inside = match &self.shape {
             _ if rest == 0 => 0,
             Shape::Empty => return None,
-            Shape::Basic { size, .. } => (rest % u64::from(*size) == 0).then_some(rest / u64::from(*size))?,
+            Shape::Basic { size, .. } => {
+                rest.is_multiple_of(u64::from(*size)).then_some(rest / u64::from(*size))?
+            }
             Shape::Repeat(body) => body.elements_in(rest)?,
             Shape::List(parts) => {
                 let (mut left, mut elements) = (rest, 0);

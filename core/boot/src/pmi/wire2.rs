@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_frame_looks_as_the_protocol_says() {
         let command = Command::new("kvs-put").with("key", "a").with("value", "x;y");
-        assert_eq!(emit(&command), "    31cmd=kvs-put;key=a;value=x;;y;");
+        assert_eq!(emit(&command), "    29cmd=kvs-put;key=a;value=x;;y;");
     }
 
     #[test]

@@ -93,7 +93,12 @@ impl Comm {
         let context = self.context;
         if (source as u32) < self.size {
             let source = Rank(source as u32);
-            return Ok(Some(Selector { context, peer: Some(self.group.peer(source)), source: Some(source), tag }));
+            return Ok(Some(Selector {
+                context,
+                peer: Some(self.group.peer(source)),
+                source: Some(source),
+                tag,
+            }));
         }
         match source {
             abi::MPI_ANY_SOURCE => Ok(Some(Selector { context, peer: None, source: None, tag })),
@@ -153,10 +158,7 @@ impl Comm {
 #[cold]
 #[inline(never)]
 fn bad_tag(argument: &str, tag: i32, also: &str) -> Error {
-    Error::new(
-        ErrorClass::TAG,
-        format!("{argument} is {tag}; tags are 0 to {} (MPI_TAG_UB){also}", i32::MAX),
-    )
+    Error::new(ErrorClass::TAG, format!("{argument} is {tag}; tags are 0 to {} (MPI_TAG_UB){also}", i32::MAX))
 }
 
 /// All communicators of the process. Slots 0 and 1 are `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
@@ -293,7 +295,8 @@ mod tests {
 
     fn comms() -> Comms {
         let mut comms = Comms::default();
-        let own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::world(1)), Handle(abi::MPI_ERRORS_RETURN));
+        let own =
+            Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::world(1)), Handle(abi::MPI_ERRORS_RETURN));
         comms.start(world(2), own).expect("empty table");
         comms
     }
@@ -313,7 +316,8 @@ mod tests {
     #[test]
     fn wildcards_are_for_receives_only() {
         let comm = world(2);
-        let selector = comm.selector(abi::MPI_ANY_SOURCE, abi::MPI_ANY_TAG).expect("legal").expect("not null");
+        let selector =
+            comm.selector(abi::MPI_ANY_SOURCE, abi::MPI_ANY_TAG).expect("legal").expect("not null");
         assert_eq!((selector.peer, selector.source, selector.tag), (None, None, None));
         assert_eq!(comm.selector(abi::MPI_PROC_NULL, 0), Ok(None));
         assert_eq!(comm.selector(0, -7).expect_err("no tag").class(), ErrorClass::TAG);
@@ -326,9 +330,14 @@ mod tests {
         let mut comms = comms();
         assert_eq!(comms.get(Handle(abi::MPI_COMM_WORLD)).map(|comm| comm.size), Ok(2));
         assert_eq!(comms.get(Handle(abi::MPI_COMM_SELF)).map(|comm| comm.size), Ok(1));
-        assert_eq!(comms.remove(Handle(abi::MPI_COMM_WORLD)).expect_err("predefined").class(), ErrorClass::COMM);
+        assert_eq!(
+            comms.remove(Handle(abi::MPI_COMM_WORLD)).expect_err("predefined").class(),
+            ErrorClass::COMM
+        );
         comms.stop();
-        assert!(comms.get(Handle(abi::MPI_COMM_WORLD)).expect_err("over").text().contains("between MPI_Init"));
+        assert!(
+            comms.get(Handle(abi::MPI_COMM_WORLD)).expect_err("over").text().contains("between MPI_Init")
+        );
     }
 
     #[test]

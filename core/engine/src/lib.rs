@@ -3,7 +3,16 @@
 //! See `README.md` beside this crate: the contract with the neighbours, and how it works inside.
 #![forbid(unsafe_code)]
 
+mod arrive;
+mod depart;
 mod engine;
+mod failure;
+mod internal;
+mod messages;
+mod own;
+mod peers;
+mod receive;
+mod requests;
 mod transports;
 mod types;
 mod wait;

@@ -100,6 +100,12 @@ impl ReceiveLedger {
         self.owed > self.batch
     }
 
+    /// Whether it is time to give back.
+    #[inline]
+    pub const fn is_due(&self) -> bool {
+        self.owed > self.batch
+    }
+
     /// What is to be given back now; 0 when a batch is not yet full.
     #[inline]
     pub const fn collect(&mut self) -> u32 {

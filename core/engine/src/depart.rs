@@ -11,7 +11,7 @@ use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
 use weft_proto::choice::ReceiveCosts;
-use weft_proto::{ReceivePlan, SendPlan, charge, plan_receive, plan_send};
+use weft_proto::{ReceivePlan, SendPlan, charge, plan_receive, plan_send, sender_budget};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 
@@ -100,9 +100,7 @@ impl Engine {
     #[inline(never)]
     fn meet_first(&mut self, id: PeerId) -> u32 {
         let config = &self.state.config;
-        let share = config.eager_budget_total / u64::from(config.size.max(1));
-        let budget = share.clamp(16 << 10, u64::from(config.eager_budget_per_sender.max(1))) as u32;
-        let budget = budget.min(config.eager_budget_per_sender);
+        let budget = sender_budget(config.eager_budget_per_sender, config.eager_budget_total, config.size);
         let eager = config.eager_limit;
         let index = self.state.peers.insert(id, budget, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);

@@ -16,6 +16,7 @@ mod requests;
 mod transports;
 mod types;
 mod wait;
+pub mod world;
 
 pub use engine::Engine;
 pub use transports::{EngineBell, Transports};

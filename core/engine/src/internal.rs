@@ -20,6 +20,7 @@ use weft_datatype::{RecvBuf, SendBuf};
 use weft_types::{Error, Result};
 
 /// A request with a token has ended.
+#[allow(dead_code, reason = "read by schedule.rs")]
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     /// As given to `start_send` or `start_recv`.
@@ -38,9 +39,9 @@ impl Engine {
         match self.send(to, SendMode::Standard, buffer)? {
             Started::Complete => {
                 let completion = Completion { status: Status::of_send(), error: None };
-                self.notices.push_back(Notice { token, completion });
+                self.state.notices.push_back(Notice { token, completion });
             }
-            Started::Pending(request) => self.give_token(request, token),
+            Started::Pending(request) => self.state.give_token(request.slot(), token),
         }
         Ok(())
     }
@@ -51,13 +52,13 @@ impl Engine {
     /// As [`Engine::recv`]; then there is no notice.
     pub(crate) fn start_recv(&mut self, from: Selector, buffer: RecvBuf, token: NonZeroU64) -> Result<()> {
         let request = self.recv(from, buffer)?;
-        self.give_token(request, token);
+        self.state.give_token(request.slot(), token);
         Ok(())
     }
 
     /// The next request with a token that ended.
     pub(crate) fn pop_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.state.notices.pop_front()
     }
 
     /// A request that nothing but [`Engine::complete_plain`] ends: the handle of a whole schedule.
@@ -65,11 +66,11 @@ impl Engine {
     /// # Errors
     /// All request slots are in use.
     pub(crate) fn new_plain(&mut self) -> Result<RequestId> {
-        self.requests.insert_plain()
+        self.state.requests.insert_plain()
     }
 
     /// Ends a request made by [`Engine::new_plain`].
     pub(crate) fn complete_plain(&mut self, request: RequestId, error: Option<Error>) {
-        self.finish(request.slot(), error);
+        self.state.finish(request.slot(), error);
     }
 }

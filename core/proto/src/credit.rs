@@ -14,6 +14,13 @@ pub const fn charge(payload: u32) -> u32 {
     payload.saturating_add(OVERHEAD)
 }
 
+/// The budget of one sender in a job of `size` processes, which both ends compute alike: an equal share of the
+/// `total`, at least 16 KiB so that small messages flow in the largest job, at most `per_sender`.
+pub fn sender_budget(per_sender: u32, total: u64, size: u32) -> u32 {
+    let share = (total / u64::from(size.max(1))).max(16 << 10);
+    share.min(u64::from(per_sender)) as u32
+}
+
 /// The sender's side of a budget, with a gate in front: nothing overtakes what already queues for this peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendWindow {
@@ -97,6 +104,12 @@ impl ReceiveLedger {
     #[inline]
     pub const fn release(&mut self, bytes: u32) -> bool {
         self.owed = self.owed.saturating_add(bytes);
+        self.owed > self.batch
+    }
+
+    /// Whether it is time to give back.
+    #[inline]
+    pub const fn is_due(&self) -> bool {
         self.owed > self.batch
     }
 

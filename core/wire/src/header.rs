@@ -115,6 +115,13 @@ impl Header {
         self.word1
     }
 
+    /// The same envelope on a packet of another kind.
+    #[inline]
+    #[must_use]
+    pub const fn with_kind(self, kind: Kind) -> Header {
+        Header { word0: (self.word0 & !0xff) | kind as u64, word1: self.word1 }
+    }
+
     /// The same envelope with protocol flags (meaning depends on the kind).
     #[inline]
     #[must_use]

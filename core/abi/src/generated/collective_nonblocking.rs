@@ -23,18 +23,6 @@ unsupported! {
     PMPI_Ialltoallv_c "MPI_Ialltoallv_c"
     PMPI_Ialltoallw "MPI_Ialltoallw"
     PMPI_Ialltoallw_c "MPI_Ialltoallw_c"
-    PMPI_Ireduce "MPI_Ireduce"
-    PMPI_Ireduce_c "MPI_Ireduce_c"
-    PMPI_Iallreduce "MPI_Iallreduce"
-    PMPI_Iallreduce_c "MPI_Iallreduce_c"
-    PMPI_Ireduce_scatter_block "MPI_Ireduce_scatter_block"
-    PMPI_Ireduce_scatter_block_c "MPI_Ireduce_scatter_block_c"
-    PMPI_Ireduce_scatter "MPI_Ireduce_scatter"
-    PMPI_Ireduce_scatter_c "MPI_Ireduce_scatter_c"
-    PMPI_Iscan "MPI_Iscan"
-    PMPI_Iscan_c "MPI_Iscan_c"
-    PMPI_Iexscan "MPI_Iexscan"
-    PMPI_Iexscan_c "MPI_Iexscan_c"
 }
 
 symbols! {
@@ -59,16 +47,4 @@ symbols! {
     ".weak" MPI_Ialltoallv_c PMPI_Ialltoallv_c
     ".weak" MPI_Ialltoallw PMPI_Ialltoallw
     ".weak" MPI_Ialltoallw_c PMPI_Ialltoallw_c
-    ".weak" MPI_Ireduce PMPI_Ireduce
-    ".weak" MPI_Ireduce_c PMPI_Ireduce_c
-    ".weak" MPI_Iallreduce PMPI_Iallreduce
-    ".weak" MPI_Iallreduce_c PMPI_Iallreduce_c
-    ".weak" MPI_Ireduce_scatter_block PMPI_Ireduce_scatter_block
-    ".weak" MPI_Ireduce_scatter_block_c PMPI_Ireduce_scatter_block_c
-    ".weak" MPI_Ireduce_scatter PMPI_Ireduce_scatter
-    ".weak" MPI_Ireduce_scatter_c PMPI_Ireduce_scatter_c
-    ".weak" MPI_Iscan PMPI_Iscan
-    ".weak" MPI_Iscan_c PMPI_Iscan_c
-    ".weak" MPI_Iexscan PMPI_Iexscan
-    ".weak" MPI_Iexscan_c PMPI_Iexscan_c
 }

@@ -23,18 +23,6 @@ unsupported! {
     PMPI_Alltoallv_init_c "MPI_Alltoallv_init_c"
     PMPI_Alltoallw_init "MPI_Alltoallw_init"
     PMPI_Alltoallw_init_c "MPI_Alltoallw_init_c"
-    PMPI_Reduce_init "MPI_Reduce_init"
-    PMPI_Reduce_init_c "MPI_Reduce_init_c"
-    PMPI_Allreduce_init "MPI_Allreduce_init"
-    PMPI_Allreduce_init_c "MPI_Allreduce_init_c"
-    PMPI_Reduce_scatter_block_init "MPI_Reduce_scatter_block_init"
-    PMPI_Reduce_scatter_block_init_c "MPI_Reduce_scatter_block_init_c"
-    PMPI_Reduce_scatter_init "MPI_Reduce_scatter_init"
-    PMPI_Reduce_scatter_init_c "MPI_Reduce_scatter_init_c"
-    PMPI_Scan_init "MPI_Scan_init"
-    PMPI_Scan_init_c "MPI_Scan_init_c"
-    PMPI_Exscan_init "MPI_Exscan_init"
-    PMPI_Exscan_init_c "MPI_Exscan_init_c"
 }
 
 symbols! {
@@ -59,16 +47,4 @@ symbols! {
     ".weak" MPI_Alltoallv_init_c PMPI_Alltoallv_init_c
     ".weak" MPI_Alltoallw_init PMPI_Alltoallw_init
     ".weak" MPI_Alltoallw_init_c PMPI_Alltoallw_init_c
-    ".weak" MPI_Reduce_init PMPI_Reduce_init
-    ".weak" MPI_Reduce_init_c PMPI_Reduce_init_c
-    ".weak" MPI_Allreduce_init PMPI_Allreduce_init
-    ".weak" MPI_Allreduce_init_c PMPI_Allreduce_init_c
-    ".weak" MPI_Reduce_scatter_block_init PMPI_Reduce_scatter_block_init
-    ".weak" MPI_Reduce_scatter_block_init_c PMPI_Reduce_scatter_block_init_c
-    ".weak" MPI_Reduce_scatter_init PMPI_Reduce_scatter_init
-    ".weak" MPI_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c
-    ".weak" MPI_Scan_init PMPI_Scan_init
-    ".weak" MPI_Scan_init_c PMPI_Scan_init_c
-    ".weak" MPI_Exscan_init PMPI_Exscan_init
-    ".weak" MPI_Exscan_init_c PMPI_Exscan_init_c
 }

@@ -26,7 +26,7 @@ macro_rules! unsupported {
     )*};
 }
 
-/// The same for the tool interface, whose procedures only return a code.
+/// Missing procedures of the tool interface, which only return a code.
 macro_rules! unsupported_tool {
     ($($function:ident $name:literal)*) => {$(
         #[unsafe(no_mangle)]
@@ -76,6 +76,8 @@ mod persistent;
 mod point_to_point;
 mod processes;
 mod reductions;
+mod reductions_nonblocking;
+mod reductions_persistent;
 mod tool_events;
 mod tools;
 mod topologies;

@@ -7,7 +7,7 @@ use crate::model::{Form, Model, Procedure};
 use crate::{Result, TableError};
 
 /// Files and the sections they hold; the first line that matches a section counts.
-const FILES: [(&str, &[&str]); 33] = [
+const FILES: [(&str, &[&str]); 35] = [
     ("buffers", &["3.6"]),
     ("nonblocking", &["3.7"]),
     ("persistent", &["3.9"]),
@@ -16,6 +16,8 @@ const FILES: [(&str, &[&str]); 33] = [
     ("datatype_constructors", &["5.1.2", "5.1.3", "5.1.4", "5.1.10"]),
     ("datatypes", &["5"]),
     ("reductions", &["6.9", "6.10", "6.11"]),
+    ("reductions_nonblocking", &["6.12.7", "6.12.8", "6.12.9", "6.12.10", "6.12.11", "6.12.12"]),
+    ("reductions_persistent", &["6.13.7", "6.13.8", "6.13.9", "6.13.10", "6.13.11", "6.13.12"]),
     ("collective_nonblocking", &["6.12"]),
     ("collective_persistent", &["6.13"]),
     ("collective", &["6"]),
@@ -60,15 +62,52 @@ pub(super) fn emit(model: &Model) -> Result<Vec<(&'static str, String)>> {
             .ok_or_else(|| TableError(format!("no generated file for section {}", procedure.section)))?;
         groups[index].push(procedure);
     }
-    let mut files = vec![("mod", module())];
+    let mut files = vec![("mod", module(model))];
     for ((name, sections), group) in FILES.iter().zip(groups) {
         files.push((name, file(model, sections, &group)?));
     }
     Ok(files)
 }
 
+/// The macro that makes the entry points of the missing procedures, of the tool interface or all others.
+fn unsupported(model: &Model, tool: bool) -> &'static str {
+    let needed =
+        model.procedures.iter().any(|procedure| !procedure.implemented && procedure.is_tool() == tool);
+    match (needed, tool) {
+        (false, _) => "",
+        (true, false) => {
+            r#"
+/// Entry points of procedures that are not implemented: they take the arguments as the caller passes them, look at
+/// none (on every platform with this ABI the caller removes its arguments), and raise an error that names them.
+macro_rules! unsupported {
+    ($($function:ident $name:literal)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $function() -> std::ffi::c_int {
+            crate::raise::unsupported($name)
+        }
+    )*};
+}
+"#
+        }
+        (true, true) => {
+            r#"
+/// Missing procedures of the tool interface, which only return a code.
+macro_rules! unsupported_tool {
+    ($($function:ident $name:literal)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $function() -> std::ffi::c_int {
+            crate::raise::unsupported_tool($name)
+        }
+    )*};
+}
+"#
+        }
+    }
+}
+
 /// The root module: what every file needs.
-fn module() -> String {
+fn module(model: &Model) -> String {
+    let (unsupported, unsupported_tool) = (unsupported(model, false), unsupported(model, true));
     let modules: String = FILES.iter().map(|(name, _)| format!("mod {name};\n")).collect();
     format!(
         r#"{HEADER}//! The C entry points: `PMPI_` functions and their weak `MPI_` aliases; see `crate::ctypes` for the convention.
@@ -86,28 +125,7 @@ mod prelude {{
     pub(super) use crate::ctypes::*;
     pub(super) use crate::{{args, gate, imp, raise}};
 }}
-
-/// Entry points of procedures that are not implemented: they take the arguments as the caller passes them, look at
-/// none (on every platform with this ABI the caller removes its arguments), and raise an error that names them.
-macro_rules! unsupported {{
-    ($($function:ident $name:literal)*) => {{$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $function() -> std::ffi::c_int {{
-            crate::raise::unsupported($name)
-        }}
-    )*}};
-}}
-
-/// The same for the tool interface, whose procedures only return a code.
-macro_rules! unsupported_tool {{
-    ($($function:ident $name:literal)*) => {{$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $function() -> std::ffi::c_int {{
-            crate::raise::unsupported_tool($name)
-        }}
-    )*}};
-}}
-
+{unsupported}{unsupported_tool}
 /// The `MPI_` names: weak, so that a profiling library or the program itself may define them (section 15.2). An
 /// alias must stand in the module of its function, because the assembler joins them within one object file; it
 /// takes over type and size.

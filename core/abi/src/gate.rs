@@ -8,7 +8,7 @@
 //! * Blocked calls loop in [`wait`]: each turn progresses everything of the process, then waits outside the lock.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 
-use std::cell::UnsafeCell;
+use std::cell::{OnceCell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use weft::Process;
 use weft::always::Always;
-use weft_engine::{Bell, EngineBell};
+use weft_api::Bell;
+use weft_engine::{EngineBell, Waiter};
 use weft_types::{Error, ErrorClass};
 
 use crate::raise::Raised;
@@ -31,13 +32,14 @@ pub(crate) const MULTIPLE: u32 = 4;
 pub(crate) const INITIALIZED: u32 = 8;
 /// Bit of the phase: `MPI_Finalize` is over.
 pub(crate) const FINALIZED: u32 = 16;
+/// Bit of the phase: this is a child that `fork` made of an MPI process.
+pub(crate) const FORKED: u32 = 32;
 
 struct Gate {
     phase: AtomicU32,
     process: UnsafeCell<Option<Process>>,
     lock: Mutex<()>,
     always: Mutex<Always>,
-    bell: OnceLock<EngineBell>,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
 }
@@ -50,7 +52,6 @@ static GATE: Gate = Gate {
     process: UnsafeCell::new(None),
     lock: Mutex::new(()),
     always: Mutex::new(Always::new()),
-    bell: OnceLock::new(),
     main_thread: OnceLock::new(),
 };
 
@@ -76,7 +77,9 @@ pub(crate) fn check_active() -> Result<(), Raised> {
 #[cold]
 #[inline(never)]
 fn not_active() -> Raised {
-    let text = if phase() & FINALIZED == 0 {
+    let text = if phase() & FORKED != 0 {
+        "this process was made by fork from an MPI process and cannot use MPI; only a program started anew (exec) can"
+    } else if phase() & FINALIZED == 0 {
         "MPI is not initialised: call MPI_Init, MPI_Init_thread or MPI_Session_init first"
     } else {
         "MPI_Finalize was called before: communication must come before it, or use a session of its own (MPI_Session_init)"
@@ -94,9 +97,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        let started = Process::start()?;
-        let _ = GATE.bell.set(started.bell());
-        *process = Some(started);
+        *process = Some(Process::start()?);
     }
     Ok(())
 }
@@ -133,11 +134,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[inline]
 pub(crate) fn wait<T>(mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
     let mut waiter = None;
+    let bell = CallBell::default();
     loop {
         let (moved, answer) = turn(&mut poll);
         if let Some(answer) = answer {
-            if let (Some(mut waiter), Some(bell)) = (waiter, GATE.bell.get()) {
-                weft_engine::Waiter::finish(&mut waiter, &bell_for_this_call(bell));
+            if let Some(mut waiter) = waiter {
+                Waiter::finish(&mut waiter, &bell);
             }
             return answer;
         }
@@ -145,65 +147,49 @@ pub(crate) fn wait<T>(mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
         if moved {
             waiter.moved();
         }
-        if let Some(bell) = GATE.bell.get() {
-            waiter.pause(&bell_for_this_call(bell));
-        }
+        waiter.pause(&bell);
     }
 }
 
 /// One round of progress, then one look. For calls that test.
 #[inline]
-pub(crate) fn poll<T>(mut poll: impl FnMut(&mut Process) -> T) -> T {
-    turn(&mut |process| Some(poll(process))).1.expect("the closure always answers")
+pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
+    turn(&mut |process| Some(look(process))).1.expect("the closure always answers")
 }
 
 /// Progress, user callbacks that became due (outside the borrow), and a look.
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
-    let (moved, answer, callback) = with(|process| {
+    with(|process| {
         let moved = process.engine.progress();
-        (moved, poll(process), process.engine.take_callback())
-    });
-    if let Some(callback) = callback {
-        crate::imp::run_callbacks(callback);
-        // The look may come out differently now, but an answer that was given must not be lost.
-        return match answer {
-            Some(answer) => (true, Some(answer)),
-            None => (true, with(poll)),
-        };
-    }
-    (moved, answer)
+        (moved, poll(process))
+    })
 }
 
-/// With several threads one of them may take the news another sleeps for, so nobody sleeps long.
-struct CallBell<'a> {
-    bell: &'a EngineBell,
-    longest: Duration,
-}
+/// The bell of one blocked call, fetched when the call first thinks of sleeping.
+#[derive(Clone, Default)]
+struct CallBell(OnceCell<EngineBell>);
 
-impl Clone for CallBell<'_> {
-    fn clone(&self) -> Self {
-        CallBell { bell: self.bell, longest: self.longest }
+impl CallBell {
+    fn get(&self) -> &EngineBell {
+        self.0.get_or_init(|| with(|process| process.bell()))
     }
 }
 
-impl Bell for CallBell<'_> {
+impl Bell for CallBell {
     fn arm(&self) {
-        self.bell.arm();
+        self.get().arm();
     }
 
     fn sleep(&self, limit: Duration) {
-        self.bell.sleep(limit.min(self.longest));
+        // With several threads one of them may take the news another sleeps for, so then nobody sleeps long.
+        let longest = if phase() & MULTIPLE != 0 { Duration::from_micros(500) } else { limit };
+        self.get().sleep(limit.min(longest));
     }
 
     fn disarm(&self) {
-        self.bell.disarm();
+        self.get().disarm();
     }
-}
-
-fn bell_for_this_call(bell: &EngineBell) -> CallBell<'_> {
-    let longest = if phase() & MULTIPLE != 0 { Duration::from_micros(500) } else { Duration::MAX };
-    CallBell { bell, longest }
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).
@@ -216,10 +202,9 @@ pub(crate) fn is_main_thread() -> bool {
     GATE.main_thread.get() == Some(&std::thread::current().id())
 }
 
-/// Rank, size and host of this process, for messages to people; `None` before the start.
+/// Rank and size of this process, for messages to people; `None` before the start.
 pub(crate) fn identity() -> Option<(u32, u32)> {
-    // SAFETY: `job` is never changed after the start, and the option is set once under the lock, before which no phase
-    // bit is set.
+    // SAFETY: `job` is never changed after the start, and the option is set once, before any phase bit.
     let process = unsafe { &*GATE.process.get() };
     process.as_ref().map(|process| (process.job.rank, process.job.size))
 }

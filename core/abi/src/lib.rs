@@ -7,6 +7,7 @@
 
 mod args;
 mod ctypes;
+mod departure;
 mod gate;
 mod generated;
 mod imp;

@@ -58,9 +58,9 @@ impl Raised {
         Raised { code: Some(code), ..self }
     }
 
-    /// The error class.
-    pub(crate) fn class(&self) -> ErrorClass {
-        self.error.class()
+    /// The code that the procedure returns.
+    pub(crate) fn code(&self) -> c_int {
+        self.code.unwrap_or(self.error.class().code())
     }
 }
 

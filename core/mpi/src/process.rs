@@ -187,3 +187,14 @@ impl Process {
         self.groups.insert(group)
     }
 }
+
+impl Process {
+    /// Ends the World Model: its communicators are gone, and the launcher knows that this process is done.
+    ///
+    /// # Errors
+    /// The launcher went away.
+    pub fn end_world(&mut self) -> Result<()> {
+        self.comms.stop();
+        self.launcher.finalize()
+    }
+}

@@ -29,6 +29,38 @@ unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut MPI
     raise::finish("MPI_Get_address", call())
 }
 
+/// `MPI_Get_elements` (5.1.11 Use of General Datatypes in Communication).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Get_elements(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::get_elements(status, datatype, CountOut::I32(count)) }
+    };
+    raise::finish("MPI_Get_elements", call())
+}
+
+/// `MPI_Get_elements_c` (5.1.11 Use of General Datatypes in Communication).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Get_elements_c(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::get_elements(status, datatype, CountOut::I64(count)) }
+    };
+    raise::finish("MPI_Get_elements_c", call())
+}
+
 unsupported! {
     PMPI_Type_size "MPI_Type_size"
     PMPI_Type_size_c "MPI_Type_size_c"
@@ -40,8 +72,6 @@ unsupported! {
     PMPI_Type_get_true_extent_c "MPI_Type_get_true_extent_c"
     PMPI_Type_commit "MPI_Type_commit"
     PMPI_Type_free "MPI_Type_free"
-    PMPI_Get_elements "MPI_Get_elements"
-    PMPI_Get_elements_c "MPI_Get_elements_c"
     PMPI_Type_get_contents "MPI_Type_get_contents"
     PMPI_Type_get_contents_c "MPI_Type_get_contents_c"
     PMPI_Type_get_envelope "MPI_Type_get_envelope"

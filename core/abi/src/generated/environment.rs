@@ -27,6 +27,43 @@ unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_in
     raise::finish("MPI_Get_version", call())
 }
 
+/// `MPI_Get_processor_name` (9.1.2 Environmental Inquiries).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "name", name)?;
+        args::out("resultlen", resultlen)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::get_processor_name(name, resultlen) }
+    };
+    raise::finish("MPI_Get_processor_name", call())
+}
+
+/// `MPI_Alloc_mem` (9.2 Memory Allocation).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "size", size)?;
+        args::out("baseptr", baseptr)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::alloc_mem(size, info, baseptr) }
+    };
+    raise::finish("MPI_Alloc_mem", call())
+}
+
+/// `MPI_Free_mem` (9.2 Memory Allocation).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::free_mem(base) }
+    };
+    raise::finish("MPI_Free_mem", call())
+}
+
 /// `MPI_Wtick` (9.6 Timers and Synchronization).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Wtick() -> f64 {
@@ -43,9 +80,6 @@ unsafe extern "C" fn PMPI_Wtime() -> f64 {
 
 unsupported! {
     PMPI_Get_hw_resource_info "MPI_Get_hw_resource_info"
-    PMPI_Get_processor_name "MPI_Get_processor_name"
-    PMPI_Alloc_mem "MPI_Alloc_mem"
-    PMPI_Free_mem "MPI_Free_mem"
 }
 
 symbols! {

@@ -3,6 +3,78 @@
 
 use super::prelude::*;
 
+/// `MPI_Grequest_complete` (13.2 Generalized Requests).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::grequest_complete(request) }
+    };
+    raise::finish("MPI_Grequest_complete", call())
+}
+
+/// `MPI_Grequest_start` (13.2 Generalized Requests).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Grequest_start(
+    query_fn: Callback<MPI_Grequest_query_function>,
+    free_fn: Callback<MPI_Grequest_free_function>,
+    cancel_fn: Callback<MPI_Grequest_cancel_function>,
+    extra_state: *mut c_void,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::grequest_start(query_fn, free_fn, cancel_fn, extra_state, request) }
+    };
+    raise::finish("MPI_Grequest_start", call())
+}
+
+/// `MPI_Status_set_cancelled` (13.3 Associating Information with Status).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::status_set_cancelled(status, flag) }
+    };
+    raise::finish("MPI_Status_set_cancelled", call())
+}
+
+/// `MPI_Status_set_elements` (13.3 Associating Information with Status).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Status_set_elements(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::status_set_elements(status, datatype, i64::from(count)) }
+    };
+    raise::finish("MPI_Status_set_elements", call())
+}
+
+/// `MPI_Status_set_elements_c` (13.3 Associating Information with Status).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Status_set_elements_c(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::status_set_elements(status, datatype, count) }
+    };
+    raise::finish("MPI_Status_set_elements_c", call())
+}
+
 /// `MPI_Status_set_error` (13.3 Associating Information with Status).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, err: c_int) -> c_int {
@@ -34,14 +106,6 @@ unsafe extern "C" fn PMPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) ->
         unsafe { imp::status_set_tag(status, tag) }
     };
     raise::finish("MPI_Status_set_tag", call())
-}
-
-unsupported! {
-    PMPI_Grequest_complete "MPI_Grequest_complete"
-    PMPI_Grequest_start "MPI_Grequest_start"
-    PMPI_Status_set_cancelled "MPI_Status_set_cancelled"
-    PMPI_Status_set_elements "MPI_Status_set_elements"
-    PMPI_Status_set_elements_c "MPI_Status_set_elements_c"
 }
 
 symbols! {

@@ -3,6 +3,116 @@
 
 use super::prelude::*;
 
+/// `MPI_Send` (3.2.1 Blocking Send).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::send(buf, i64::from(count), datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Send", comm, call())
+}
+
+/// `MPI_Send_c` (3.2.1 Blocking Send).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Send_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::send(buf, count, datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Send_c", comm, call())
+}
+
+/// `MPI_Recv` (3.2.4 Blocking Receive).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Recv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
+    };
+    raise::finish_on_comm("MPI_Recv", comm, call())
+}
+
+/// `MPI_Recv_c` (3.2.4 Blocking Receive).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Recv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::recv(buf, count, datatype, source, tag, comm, status) }
+    };
+    raise::finish_on_comm("MPI_Recv_c", comm, call())
+}
+
+/// `MPI_Get_count` (3.2.5 Return Status).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Get_count(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::get_count(status, datatype, CountOut::I32(count)) }
+    };
+    raise::finish("MPI_Get_count", call())
+}
+
+/// `MPI_Get_count_c` (3.2.5 Return Status).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Get_count_c(
+    status: *const MPI_Status,
+    datatype: MPI_Datatype,
+    count: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::get_count(status, datatype, CountOut::I64(count)) }
+    };
+    raise::finish("MPI_Get_count_c", call())
+}
+
 /// `MPI_Status_get_error` (3.2.5 Return Status).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Status_get_error(status: *const MPI_Status, error: *mut c_int) -> c_int {
@@ -39,23 +149,237 @@ unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_
     raise::finish("MPI_Status_get_tag", call())
 }
 
+/// `MPI_Sendrecv` (3.2.7 Blocking Send-Receive).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Sendrecv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "sendcount", i64::from(sendcount))?;
+        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::sendrecv(
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                dest,
+                sendtag,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                source,
+                recvtag,
+                comm,
+                status,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Sendrecv", comm, call())
+}
+
+/// `MPI_Sendrecv_c` (3.2.7 Blocking Send-Receive).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Sendrecv_c(
+    sendbuf: *const c_void,
+    sendcount: MPI_Count,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: MPI_Count,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "sendcount", sendcount)?;
+        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::sendrecv(
+                sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                comm, status,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Sendrecv_c", comm, call())
+}
+
+/// `MPI_Sendrecv_replace` (3.2.7 Blocking Send-Receive).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Sendrecv_replace(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::sendrecv_replace(
+                buf,
+                i64::from(count),
+                datatype,
+                dest,
+                sendtag,
+                source,
+                recvtag,
+                comm,
+                status,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Sendrecv_replace", comm, call())
+}
+
+/// `MPI_Sendrecv_replace_c` (3.2.7 Blocking Send-Receive).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Sendrecv_replace_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status) }
+    };
+    raise::finish_on_comm("MPI_Sendrecv_replace_c", comm, call())
+}
+
+/// `MPI_Rsend` (3.4 Communication Modes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Rsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::rsend(buf, i64::from(count), datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Rsend", comm, call())
+}
+
+/// `MPI_Rsend_c` (3.4 Communication Modes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Rsend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::rsend(buf, count, datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Rsend_c", comm, call())
+}
+
+/// `MPI_Ssend` (3.4 Communication Modes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Ssend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::ssend(buf, i64::from(count), datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Ssend", comm, call())
+}
+
+/// `MPI_Ssend_c` (3.4 Communication Modes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Ssend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::ssend(buf, count, datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Ssend_c", comm, call())
+}
+
+/// `MPI_Cancel` (3.8.4 Cancel).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cancel(request) }
+    };
+    raise::finish("MPI_Cancel", call())
+}
+
+/// `MPI_Test_cancelled` (3.8.4 Cancel).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("flag", flag)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::test_cancelled(status, flag) }
+    };
+    raise::finish("MPI_Test_cancelled", call())
+}
+
 unsupported! {
-    PMPI_Send "MPI_Send"
-    PMPI_Send_c "MPI_Send_c"
-    PMPI_Recv "MPI_Recv"
-    PMPI_Recv_c "MPI_Recv_c"
-    PMPI_Get_count "MPI_Get_count"
-    PMPI_Get_count_c "MPI_Get_count_c"
-    PMPI_Sendrecv "MPI_Sendrecv"
-    PMPI_Sendrecv_c "MPI_Sendrecv_c"
-    PMPI_Sendrecv_replace "MPI_Sendrecv_replace"
-    PMPI_Sendrecv_replace_c "MPI_Sendrecv_replace_c"
     PMPI_Bsend "MPI_Bsend"
     PMPI_Bsend_c "MPI_Bsend_c"
-    PMPI_Rsend "MPI_Rsend"
-    PMPI_Rsend_c "MPI_Rsend_c"
-    PMPI_Ssend "MPI_Ssend"
-    PMPI_Ssend_c "MPI_Ssend_c"
     PMPI_Iprobe "MPI_Iprobe"
     PMPI_Probe "MPI_Probe"
     PMPI_Improbe "MPI_Improbe"
@@ -64,8 +388,6 @@ unsupported! {
     PMPI_Imrecv_c "MPI_Imrecv_c"
     PMPI_Mrecv "MPI_Mrecv"
     PMPI_Mrecv_c "MPI_Mrecv_c"
-    PMPI_Cancel "MPI_Cancel"
-    PMPI_Test_cancelled "MPI_Test_cancelled"
 }
 
 symbols! {

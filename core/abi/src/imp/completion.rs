@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use weft::Process;
 use weft::request::{Done, Kind, MpiStatus};
-use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
+use weft_types::{Error, Handle, Result as Outcome, abi};
 
 use super::{generalized, point_to_point, status};
 use crate::ctypes::*;
@@ -45,8 +45,8 @@ unsafe fn report(done: Done, request: &mut MPI_Request, status: *mut MPI_Status)
     unsafe {
         status::write(status, &done.status);
         if let Some(functions) = done.generalized {
-            let queried = generalized::query(&functions, status);
-            return generalized::free(&functions).and(queried);
+            let queried = generalized::call_query(&functions, status);
+            return generalized::call_free(&functions).and(queried);
         }
     }
     raised(done.comm, done.error)
@@ -374,7 +374,7 @@ unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
     // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
     unsafe {
         status::write(status, &done.status);
-        done.generalized.map_or(Ok(()), |functions| generalized::query(&functions, status))
+        done.generalized.map_or(Ok(()), |functions| generalized::call_query(&functions, status))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) unsafe fn grequest_start(
 pub(crate) unsafe fn grequest_complete(request: MPI_Request) -> Result<(), Raised> {
     match gate::with(|process| process.complete_generalized(request.handle()))? {
         // SAFETY: the functions are those of MPI_Grequest_start.
-        Some(generalized) => unsafe { free(&generalized) },
+        Some(generalized) => unsafe { call_free(&generalized) },
         None => Ok(()),
     }
 }
@@ -57,7 +57,7 @@ fn state(generalized: &Generalized) -> *mut c_void {
 ///
 /// # Safety
 /// The functions come from `MPI_Grequest_start`.
-pub(super) unsafe fn query(generalized: &Generalized, status: *mut MPI_Status) -> Result<(), Raised> {
+pub(super) unsafe fn call_query(generalized: &Generalized, status: *mut MPI_Status) -> Result<(), Raised> {
     let mut own = MPI_Status::default();
     // SAFETY: our own status.
     unsafe { super::status::write(&raw mut own, &MpiStatus::EMPTY) };
@@ -77,8 +77,8 @@ pub(super) unsafe fn query(generalized: &Generalized, status: *mut MPI_Status) -
 /// Tells the program that the request is gone.
 ///
 /// # Safety
-/// As [`query`].
-pub(super) unsafe fn free(generalized: &Generalized) -> Result<(), Raised> {
+/// As [`call_query`].
+pub(super) unsafe fn call_free(generalized: &Generalized) -> Result<(), Raised> {
     if generalized.free == 0 {
         return Ok(());
     }
@@ -91,8 +91,8 @@ pub(super) unsafe fn free(generalized: &Generalized) -> Result<(), Raised> {
 /// Passes a cancellation on.
 ///
 /// # Safety
-/// As [`query`].
-pub(super) unsafe fn cancel(generalized: &Generalized) -> Result<(), Raised> {
+/// As [`call_query`].
+pub(super) unsafe fn call_cancel(generalized: &Generalized) -> Result<(), Raised> {
     if generalized.cancel == 0 {
         return Ok(());
     }

@@ -483,7 +483,7 @@ pub(crate) unsafe fn cancel(request: *mut MPI_Request) -> Result<(), Raised> {
     let generalized = gate::with(|process| process.cancel(handle))?;
     if let Some(generalized) = generalized {
         // SAFETY: the functions are those of MPI_Grequest_start.
-        unsafe { super::generalized::cancel(&generalized)? };
+        unsafe { super::generalized::call_cancel(&generalized)? };
     }
     Ok(())
 }
@@ -497,7 +497,7 @@ pub(crate) unsafe fn request_free(request: *mut MPI_Request) -> Result<(), Raise
     unsafe { request.write(MPI_Request::from_raw(weft_types::abi::MPI_REQUEST_NULL)) };
     if let Some(generalized) = generalized {
         // SAFETY: the functions are those of MPI_Grequest_start.
-        unsafe { super::generalized::free(&generalized)? };
+        unsafe { super::generalized::call_free(&generalized)? };
     }
     Ok(())
 }

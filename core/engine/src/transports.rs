@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use weft_api::{Bell, Capabilities, Refused, Transport};
+use weft_shm::{Shm, ShmBell};
 use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
@@ -11,6 +12,8 @@ use weft_wire::Header;
 pub enum Transports {
     /// A job of one: messages to itself need no transport.
     Alone,
+    /// All processes of the job are on this node.
+    Shm(Shm),
     /// A simulated world.
     Sim(SimPort),
 }
@@ -20,6 +23,8 @@ pub enum Transports {
 pub enum EngineBell {
     /// Nobody can ring; sleeping lasts as long as its limit.
     Alone,
+    /// See [`ShmBell`].
+    Shm(ShmBell),
     /// See [`SimBell`].
     Sim(SimBell),
 }
@@ -39,6 +44,7 @@ impl Transport for Transports {
     fn capabilities(&self, peer: PeerId) -> Capabilities {
         match self {
             Transports::Alone => NONE,
+            Transports::Shm(shm) => shm.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
         }
     }
@@ -48,6 +54,7 @@ impl Transport for Transports {
             Transports::Alone => {
                 Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
             }
+            Transports::Shm(shm) => shm.connect(peer),
             Transports::Sim(port) => port.connect(peer),
         }
     }
@@ -61,6 +68,7 @@ impl Transport for Transports {
     ) -> std::result::Result<(), Refused> {
         match self {
             Transports::Alone => Err(Refused::Dead),
+            Transports::Shm(shm) => shm.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
         }
     }
@@ -75,6 +83,7 @@ impl Transport for Transports {
     ) -> std::result::Result<(), Refused> {
         match self {
             Transports::Alone => Err(Refused::Dead),
+            Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
         }
     }
@@ -83,6 +92,7 @@ impl Transport for Transports {
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
         match self {
             Transports::Alone => None,
+            Transports::Shm(shm) => shm.peek(peer),
             Transports::Sim(port) => port.peek(peer),
         }
     }
@@ -91,6 +101,7 @@ impl Transport for Transports {
     fn advance(&mut self, peer: PeerId) {
         match self {
             Transports::Alone => {}
+            Transports::Shm(shm) => shm.advance(peer),
             Transports::Sim(port) => port.advance(peer),
         }
     }
@@ -99,6 +110,7 @@ impl Transport for Transports {
     fn ready(&mut self) -> Option<PeerId> {
         match self {
             Transports::Alone => None,
+            Transports::Shm(shm) => shm.ready(),
             Transports::Sim(port) => port.ready(),
         }
     }
@@ -107,6 +119,7 @@ impl Transport for Transports {
     fn progress(&mut self) -> bool {
         match self {
             Transports::Alone => false,
+            Transports::Shm(shm) => shm.progress(),
             Transports::Sim(port) => port.progress(),
         }
     }
@@ -115,6 +128,7 @@ impl Transport for Transports {
     fn lost(&mut self) -> Option<PeerId> {
         match self {
             Transports::Alone => None,
+            Transports::Shm(shm) => shm.lost(),
             Transports::Sim(port) => port.lost(),
         }
     }
@@ -122,6 +136,7 @@ impl Transport for Transports {
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         match self {
             Transports::Alone => Err(Error::internal("single copy in a job of one process")),
+            Transports::Shm(shm) => shm.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
         }
     }
@@ -129,6 +144,7 @@ impl Transport for Transports {
     fn bell(&self) -> EngineBell {
         match self {
             Transports::Alone => EngineBell::Alone,
+            Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
         }
     }
@@ -138,6 +154,7 @@ impl Bell for EngineBell {
     fn arm(&self) {
         match self {
             EngineBell::Alone => {}
+            EngineBell::Shm(bell) => bell.arm(),
             EngineBell::Sim(bell) => bell.arm(),
         }
     }
@@ -145,6 +162,7 @@ impl Bell for EngineBell {
     fn sleep(&self, limit: Duration) {
         match self {
             EngineBell::Alone => std::thread::sleep(limit),
+            EngineBell::Shm(bell) => bell.sleep(limit),
             EngineBell::Sim(bell) => bell.sleep(limit),
         }
     }
@@ -152,6 +170,7 @@ impl Bell for EngineBell {
     fn disarm(&self) {
         match self {
             EngineBell::Alone => {}
+            EngineBell::Shm(bell) => bell.disarm(),
             EngineBell::Sim(bell) => bell.disarm(),
         }
     }

@@ -53,6 +53,10 @@ fn every_constant_that_mpi_4_1_has_in_c_is_in_the_header() {
         }
     }
     assert!(seen > 380, "only {seen} constants read");
+    // What the ABI has beyond MPI 4.1: its version, LOGICAL types with a size, an error class, a type class.
+    let model = model();
+    let new = model.constants.iter().filter(|constant| constant.standard.is_none());
+    assert_eq!(new.count(), 9);
 }
 
 #[test]

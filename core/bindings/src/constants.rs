@@ -33,6 +33,19 @@ pub struct Constant {
     pub group: String,
     /// The constant that has the same value under its main name.
     pub alias_of: Option<String>,
+    /// Its meaning in MPI 4.1; none for what MPI 5.0 added.
+    pub standard: Option<Standard>,
+}
+
+/// What the text of MPI 4.1 says about a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standard {
+    /// Sections that define it.
+    pub section: String,
+    /// Its type in Fortran, `(none)` if it is not there.
+    pub fortran_type: String,
+    /// Remarks.
+    pub notes: String,
 }
 
 /// Prefix of the two C enumerations of the tool interface.
@@ -49,8 +62,47 @@ impl Constant {
     }
 }
 
-/// Reads the constants in table order.
-pub(crate) fn load(table: &Table) -> Result<Vec<Constant>> {
+/// Reads the constants in the order of the ABI's table and compares them with those of MPI 4.1.
+pub(crate) fn load(table: &Table, standard: &Table) -> Result<Vec<Constant>> {
+    let mut constants = load_abi(table)?;
+    for row in standard.rows() {
+        let (name, c_type) = (row.get("name")?, row.get("c_type_or_value")?);
+        let Some(constant) = constants.iter_mut().find(|constant| constant.name == name) else {
+            // Types, variables, status fields, info keys and Fortran's own constants have no row in the ABI's table.
+            let is_value =
+                ["int constant expr", "pointer constant", "function", "void * const", "MPI_Offset constant"]
+                    .iter()
+                    .any(|value| c_type.starts_with(value));
+            if name.starts_with("MPI_") && is_value {
+                return Err(row.error(format!("{name} is not in abi-constants.tsv")));
+            }
+            continue;
+        };
+        let agrees = match &constant.kind {
+            ConstantKind::Handle(ty) => c_type == ty || c_type == "matching handle type",
+            ConstantKind::ToolHandle(ty) => c_type == ty,
+            ConstantKind::Int => {
+                c_type.starts_with("int constant expr") || c_type == "preprocessor int macro"
+            }
+            ConstantKind::Enum(ty) => c_type == *ty,
+            ConstantKind::Offset => c_type == "MPI_Offset constant expr",
+            ConstantKind::Pointer(_) => matches!(c_type, "function" | "void * const" | "pointer constant"),
+        };
+        if !agrees {
+            return Err(
+                row.error(format!("{name} is {c_type} here, but {:?} in abi-constants.tsv", constant.kind))
+            );
+        }
+        constant.standard = Some(Standard {
+            section: row.get("section")?.to_owned(),
+            fortran_type: row.get("fortran_type")?.to_owned(),
+            notes: row.get("notes")?.to_owned(),
+        });
+    }
+    Ok(constants)
+}
+
+fn load_abi(table: &Table) -> Result<Vec<Constant>> {
     let mut constants: Vec<Constant> = Vec::new();
     for row in table.rows() {
         let name = row.get("name")?.to_owned();
@@ -87,7 +139,7 @@ pub(crate) fn load(table: &Table) -> Result<Vec<Constant>> {
         if constants.iter().any(|constant| constant.name == name) {
             return Err(row.error(format!("{name} is there twice")));
         }
-        constants.push(Constant { name, value, kind, group: group.to_owned(), alias_of });
+        constants.push(Constant { name, value, kind, group: group.to_owned(), alias_of, standard: None });
     }
     if constants.is_empty() {
         return Err(TableError("abi-constants.tsv has no rows".to_owned()));

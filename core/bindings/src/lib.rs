@@ -13,7 +13,7 @@ pub mod prototype;
 mod sources;
 mod tsv;
 
-pub use constants::{Constant, ConstantKind};
+pub use constants::{Constant, ConstantKind, Standard};
 pub use model::{Argument, Check, Direction, Form, Kind, Model, Procedure};
 pub use prototype::{CType, Prototype};
 

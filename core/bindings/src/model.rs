@@ -203,7 +203,7 @@ impl Model {
         }
         procedures
             .sort_by(|a, b| (section_key(&a.section), a.name()).cmp(&(section_key(&b.section), b.name())));
-        let constants = constants::load(&read("abi-constants.tsv")?)?;
+        let constants = constants::load(&read("abi-constants.tsv")?, &read("constants.tsv")?)?;
         Ok(Model { procedures, callbacks: callbacks(&api)?, constants })
     }
 

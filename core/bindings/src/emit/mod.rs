@@ -6,9 +6,9 @@ mod entry;
 mod header;
 mod status;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::model::{Model, Procedure};
 use crate::{Result, TableError};
@@ -36,12 +36,7 @@ pub fn all(model: &Model, root: &Path) -> Result<Vec<File>> {
     for (name, text) in entries::emit(model)? {
         files.push(file(&format!("core/abi/src/generated/{name}.rs"), text));
     }
-    let rust =
-        files.iter_mut().filter(|file| file.path.extension().is_some_and(|extension| extension == "rs"));
-    for file in rust {
-        file.text = rustfmt(root, &file.text)
-            .map_err(|error| TableError(format!("{}: {error}", file.path.display())))?;
-    }
+    rustfmt(root, &mut files)?;
     if let Ok(readme) = std::fs::read_to_string(root.join("README.md"))
         && let Some(text) = status::insert(model, &readme)
     {
@@ -53,28 +48,39 @@ pub fn all(model: &Model, root: &Path) -> Result<Vec<File>> {
 /// The folder that holds nothing but generated files; a file there that [`all`] does not make is stale.
 pub const OWN_FOLDER: &str = "core/abi/src/generated";
 
-fn rustfmt(root: &Path, text: &str) -> Result<String> {
-    let fail = |what: &str, error: &dyn std::fmt::Display| TableError(format!("{what} rustfmt: {error}"));
-    let mut child = Command::new("rustfmt")
-        .args(["--edition", "2024", "--emit", "stdout", "--config-path"])
-        .arg(root.join("rustfmt.toml"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| fail("cannot start", &error))?;
-    let mut stdin = child.stdin.take().ok_or_else(|| TableError("rustfmt has no input".to_owned()))?;
-    let input = text.to_owned();
-    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output().map_err(|error| fail("cannot read", &error))?;
-    if !output.status.success() {
-        return Err(fail("complaint of", &String::from_utf8_lossy(&output.stderr)));
+/// Formats the Rust files with one run of rustfmt, in a folder for the moment.
+fn rustfmt(root: &Path, files: &mut [File]) -> Result<()> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("weft-generate-{}-{run}", std::process::id()));
+    let result = format_in(&folder, root, files);
+    // The folder is in the way of nobody if it cannot be removed.
+    let _ = std::fs::remove_dir_all(&folder);
+    result
+}
+
+fn format_in(folder: &Path, root: &Path, files: &mut [File]) -> Result<()> {
+    let fail = |error: std::io::Error| TableError(format!("cannot format in {}: {error}", folder.display()));
+    let mut rust: Vec<_> = files
+        .iter_mut()
+        .filter(|file| file.path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|file| (folder.join(&file.path), file))
+        .collect();
+    let mut command = Command::new("rustfmt");
+    command.args(["--edition", "2024", "--config-path"]).arg(root.join("rustfmt.toml"));
+    for (path, file) in &rust {
+        std::fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(fail)?;
+        std::fs::write(path, &file.text).map_err(fail)?;
+        command.arg(path);
     }
-    writer
-        .join()
-        .map_err(|_| TableError("the thread that feeds rustfmt failed".to_owned()))?
-        .map_err(|error| fail("cannot feed", &error))?;
-    String::from_utf8(output.stdout).map_err(|error| fail("no text from", &error))
+    let output = command.output().map_err(|error| TableError(format!("cannot start rustfmt: {error}")))?;
+    if !output.status.success() {
+        return Err(TableError(format!("rustfmt: {}", String::from_utf8_lossy(&output.stderr))));
+    }
+    for (path, file) in &mut rust {
+        file.text = std::fs::read_to_string(path).map_err(fail)?;
+    }
+    Ok(())
 }
 
 /// The chapters of the standard that have procedures.

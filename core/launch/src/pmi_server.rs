@@ -12,7 +12,7 @@ use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
 
 /// Longest key and value, and name of a key-value space; the same as Hydra's.
 const MAX_KEY: usize = 64;
-const MAX_VALUE: usize = 4096;
+const MAX_VALUE: usize = 1024;
 const MAX_NAME: usize = 256;
 
 /// Most entries of the key-value space: enough for some dozens per rank of a large job, and a bound on memory.
@@ -322,7 +322,7 @@ mod tests {
                 "cmd=init pmi_version=1 pmi_subversion=1\n",
                 "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
             ),
-            ("cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=4096"),
+            ("cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"),
             ("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0"),
             ("cmd=get_my_kvsname\n", "cmd=my_kvsname rc=0 kvsname=job"),
             ("cmd=get_universe_size\n", "cmd=universe_size rc=0 size=8"),

@@ -151,7 +151,9 @@ impl<C: Channel> Launcher for Client<C> {
     fn get(&mut self, key: &str) -> Result<Option<String>> {
         let answer =
             self.ask(&Command::new("get").with("kvsname", &self.kvs).with("key", key), "get_result")?;
-        Ok(answer.get("value").filter(|_| answer.succeeded()).map(str::to_owned))
+        // Older servers say it by `rc`, newer ones by `found`.
+        let found = answer.succeeded() && answer.get("found").is_none_or(|found| found == "TRUE");
+        Ok(answer.get("value").filter(|_| found).map(str::to_owned))
     }
 
     fn max_key(&self) -> usize {

@@ -1,15 +1,16 @@
 //! Which fabrics this process uses, and their opening.
 
-use weft_boot::{Job, Launcher};
+use weft_boot::Job;
 use weft_engine::Transports;
-use weft_types::params::Parameters;
-use weft_types::{Error, ErrorClass, Result};
+use weft_shm::{Config, Shm, Waking};
+use weft_types::params::{Choice, Parameters};
+use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// Opens the transports that lead to the other processes of the job.
 ///
 /// # Errors
 /// What could not be had, why, and what to do.
-pub fn open(job: &mut Job, _launcher: &mut dyn Launcher, _parameters: &Parameters) -> Result<Transports> {
+pub(crate) fn open(job: &mut Job, parameters: &Parameters, oversubscribed: bool) -> Result<Transports> {
     if job.size == 1 {
         return Ok(Transports::Alone);
     }
@@ -24,5 +25,12 @@ pub fn open(job: &mut Job, _launcher: &mut dyn Launcher, _parameters: &Parameter
             ),
         ));
     }
-    Err(Error::internal("the shared-memory transport is not joined yet"))
+    let shm = Shm::attach(Config {
+        file: job.node_segment(weft_shm::segment::bytes(job.size))?,
+        local: job.local_index,
+        peers: job.local_ranks.iter().map(|&rank| PeerId(rank)).collect(),
+        single_copy: parameters.single_copy != Choice::Off,
+        waking: if oversubscribed { Waking::Fence } else { Waking::Membarrier },
+    })?;
+    Ok(Transports::Shm(shm))
 }

@@ -59,7 +59,7 @@ impl Process {
             std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
         )?;
-        let (mut job, mut launcher) = Job::discover()?;
+        let (mut job, launcher) = Job::discover()?;
         if job.rank == 0 {
             for line in unknown {
                 eprintln!("weft: {line}");
@@ -77,7 +77,7 @@ impl Process {
             eager_limit: parameters.eager_limit,
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
-        let transports = crate::fabric::open(&mut job, launcher.as_mut(), &parameters)?;
+        let transports = crate::fabric::open(&mut job, &parameters, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
         let initial_errhandler = Handle(match job.initial_errhandler.as_deref() {
             Some("mpi_errors_abort") => abi::MPI_ERRORS_ABORT,

@@ -19,7 +19,7 @@ use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 const STREAM_BURST: u32 = 16;
 
 /// Largest message sent in one packet.
-const SINGLE_PACKET: u32 = 8 << 10;
+const SINGLE_PACKET: u32 = 32 << 10;
 
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,26 @@
 //! The envelope: what kind of packet this is and what it matches.
 //!
 //! ```text
-//! word 0:  63..32 context   31..16 extra   15..8 flags   7..0 kind
-//! word 1:  63..32 source    31..0  tag
+//!                 63..32    31..16   15..8   7..0
+//! word 0:         context   (zero)   flags   kind
+//! word 1:         source    tag (31..0)
+//!
+//! control packets (all kinds but Eager, EagerSync and Rts):
+//! word 0:         id        (zero)   flags   kind
+//! word 1:         value
 //! ```
 //!
 //! Word 1 and the upper half of word 0 are the matching key, so that a posted receive without wildcards is
-//! compared in two instructions.
+//! compared in two instructions. Control packets match nothing; they name a request and carry one number:
+//!
+//! | kind | id | value | payload |
+//! | --- | --- | --- | --- |
+//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]) |
+//! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
+//! | Taken, Matched | sender's request | 0 | |
+//! | Credit | 0 | bytes of budget | |
+//! | Cancel | sender's request | 0 | |
+//! | CancelReply | sender's request | 1 when cancelled, else 0 | |
 
 use weft_types::{ContextId, Rank, Tag};
 
@@ -30,6 +44,10 @@ pub enum Kind {
     Matched = 7,
     /// The receiver gives back eager budget.
     Credit = 8,
+    /// The sender asks the receiver to forget a message that it announced (section 3.8.4).
+    Cancel = 9,
+    /// The receiver's answer to [`Kind::Cancel`].
+    CancelReply = 10,
 }
 
 impl Kind {
@@ -45,6 +63,8 @@ impl Kind {
             6 => Kind::Taken,
             7 => Kind::Matched,
             8 => Kind::Credit,
+            9 => Kind::Cancel,
+            10 => Kind::CancelReply,
             _ => return None,
         })
     }
@@ -69,6 +89,37 @@ impl Header {
             word0: ((context.0 as u64) << 32) | kind as u64,
             word1: ((source.0 as u64) << 32) | (tag.0 as u32 as u64),
         }
+    }
+
+    /// Composes a control packet about request `id` (meaning of `id` and `value`: see the module's table).
+    #[inline]
+    pub const fn control(kind: Kind, id: u32, value: u64) -> Header {
+        Header { word0: ((id as u64) << 32) | kind as u64, word1: value }
+    }
+
+    /// The request that a control packet is about.
+    #[inline]
+    pub const fn id(self) -> u32 {
+        (self.word0 >> 32) as u32
+    }
+
+    /// The number that a control packet carries.
+    #[inline]
+    pub const fn value(self) -> u64 {
+        self.word1
+    }
+
+    /// Source and tag in one word, as matching compares them.
+    #[inline]
+    pub const fn name(self) -> u64 {
+        self.word1
+    }
+
+    /// The same envelope on a packet of another kind.
+    #[inline]
+    #[must_use]
+    pub const fn with_kind(self, kind: Kind) -> Header {
+        Header { word0: (self.word0 & !0xff) | kind as u64, word1: self.word1 }
     }
 
     /// The same envelope with protocol flags (meaning depends on the kind).
@@ -153,8 +204,15 @@ mod tests {
     }
 
     #[test]
+    fn a_control_packet_keeps_its_request_and_its_number() {
+        let header = Header::control(Kind::Cts, u32::MAX, u64::MAX - 1);
+        assert_eq!((header.kind(), header.id(), header.value()), (Some(Kind::Cts), u32::MAX, u64::MAX - 1));
+    }
+
+    #[test]
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
+        assert_eq!(Header::from_words([11, 0]).kind(), None);
     }
 }

@@ -91,6 +91,11 @@ pub trait Transport {
     /// Housekeeping: new connections, timers, retransmission. True when something moved.
     fn progress(&mut self) -> bool;
 
+    /// A process found to be gone since the last call, each named once; whatever it sent before stays readable.
+    fn lost(&mut self) -> Option<PeerId> {
+        None
+    }
+
     /// Copies from `peer`'s memory at `address` straight into `into` (single copy).
     ///
     /// # Errors

@@ -1,9 +1,8 @@
 //! Procedures that need no initialised MPI: versions, time, addresses, handle and status conversions (MPI 4.1
-//! sections 9.1.1, 9.6, 5.1.5, 19.3.4, 19.3.5, 3.2.5, and the ABI chapter of MPI 5.0).
+//! sections 9.1.1, 9.6, 5.1.5, 15.2.4, 19.3.4, 19.3.5, 3.2.5, and the ABI chapter of MPI 5.0).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use weft_types::{Error, ErrorClass, abi};
 
@@ -115,7 +114,7 @@ fn monotonic(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) ->
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `read` is clock_gettime or clock_getres, and `time` is writable.
     unsafe { read(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32).as_secs_f64()
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// `MPI_Wtime`: seconds of the monotonic clock, which all processes of a node share.
@@ -142,6 +141,11 @@ pub(crate) fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
 pub(crate) unsafe fn get_address(location: *const c_void, address: *mut MPI_Aint) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     unsafe { address.write(location.addr() as MPI_Aint) };
+    Ok(())
+}
+
+/// `MPI_Pcontrol`: the library's own version does nothing (section 15.2.4). C's variable arguments are not looked at.
+pub(crate) fn pcontrol(_level: c_int) -> Result<(), Raised> {
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! Procedures that need no initialised MPI: versions, time, addresses, handle and status conversions (MPI 4.1
-//! sections 9.1.1, 9.6, 5.1.5, 15.2.4, 19.3.4, 19.3.5, 3.2.5, and the ABI chapter of MPI 5.0).
+//! sections 9.1.1, 9.6, 5.1.5, 19.3.4, 19.3.5, 3.2.5, and the ABI chapter of MPI 5.0).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
@@ -141,11 +141,6 @@ pub(crate) fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
 pub(crate) unsafe fn get_address(location: *const c_void, address: *mut MPI_Aint) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     unsafe { address.write(location.addr() as MPI_Aint) };
-    Ok(())
-}
-
-/// `MPI_Pcontrol`: the library's own version does nothing (section 15.2.4). C's variable arguments are not looked at.
-pub(crate) fn pcontrol(_level: c_int) -> Result<(), Raised> {
     Ok(())
 }
 

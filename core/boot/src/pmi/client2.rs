@@ -44,9 +44,12 @@ impl<C: Channel> Client<C> {
             return Err(garbled("init", &answer.emit()));
         }
         let mut client = Client { channel, received: Vec::new(), job: job.to_owned() };
-        let init =
-            Command::new("fullinit").with("pmijobid", job).with("pmirank", rank).with("threaded", "FALSE");
-        let init = client.ask(&init)?;
+        // Hydra refuses empty values, and sets no PMI_JOBID.
+        let init = match job {
+            "" => Command::new("fullinit"),
+            _ => Command::new("fullinit").with("pmijobid", job),
+        };
+        let init = client.ask(&init.with("pmirank", rank).with("threaded", "FALSE"))?;
         let (Some(rank), Some(size)) = (init.number("rank"), init.number("size")) else {
             return Err(garbled("fullinit", &emit(&init)));
         };

@@ -3,7 +3,6 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use weft_types::{Error, ErrorClass, abi};
 
@@ -115,7 +114,7 @@ fn monotonic(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) ->
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `read` is clock_gettime or clock_getres, and `time` is writable.
     unsafe { read(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32).as_secs_f64()
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// `MPI_Wtime`: seconds of the monotonic clock, which all processes of a node share.

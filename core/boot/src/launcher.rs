@@ -47,6 +47,13 @@ pub trait Launcher: Send {
     }
 }
 
+/// Shows why the job ends, where the launcher does not do it. Launchers relay standard error through a pipe of their own and drop
+/// what is in it when they end a job, so the words get a head start on the request.
+pub(crate) fn say_before_abort(message: &str) {
+    eprintln!("{message}");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+}
+
 /// Holds keys and values to what PMI can carry.
 pub(crate) fn check_words(key: &str, max_key: usize, value: &str, max_value: usize) -> Result<()> {
     let word = |text: &str, most: usize| {

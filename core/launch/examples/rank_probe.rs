@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 use std::time::Duration;
 
+use weft_boot::pmi::channel::LauncherSocket;
+use weft_boot::pmi::{client2, mapping};
 use weft_boot::{Job, Launcher};
 
 fn main() {
@@ -13,6 +15,10 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words == ["exit-before"] {
         exit(0);
+    }
+    if words == ["pmi2"] {
+        pmi2();
+        return;
     }
     let (mut job, mut launcher) = match Job::discover() {
         Ok(found) => found,
@@ -61,6 +67,28 @@ fn main() {
         _ => panic!("unknown words {words:?}"),
     }
     launcher.finalize().expect("good-bye");
+}
+
+/// Speaks PMI-2 to a launcher that would take PMI-1 too.
+fn pmi2() {
+    let number =
+        |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok()).expect("a number");
+    let socket = LauncherSocket::new(number("PMI_FD") as i32);
+    let (mut client, facts) = client2::Client::greet(socket, number("PMI_RANK"), "").expect("greeting");
+    assert_eq!(facts.rank, number("PMI_RANK"));
+    // Hydra 4.3 and 5.0 answer `(vector,0)` here; then host names tell the nodes.
+    if let Ok(nodes) = mapping::nodes(&facts.mapping.unwrap_or_default(), facts.size) {
+        assert_eq!(nodes, vec![0; facts.size as usize]);
+    }
+    client
+        .put(&format!("card-{}", facts.rank), &format!("of;{}", facts.rank).replace(';', ":"))
+        .expect("put");
+    client.fence().expect("fence");
+    for rank in 0..facts.size {
+        assert_eq!(client.get(&format!("card-{rank}")).expect("get"), Some(format!("of:{rank}")));
+    }
+    println!("rank {} of {} spoke PMI-2", facts.rank, facts.size);
+    client.finalize().expect("good-bye");
 }
 
 fn facts(job: &Job) {

@@ -167,7 +167,7 @@ impl<C: Channel> Launcher for Client<C> {
     fn abort(&mut self, code: i32, message: &str) {
         let mut command = Command::new("abort").with("exitcode", code);
         match self.dialect {
-            Dialect::Plain => eprintln!("{message}"),
+            Dialect::Plain => crate::launcher::say_before_abort(message),
             Dialect::Weft => command = command.with("weft_message", encode_word(message)),
         }
         // A launcher that is gone has ended the job already.

@@ -44,15 +44,19 @@ impl<C: Channel> Client<C> {
             return Err(garbled("init", &answer.emit()));
         }
         let mut client = Client { channel, received: Vec::new(), job: job.to_owned() };
-        let init =
-            Command::new("fullinit").with("pmijobid", job).with("pmirank", rank).with("threaded", "FALSE");
-        let init = client.ask(&init)?;
+        // Hydra refuses empty values, and sets no PMI_JOBID.
+        let init = match job {
+            "" => Command::new("fullinit"),
+            _ => Command::new("fullinit").with("pmijobid", job),
+        };
+        let init = client.ask(&init.with("pmirank", rank).with("threaded", "FALSE"))?;
         let (Some(rank), Some(size)) = (init.number("rank"), init.number("size")) else {
             return Err(garbled("fullinit", &emit(&init)));
         };
         let name = client.ask(&Command::new("job-getid"))?;
         client.job = name.get("jobid").unwrap_or(job).to_owned();
         let universe_size = client.attribute("universeSize")?.and_then(|text| text.parse().ok());
+        let universe_size = universe_size.filter(|&number: &i32| number > 0);
         let mapping = client.attribute("PMI_process_mapping")?;
         let facts = Facts {
             rank,
@@ -164,7 +168,7 @@ impl<C: Channel> Launcher for Client<C> {
     fn abort(&mut self, code: i32, message: &str) {
         // PMI-2 carries no exit code; the process's own exit with `code`, which follows, does.
         let text = format!("{message} (exit code {code})");
-        eprintln!("{text}");
+        crate::launcher::say_before_abort(&text);
         let command = Command::new("abort").with("isworld", "TRUE").with("msg", text);
         // A launcher that is gone has ended the job already.
         let _ = self.channel.send_all(emit(&command).as_bytes());

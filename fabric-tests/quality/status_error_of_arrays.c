@@ -1,5 +1,5 @@
 /* Calls that return several statuses set MPI_ERROR if and only if they return MPI_ERR_IN_STATUS: with success it keeps
- * the value it had.
+ * the value it had. (MPICH 5.0 and Open MPI 4.1 write MPI_SUCCESS there.)
  *
  * Covers: 3.2.5
  * Ranks: 2

@@ -21,6 +21,6 @@ pub mod world;
 pub use engine::Engine;
 pub use transports::{EngineBell, Transports};
 pub use types::{
-    Completion, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 pub use wait::Waiter;

@@ -17,6 +17,7 @@ mod ops;
 mod persistent;
 mod point_to_point;
 mod probe;
+mod sessions;
 mod status;
 
 pub(crate) use abi_support::*;
@@ -35,4 +36,5 @@ pub(crate) use ops::*;
 pub(crate) use persistent::*;
 pub(crate) use point_to_point::*;
 pub(crate) use probe::*;
+pub(crate) use sessions::*;
 pub(crate) use status::*;

@@ -59,11 +59,13 @@ struct Rank {
     posted: Vec<(StepId, u32, u16, Range)>,
 }
 
-/// Ranks and the messages between them.
+/// From, to, channel.
+type Path = (u32, u32, u16);
+
+/// Ranks and the messages between them, each with the sender's step.
 pub(crate) struct World {
     ranks: Vec<Rank>,
-    /// (from, to, channel) -> messages with the sender's step
-    wire: HashMap<(u32, u32, u16), VecDeque<(Vec<u8>, StepId)>>,
+    wire: HashMap<Path, VecDeque<(Vec<u8>, StepId)>>,
     operation: Operation,
     sends: Sends,
 }

@@ -11,12 +11,15 @@ use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
 use weft_proto::choice::ReceiveCosts;
-use weft_proto::{ReceivePlan, SendPlan, charge, plan_receive, plan_send, sender_budget};
+use weft_proto::{ReceivePlan, SendPlan, charge, piece, plan_receive, plan_send, sender_budget};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 
 /// Packets of one stream pushed before others get a turn.
 const STREAM_BURST: u32 = 16;
+
+/// Largest message sent in one packet.
+const SINGLE_PACKET: u32 = 32 << 10;
 
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ impl Engine {
         let length = buffer.len();
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
-            && length <= peer.limits.packet.min(peer.limits.eager) as usize
+            && length <= peer.limits.packet.min(peer.limits.single) as usize
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
@@ -105,6 +108,7 @@ impl Engine {
         let index = self.state.peers.insert(id, budget, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);
         peer.limits.eager = eager;
+        peer.limits.single = eager.min(SINGLE_PACKET);
         peer.limits.lead = eager / 2;
         peer.max_inline = peer.max_inline.min(eager);
         index
@@ -294,7 +298,9 @@ impl Engine {
                     0
                 });
                 let announce = Announce { length: request.length, address, request: id, lead }.emit();
-                let first = (lead as usize).min(peer.limits.packet as usize - Announce::BYTES);
+                let piece =
+                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::BYTES as u32);
+                let first = lead.min(piece) as usize;
                 let sent = if first == 0 && Announce::BYTES <= peer.max_inline as usize {
                     self.fabric.send_inline(peer.id, header, &announce)
                 } else {
@@ -321,12 +327,13 @@ impl Engine {
     fn send_fragments(&mut self, index: u32, slot: u32, remote: u32, end: u64, burst: u32) -> Sent {
         let peer = self.state.peers.at(index);
         let request = self.state.requests.at_mut(slot);
+        let piece = u64::from(piece(request.length, &peer.limits));
         for _ in 0..burst {
             if request.moved == end {
                 return Sent::Yes;
             }
             let offset = request.moved;
-            let len = (end - offset).min(u64::from(peer.limits.packet)) as usize;
+            let len = (end - offset).min(piece) as usize;
             let header = Header::control(Kind::Fragment, remote, offset);
             let buffer = request.send_buf();
             match self.fabric.send_copy(peer.id, header, len, |out| buffer.pack(offset as usize, out)) {

@@ -7,7 +7,7 @@ use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::Transport;
@@ -122,21 +122,40 @@ impl Engine {
     }
 
     /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
-    /// made. `None` says nothing about the future; go on with [`Engine::progress`] or [`Engine::recv`].
+    /// made. `None` says nothing about the future; see [`Engine::poll_recv`].
     #[inline]
     pub fn try_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Option<Completion> {
+        match self.poll_recv(from, buffer) {
+            Early::Received(completion) => Some(completion),
+            Early::Post | Early::Nothing => None,
+        }
+    }
+
+    /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
+    /// progress would keep it as unexpected, with a copy more) from none. A blocking receive spins on this, makes
+    /// progress now and then, and posts after a while:
+    ///
+    /// ```text
+    /// for turn in 1.. {
+    ///     match engine.poll_recv(from, &mut buffer) { Received(done) => return done, Post => break, Nothing => {} }
+    ///     if turn % 16 == 0 { engine.progress(); }  if turn == 1000 { break }
+    /// }
+    /// let request = engine.recv(from, buffer)?; ...wait for it...
+    /// ```
+    #[inline]
+    pub fn poll_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
         if self.state.unexpected.is_empty()
             && self.state.posted.is_empty()
             && let Some(id) = from.peer
             && let Some(peer) = self.state.peers.find_mut(id)
         {
-            let (header, payload) = self.fabric.peek(id)?;
-            let context = Header::control(Kind::Eager, from.context.0, 0).words()[0];
-            if header.words()[0] != context
+            let Some((header, payload)) = self.fabric.peek(id) else { return Early::Nothing };
+            let whole = Header::control(Kind::Eager, from.context.0, 0).words()[0];
+            if header.words()[0] != whole
                 || !pattern(from).accepts(Key::of(header))
                 || payload.len() > buffer.len()
             {
-                return None;
+                return near(from, header);
             }
             buffer.unpack(0, payload);
             let bytes = payload.len();
@@ -146,9 +165,9 @@ impl Engine {
             if peer.ledger.release(charge(bytes as u32)) {
                 self.give_credit(id);
             }
-            return Some(Completion { status, error: None });
+            return Early::Received(Completion { status, error: None });
         }
-        self.try_recv_unexpected(from, buffer)
+        self.poll_recv_unexpected(from, buffer)
     }
 
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
@@ -280,6 +299,13 @@ impl Engine {
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
     }
+}
+
+/// Whether a packet that cannot be received at once is the one that the receive waits for.
+#[cold]
+fn near(from: Selector, header: Header) -> Early {
+    let matched = matches!(header.kind(), Some(Kind::Eager | Kind::EagerSync | Kind::Rts));
+    if matched && pattern(from).accepts(Key::of(header)) { Early::Post } else { Early::Nothing }
 }
 
 /// What `from` accepts.

@@ -6,7 +6,7 @@ use crate::engine::{Engine, pattern};
 use crate::messages::Place;
 use crate::peers::LeadTarget;
 use crate::requests::{Buffer, Phase};
-use crate::types::{Completion, RequestId, Selector, Status};
+use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
 use weft_proto::{EntryId, ReceivePlan, plan_receive};
@@ -82,17 +82,17 @@ impl Engine {
         }
     }
 
-    /// The general part of [`Engine::try_recv`].
+    /// The general part of [`Engine::poll_recv`].
     #[inline(never)]
-    pub(crate) fn try_recv_unexpected(&mut self, from: Selector, buffer: &mut RecvBuf) -> Option<Completion> {
+    pub(crate) fn poll_recv_unexpected(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
         if self.state.unexpected.is_empty() {
-            return None;
+            return Early::Nothing;
         }
-        let (entry, slot) = self.state.unexpected.find(pattern(from))?;
+        let Some((entry, slot)) = self.state.unexpected.find(pattern(from)) else { return Early::Nothing };
         let message = self.state.messages.at(slot);
         let whole = message.place == Place::Held && message.data.len() as u64 == message.length;
         if !whole || message.synchronous {
-            return None;
+            return Early::Post;
         }
         self.state.unexpected.remove(entry);
         let (peer, header, length, charged) = (message.peer, message.header, message.length, message.charged);
@@ -107,7 +107,7 @@ impl Engine {
         }
         let error = (length > capacity).then(|| truncated(length, capacity));
         let status = Status { source: header.source(), tag: header.tag(), bytes, cancelled: false };
-        Some(Completion { status, error })
+        Early::Received(Completion { status, error })
     }
 
     /// Decides how the rest of an announced message comes, and lets it come.

@@ -84,6 +84,18 @@ pub struct Completion {
     pub error: Option<Error>,
 }
 
+/// What [`crate::Engine::poll_recv`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Early {
+    /// The message is in the buffer.
+    Received(Completion),
+    /// The message is near but must meet a request: call [`crate::Engine::recv`] now, before making progress.
+    Post,
+    /// Nothing yet.
+    Nothing,
+}
+
 /// What an engine must be told when it is made. The same on all ranks of a job, but for `me`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineConfig {

@@ -7,6 +7,8 @@ use crate::credit::charge;
 pub struct SendLimits {
     /// Largest payload of one packet.
     pub packet: u32,
+    /// Largest message sent in one packet: longer ones gain by both ends copying at the same time.
+    pub single: u32,
     /// Largest message sent without asking.
     pub eager: u32,
     /// How much of a longer message follows its announcement without asking, when streaming is expected.
@@ -33,7 +35,7 @@ pub fn plan_send(length: u64, prefix: u32, limits: &SendLimits, left: u32, taken
     if length <= u64::from(limits.eager) {
         let short = length as u32;
         if charge(short) <= left {
-            return if short + prefix <= limits.packet {
+            return if short <= limits.single && short + prefix <= limits.packet {
                 SendPlan::Eager
             } else {
                 SendPlan::Announce { lead: short }
@@ -43,6 +45,13 @@ pub fn plan_send(length: u64, prefix: u32, limits: &SendLimits, left: u32, taken
     }
     let lead = if taken || charge(limits.lead) > left { 0 } else { limits.lead };
     SendPlan::Announce { lead: (u64::from(lead)).min(length) as u32 }
+}
+
+/// Payload of the packets that carry a message of `length` bytes: small enough that the two ends work at the same
+/// time on most of it, large enough that the packets themselves do not count.
+#[inline]
+pub fn piece(length: u64, limits: &SendLimits) -> u32 {
+    (length / 8).next_multiple_of(1024).clamp(4096, 32 << 10).min(u64::from(limits.packet)) as u32
 }
 
 /// How the rest of an announced message comes.
@@ -93,7 +102,7 @@ pub fn plan_receive(bytes: u64, costs: &ReceiveCosts) -> ReceivePlan {
 mod tests {
     use super::*;
 
-    const LIMITS: SendLimits = SendLimits { packet: 8192, eager: 65536, lead: 32768 };
+    const LIMITS: SendLimits = SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768 };
 
     #[test]
     fn the_plan_changes_exactly_at_its_borders() {

@@ -10,7 +10,7 @@ pub mod pattern;
 pub mod posted;
 pub mod unexpected;
 
-pub use choice::{ReceivePlan, SendLimits, SendPlan, plan_receive, plan_send};
+pub use choice::{ReceivePlan, SendLimits, SendPlan, piece, plan_receive, plan_send};
 pub use credit::{ReceiveLedger, SendWindow, charge, sender_budget};
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;

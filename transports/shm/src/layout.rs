@@ -57,10 +57,10 @@ impl Layout {
         assert!((1..=MAX_RANKS).contains(&ranks), "{ranks} ranks on one node, 1 to {MAX_RANKS} are possible");
         assert!(page.is_power_of_two() && page <= LARGEST_PAGE, "pages of {page} bytes");
         let (cells, data_bytes, max_copy) = match ranks {
-            0..=32 => (256, 512 << 10, 32 << 10),
-            33..=128 => (256, 256 << 10, 32 << 10),
-            129..=512 => (128, 128 << 10, 16 << 10),
-            _ => (64, 64 << 10, 8 << 10),
+            0..=32 => (256, 256 << 10, 32 << 10),
+            33..=128 => (256, 128 << 10, 16 << 10),
+            129..=512 => (128, 64 << 10, 8 << 10),
+            _ => (64, 32 << 10, 8 << 10),
         };
         Layout { ranks, cells, data_bytes, max_copy, page: page.max(PAGE) }
     }
@@ -101,7 +101,7 @@ impl Layout {
     }
 
     /// Bytes of a ring that are backed by memory from the first contact on: the cells and room for one packet
-    /// of `max_copy`, in whole pages. The rest of the data area follows when a sender fills what is there.
+    /// of `max_copy`, in whole pages. The rest of the data area follows as a sender first comes to it.
     pub fn first_bytes(&self) -> u64 {
         (self.data() + u64::from(self.max_copy)).next_multiple_of(self.page)
     }

@@ -40,6 +40,7 @@ pub(crate) struct RawRing {
     /// Whether this process must fence itself because sleepers cannot do it for it.
     fenced: bool,
     /// Backs more of the data area with memory.
+    /// `None` once it may grow no more.
     grow: Option<Grow>,
 }
 
@@ -211,18 +212,32 @@ impl RingMemory for RawRing {
         (offset, end)
     }
 
+    #[inline]
+    fn prefetch(&self, offset: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch has no effect on the program and cannot fault, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data.wrapping_add(offset as usize).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
+    }
+
     #[cold]
-    fn grow(&self, limit: u32, at_least: u32) -> u32 {
+    fn grow(&mut self, limit: u32, at_least: u32) -> u32 {
         let Some(grow) = &self.grow else { return limit };
         // Twice as much each time, in whole pages of the file.
-        let wanted = u64::from(at_least.max(limit.saturating_mul(2)).min(self.data_bytes));
+        let wanted = u64::from(at_least.max(limit.saturating_mul(2)));
         let end = (grow.data_offset + wanted).next_multiple_of(grow.page);
         let begin = grow.data_offset + u64::from(limit);
-        match crate::sys::back(&grow.file, begin, end - begin) {
-            Ok(()) => ((end - grow.data_offset) as u32).min(self.data_bytes),
-            // The ring works as it is; it only stays smaller.
-            Err(_) => limit,
+        let enough = at_least <= self.data_bytes;
+        if !enough || crate::sys::back(&grow.file, begin, end - begin).is_err() {
+            // The area is whole, or memory is short: the ring works as it is.
+            self.grow = None;
+            return limit;
         }
+        ((end - grow.data_offset) as u32).min(self.data_bytes)
     }
 }
 

@@ -20,9 +20,10 @@
 //! # The data area
 //! Records are contiguous and 64-byte aligned. The producer alone chooses their place and writes it into the
 //! cell, with the byte count that the consumer reports back when it is done (skipped bytes at the end of the
-//! area included). It uses the front part of the area first and takes in more (`grow`) only when a wrap would
-//! find the front still in use: memory is touched only under pressure, and a quick consumer's ring stays in
-//! cache.
+//! area included). A fresh ring begins with a small part of the area backed by memory and takes in more (`grow`)
+//! as the first lap comes to its end, so memory is there only for pairs that send larger messages. Once a growth is
+//! refused or the area is whole, the producer wraps there for good; growing after a wrap would be wrong, as the
+//! wrap's skipped bytes were counted against the old end.
 
 use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
 
@@ -44,8 +45,11 @@ pub trait RingMemory {
     fn set_wants_room(&self, wants: bool);
     /// Loads the record's place from a cell whose stamp was seen: (offset, byte count after it).
     fn record(&self, cell: u32) -> (u32, u32);
-    /// Takes in more of the data area, `at_least` bytes in total; answers how much is usable now (`limit` or more).
-    fn grow(&self, limit: u32, at_least: u32) -> u32;
+    /// Fetches a line of the data area into the cache; offsets outside are ignored.
+    fn prefetch(&self, offset: u32);
+    /// Takes in more of the data area, `at_least` bytes in total; answers how much is usable now: at least that, or
+    /// `limit` when no more is to be had, then and ever after.
+    fn grow(&mut self, limit: u32, at_least: u32) -> u32;
 }
 
 /// The sending end.
@@ -154,24 +158,17 @@ impl<M: RingMemory> Producer<M> {
     #[cold]
     fn place_slowly(&mut self, record: u32) -> Option<Place> {
         self.reload();
+        if self.offset + record > self.limit {
+            // Only in the first lap does this take in anything, so what is in flight lies before `offset`.
+            self.limit = self.memory.grow(self.limit, self.offset + record);
+        }
+        let wrap = self.offset + record > self.limit;
+        let skip = if wrap { self.limit - self.offset } else { 0 };
         let used = self.tail.wrapping_sub(self.data_head);
-        let place = if self.offset + record <= self.limit {
-            // No wrap: only the consumer can make room.
-            (used + record <= self.limit)
-                .then(|| Place { offset: self.offset, end: self.tail.wrapping_add(record) })
-        } else {
-            let skip = self.limit - self.offset;
-            if used + skip + record <= self.limit {
-                Some(Place { offset: 0, end: self.tail.wrapping_add(skip + record) })
-            } else if used <= self.offset {
-                // What is in flight lies before `offset` in one piece, so the area may grow behind it.
-                self.limit = self.memory.grow(self.limit, self.offset + record);
-                (self.offset + record <= self.limit)
-                    .then(|| Place { offset: self.offset, end: self.tail.wrapping_add(record) })
-            } else {
-                None
-            }
-        };
+        let place = (used + skip + record <= self.limit).then(|| Place {
+            offset: if wrap { 0 } else { self.offset },
+            end: self.tail.wrapping_add(skip + record),
+        });
         self.note_room(place.is_some());
         place
     }
@@ -199,6 +196,8 @@ pub struct Consumer<M> {
     /// Sequence number of the next packet.
     next: u32,
     data_head: u32,
+    /// Where the next record most likely begins.
+    offset: u32,
     /// The heads as last published.
     published_next: u32,
     published_data: u32,
@@ -220,13 +219,29 @@ impl<M: RingMemory> Consumer<M> {
     /// The receiving end of a fresh ring of `cells` cells (a power of two).
     pub fn new(memory: M, cells: u32) -> Consumer<M> {
         assert!(cells.is_power_of_two(), "{cells} cells");
-        Consumer { memory, mask: cells - 1, next: 0, data_head: 0, published_next: 0, published_data: 0 }
+        Consumer {
+            memory,
+            mask: cells - 1,
+            next: 0,
+            data_head: 0,
+            offset: 0,
+            published_next: 0,
+            published_data: 0,
+        }
     }
 
     /// The memory.
     #[inline]
     pub fn memory(&self) -> &M {
         &self.memory
+    }
+
+    /// Nothing has come: fetches the line where the next larger payload will most likely begin, so that its way
+    /// through the caches overlaps with that of the cell (a processor gets here by speculation while the load of
+    /// the stamp that changes is still under way).
+    #[inline]
+    pub fn expect(&self) {
+        self.memory.prefetch(self.offset);
     }
 
     /// The oldest packet; by rule A it may be read until [`Consumer::release`].
@@ -243,7 +258,9 @@ impl<M: RingMemory> Consumer<M> {
     #[inline]
     pub fn release(&mut self, front: Front) -> bool {
         if front.len > INLINE_BYTES {
-            self.data_head = self.memory.record(front.cell).1;
+            let (offset, end) = self.memory.record(front.cell);
+            self.data_head = end;
+            self.offset = offset.wrapping_add(record_bytes(front.len));
         }
         self.next = self.next.wrapping_add(1);
         let cells = self.next.wrapping_sub(self.published_next);

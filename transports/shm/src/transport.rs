@@ -324,6 +324,7 @@ impl Transport for Shm {
             if self.active[index].consumer.owes_heads() {
                 self.publish_heads(index);
             }
+            self.active[index].consumer.expect();
             return None;
         };
         let memory = self.active[index].consumer.memory();
@@ -357,6 +358,7 @@ impl Transport for Shm {
             if inbound.consumer.owes_heads() {
                 self.publish_heads(index);
             }
+            self.active[index].consumer.expect();
             index += 1;
         }
         None

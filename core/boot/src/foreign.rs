@@ -6,12 +6,13 @@
 
 use std::env;
 
-use weft_place::CpuSet;
+use weft_place::Topology;
 use weft_types::{Error, ErrorClass, Result};
 
-use crate::discover::{allowed_cpus, own_command};
+use crate::discover::own_command;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::Launcher;
+use crate::machine::{LiveSystem, allowed_cpus, usable};
 use crate::pmi::channel::Channel;
 use crate::pmi::{client1, client2, mapping};
 use crate::share;
@@ -87,13 +88,13 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         ));
     }
     let mates = match said.size {
-        1 => share::Mates { ranks: vec![0], cpus: allowed_cpus(0), segment: NodeSegment::Private },
+        1 => share::Mates { ranks: vec![0], cpus: allowed_cpus(), segment: NodeSegment::Private },
         size => {
             let nodes = said.mapping.as_deref().and_then(|text| mapping::nodes(text, size).ok());
             share::meet_mates(said.rank, size, &said.job_id, nodes.as_deref(), launcher.as_mut())?
         }
     };
-    let own = allowed_cpus(0);
+    let own = allowed_cpus();
     let bound = own.len() < mates.cpus.len();
     let job = Job {
         rank: said.rank,
@@ -103,8 +104,8 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         universe_size: said.universe_size,
         local_index: mates.ranks.iter().position(|&rank| rank == said.rank).unwrap_or_default() as u32,
         local_ranks: mates.ranks,
-        cores: mates.cpus.len().max(1),
-        numa_node: numa_node_of(&own).filter(|_| bound),
+        cores: usable(&mates.cpus),
+        numa_node: Topology::read(&LiveSystem, &own).numa_node(&own).filter(|_| bound),
         binding: Some(own).filter(|_| bound),
         segment: mates.segment,
         launcher: said.kind,
@@ -115,14 +116,4 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         memory_alloc_kinds: None,
     };
     Ok((job, launcher))
-}
-
-/// The NUMA node that holds all of `cpus`, if one does.
-fn numa_node_of(cpus: &CpuSet) -> Option<u32> {
-    let nodes = std::fs::read_dir("/sys/devices/system/node").ok()?;
-    nodes.filter_map(|entry| entry.ok()).find_map(|entry| {
-        let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
-        let list = std::fs::read_to_string(entry.path().join("cpulist")).ok()?.parse::<CpuSet>().ok()?;
-        (!cpus.is_empty() && cpus.is_subset(&list)).then_some(number)
-    })
 }

@@ -15,6 +15,7 @@ mod discover;
 mod foreign;
 pub mod job;
 pub mod launcher;
+pub mod machine;
 pub mod pmi;
 mod segment;
 mod share;

@@ -1,1 +1,28 @@
-//! Datatypes, layouts, pack and unpack, predefined reductions.
+//! Datatypes, their layouts in memory, packing and unpacking, and the predefined reductions (MPI 4.1 chapter 5,
+//! sections 6.9.2 and 6.9.4).
+//!
+//! The copy kernels here are one of the four places where unsafe code lives: a [`SendBuf`] or [`RecvBuf`] is
+//! made once, at the boundary, from the user's address; everything above handles it as a safe value.
+
+pub mod buffer;
+mod constructors;
+pub mod counts;
+pub mod decode;
+mod kernels;
+pub mod layout;
+pub mod memory;
+mod object;
+pub mod op;
+pub mod predefined;
+pub mod signature;
+mod typemap;
+mod x87;
+
+pub use buffer::{RecvBuf, Scratch, SendBuf};
+pub use decode::{Contents, Form};
+pub use layout::Layout;
+pub use memory::{Elements, Memory};
+pub use object::{Bounds, Datatype};
+pub use op::{Kernel, PredefinedOp};
+pub use predefined::{Class, Kind, Predefined};
+pub use signature::Signature;

@@ -1,2 +1,26 @@
-//! Progress engine: endpoints, requests, protocols in motion, schedule executor, waiting.
+//! The progress engine: endpoints, requests, protocols in motion, waiting.
+//!
+//! See `README.md` beside this crate: the contract with the neighbours, and how it works inside.
 #![forbid(unsafe_code)]
+
+mod arrive;
+mod depart;
+mod engine;
+mod failure;
+mod internal;
+mod messages;
+mod own;
+mod peers;
+mod receive;
+mod requests;
+mod transports;
+mod types;
+mod wait;
+pub mod world;
+
+pub use engine::Engine;
+pub use transports::{EngineBell, Transports};
+pub use types::{
+    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+};
+pub use wait::Waiter;

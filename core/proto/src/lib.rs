@@ -1,2 +1,21 @@
-//! Pure protocol core: matching, eager and rendezvous state, credits.
+//! Pure protocol core: matching, the choice of protocol, eager budgets.
+//!
+//! No clock, no system call, no pointer into user memory: facts go in, decisions come out (see `README.md`).
 #![forbid(unsafe_code)]
+
+mod chains;
+pub mod choice;
+pub mod credit;
+pub mod pattern;
+pub mod posted;
+pub mod unexpected;
+
+pub use choice::{ReceivePlan, SendLimits, SendPlan, piece, plan_receive, plan_send};
+pub use credit::{ReceiveLedger, SendWindow, charge, sender_budget};
+pub use pattern::{Key, Pattern};
+pub use posted::Posted;
+pub use unexpected::Unexpected;
+
+/// An entry of a matching table, until it is taken or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryId(pub u32);

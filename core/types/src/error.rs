@@ -83,7 +83,9 @@ impl Error {
     pub fn internal(text: impl fmt::Display) -> Error {
         Error::new(
             ErrorClass::INTERN,
-            format!("internal error in Weft: {text}. This is a bug; please report it with the program that shows it"),
+            format!(
+                "internal error in Weft: {text}. This is a bug; please report it with the program that shows it"
+            ),
         )
     }
 

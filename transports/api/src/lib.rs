@@ -1,2 +1,119 @@
-//! The seam between engine and fabrics: Transport, Capabilities, back-pressure.
+//! The seam between the engine and every fabric.
+//!
+//! A transport moves *packets*: a 16-byte [`Header`] and up to `max_copy` payload bytes, reliably and in order
+//! between two processes. Whatever it cannot take now it refuses with [`Refused::Full`]; it never spins or
+//! waits inside. What a transport can do is data ([`Capabilities`]), not code. The engine joins the transports
+//! in an enum, so every call here is static and inlined.
+//!
+//! Flavours: *inline* (tiny, copied at once), *copy* (into a transport buffer, filled by the caller in place),
+//! *single copy* (the receiver reads the sender's memory). Registered-memory flavours (zero copy, put, get,
+//! atomics) join with the RDMA transports.
 #![forbid(unsafe_code)]
+
+use std::time::Duration;
+use weft_types::{PeerId, Result};
+use weft_wire::Header;
+
+/// What a transport can do for one peer. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Capabilities {
+    /// Largest payload of [`Transport::send_inline`].
+    pub max_inline: usize,
+    /// Largest payload of [`Transport::send_copy`].
+    pub max_copy: usize,
+    /// Whether [`Transport::read_remote`] works for this peer.
+    pub single_copy: bool,
+    /// Model: seconds from a send call to the packet being seen by a polling receiver.
+    pub latency: f64,
+    /// Model: bytes per second of copied payload with both ends working.
+    pub copy_bandwidth: f64,
+    /// Model: bytes per second of a single copy.
+    pub single_copy_bandwidth: f64,
+}
+
+/// Why a packet was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No room now; try again after progress. Nothing was sent.
+    Full,
+    /// The peer is gone; nothing will ever be delivered to it.
+    Dead,
+}
+
+/// A way to packets and back. One instance serves one process (or one simulated rank).
+pub trait Transport {
+    /// What this transport sleeps on; usable while the engine is not borrowed or locked.
+    type Bell: Bell;
+
+    /// What can be done for `peer`.
+    fn capabilities(&self, peer: PeerId) -> Capabilities;
+
+    /// Makes ready to send to `peer` (idempotent; local; called by the engine at first contact).
+    ///
+    /// # Errors
+    /// Resources exhausted, with what ran out and the remedy.
+    fn connect(&mut self, peer: PeerId) -> Result<()>;
+
+    /// Sends header and payload of at most `max_inline` bytes.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    fn send_inline(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused>;
+
+    /// Sends a packet of `len` payload bytes (at most `max_copy`), which `fill` writes in place.
+    ///
+    /// `fill` is not called when the packet is refused.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    fn send_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused>;
+
+    /// The next packet from `peer`, left in place until [`Transport::advance`].
+    fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])>;
+
+    /// Drops the packet that `peek(peer)` showed.
+    fn advance(&mut self, peer: PeerId);
+
+    /// A peer that has a packet waiting, searched fairly; `None` when nothing is there.
+    fn ready(&mut self) -> Option<PeerId>;
+
+    /// Housekeeping: new connections, timers, retransmission. True when something moved.
+    fn progress(&mut self) -> bool;
+
+    /// A process found to be gone since the last call, each named once; whatever it sent before stays readable.
+    fn lost(&mut self) -> Option<PeerId> {
+        None
+    }
+
+    /// Copies from `peer`'s memory at `address` straight into `into` (single copy).
+    ///
+    /// # Errors
+    /// The kernel or device denied it; the engine then streams instead.
+    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()>;
+
+    /// The bell to sleep on.
+    fn bell(&self) -> Self::Bell;
+}
+
+/// Sleeping until a packet may have arrived, without holding the engine.
+///
+/// Protocol: `arm`, look once more for packets, then `sleep` (or `disarm` when there was one).
+pub trait Bell: Clone + Send {
+    /// Announces that this process is about to sleep; senders ring from now on.
+    fn arm(&self);
+    /// Sleeps until rung, at most `limit`. Disarms.
+    fn sleep(&self, limit: Duration);
+    /// Takes the announcement back.
+    fn disarm(&self);
+}

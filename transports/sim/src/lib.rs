@@ -1,2 +1,90 @@
 //! Virtual fabric with a virtual clock and injected faults, for worlds of ranks in one process.
+//!
+//! Every pair of ranks has a bounded FIFO. A packet becomes visible after a random delay in virtual time, never
+//! before its predecessor of the same pair, so the order *between* pairs varies with the seed. Sending is refused at
+//! random and when the FIFO is full; reading memory can be denied at random; ranks can be killed. All randomness
+//! comes from one seed: driven from one thread, a world repeats exactly. Time moves one tick with every
+//! [`weft_api::Transport::progress`] of any rank.
 #![forbid(unsafe_code)]
+
+mod net;
+mod port;
+mod random;
+
+pub use port::{SimBell, SimPort};
+pub use random::Random;
+
+use net::Net;
+use std::sync::{Arc, Mutex, MutexGuard};
+use weft_types::PeerId;
+
+/// What a virtual fabric is like. Sizes in bytes, probabilities from 0 to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimConfig {
+    /// Source of all randomness.
+    pub seed: u64,
+    /// Largest inline payload.
+    pub max_inline: usize,
+    /// Largest payload of a packet; at least 32.
+    pub max_copy: usize,
+    /// Packets that one pair's FIFO holds.
+    pub depth: usize,
+    /// Probability that a packet is refused although there is room.
+    pub full: f64,
+    /// Longest delay of a packet in ticks.
+    pub delay: u64,
+    /// Whether memory of other ranks can be read.
+    pub single_copy: bool,
+    /// Probability that reading memory is denied although it is offered.
+    pub denial: f64,
+}
+
+impl Default for SimConfig {
+    fn default() -> SimConfig {
+        SimConfig {
+            seed: 0,
+            max_inline: 48,
+            max_copy: 1024,
+            depth: 8,
+            full: 0.0,
+            delay: 20,
+            single_copy: true,
+            denial: 0.0,
+        }
+    }
+}
+
+/// A virtual fabric; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct SimFabric(Arc<Mutex<Net>>);
+
+impl SimFabric {
+    /// A fabric between `ranks` ranks.
+    ///
+    /// # Panics
+    /// When `max_copy` cannot hold the largest control packet.
+    pub fn new(ranks: u32, config: SimConfig) -> SimFabric {
+        assert!(config.max_copy >= 32, "a packet must hold at least 32 bytes");
+        SimFabric(Arc::new(Mutex::new(Net::new(ranks, config))))
+    }
+
+    /// The end of `rank`; each rank takes one.
+    pub fn port(&self, rank: u32) -> SimPort {
+        SimPort::new(self.clone(), rank)
+    }
+
+    /// Kills a rank: nothing reaches it any more, the others hear of it after a while.
+    pub fn kill(&self, rank: u32) {
+        self.net().kill(PeerId(rank));
+    }
+
+    /// Virtual time in ticks.
+    pub fn now(&self) -> u64 {
+        self.net().now
+    }
+
+    fn net(&self) -> MutexGuard<'_, Net> {
+        // A panic of another rank's thread leaves the fabric usable: it holds plain values only.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,342 @@
+//! Packets on their way in.
+//!
+//! A packet is handled while it lies in the transport: its payload is copied once, to where it belongs. What the
+//! handling asks the transport to do comes back as a [`Todo`] and is done after the packet is gone.
+
+use crate::engine::{Engine, State};
+use crate::messages::Place;
+use crate::peers::{Lead, LeadTarget};
+use crate::requests::{ANSWERED, Phase, TAKEN};
+use weft_api::Transport;
+use weft_proto::{Key, charge};
+use weft_types::{Error, ErrorClass, PeerId};
+use weft_wire::{Announce, Cts, Header, Kind, SyncPrefix};
+
+/// What is to be done with the transport because of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Todo {
+    Nothing,
+    /// Answer with a packet without payload.
+    Reply(Header),
+    /// A receive has met an announced message: fetch what does not come by itself.
+    Fetch(u32),
+    /// The packet makes no sense: no more is said to or heard from this peer.
+    Broken(&'static str),
+}
+
+/// Packets taken from one peer before others get a turn.
+const DRAIN_BURST: u32 = 32;
+
+impl Engine {
+    /// Takes packets of one peer.
+    pub(crate) fn drain(&mut self, id: PeerId) {
+        let index = self.meet(id);
+        for _ in 0..DRAIN_BURST {
+            let Some((header, payload)) = self.fabric.peek(id) else { break };
+            let todo = self.state.handle(index, header, payload);
+            self.fabric.advance(id);
+            if todo != Todo::Nothing {
+                self.follow(id, todo);
+            }
+        }
+        if self.state.peers.at(index).ledger.is_due() {
+            self.give_credit(id);
+        }
+    }
+
+    fn follow(&mut self, id: PeerId, todo: Todo) {
+        match todo {
+            Todo::Nothing => {}
+            Todo::Reply(header) => self.send_control(id, header, &[]),
+            Todo::Fetch(slot) => self.fetch(slot),
+            Todo::Broken(what) => {
+                let error = Error::new(
+                    ErrorClass::INTERN,
+                    format!("process {} sent {what}; is it of another version of Weft?", id.0),
+                );
+                self.bury(id, error);
+            }
+        }
+    }
+}
+
+impl State {
+    #[inline]
+    fn handle(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        if header.kind() == Some(Kind::Eager) {
+            self.eager(index, header, payload);
+            return Todo::Nothing;
+        }
+        self.handle_other(index, header, payload)
+    }
+
+    fn handle_other(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        // A buried peer's last packets are not believed, but for whole messages, which need no answer.
+        if self.peers.at(index).dead {
+            return Todo::Nothing;
+        }
+        match header.kind() {
+            Some(Kind::Eager) => Todo::Nothing,
+            Some(Kind::EagerSync) => self.eager_sync(index, header, payload),
+            Some(Kind::Rts) => self.announced(index, header, payload),
+            Some(Kind::Fragment) if header.id() == 0 => self.lead_fragment(index, header, payload),
+            Some(Kind::Fragment) => self.fragment(index, header, payload),
+            Some(Kind::Cts) => self.clear_to_send(index, header, payload),
+            Some(Kind::Taken) => self.answered(index, header, true),
+            Some(Kind::Matched) => self.answered(index, header, false),
+            Some(Kind::Credit) => {
+                self.peers.at_mut(index).window.grant(header.value().min(u64::from(u32::MAX)) as u32);
+                Todo::Nothing
+            }
+            Some(Kind::Cancel) => self.forget(index, header),
+            Some(Kind::CancelReply) => self.forgotten(index, header),
+            None => Todo::Broken("a packet of unknown kind"),
+        }
+    }
+
+    /// A whole message.
+    #[inline]
+    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) {
+        match self.posted.take(Key::of(header)) {
+            Some(slot) => {
+                self.deliver(slot, header, payload);
+                self.peers.at_mut(index).ledger.release(charge(payload.len() as u32));
+            }
+            None => {
+                let length = payload.len() as u32;
+                self.keep(index, header, u64::from(length), length, charge(length), payload);
+            }
+        }
+    }
+
+    fn eager_sync(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        let Some((prefix, data)) = SyncPrefix::parse(payload) else {
+            return Todo::Broken("a synchronous message without its prefix");
+        };
+        match self.posted.take(Key::of(header)) {
+            Some(slot) => {
+                self.deliver(slot, header, data);
+                self.peers.at_mut(index).ledger.release(charge(data.len() as u32));
+                Todo::Reply(Header::control(Kind::Matched, prefix.request, 0))
+            }
+            None => {
+                let length = data.len() as u32;
+                let slot = self.keep(index, header, u64::from(length), length, charge(length), data);
+                let message = self.messages.at_mut(slot);
+                message.synchronous = true;
+                message.remote = prefix.request;
+                Todo::Nothing
+            }
+        }
+    }
+
+    /// Puts a whole message into the buffer of a receive and ends it.
+    #[inline]
+    pub(crate) fn deliver(&mut self, slot: u32, header: Header, data: &[u8]) {
+        let request = self.requests.at_mut(slot);
+        request.header = header;
+        let buffer = request.recv_buf();
+        let capacity = buffer.len();
+        if data.len() <= capacity {
+            buffer.unpack(0, data);
+            request.wanted = data.len() as u64;
+            self.finish(slot, None);
+        } else {
+            buffer.unpack(0, &data[..capacity]);
+            request.wanted = capacity as u64;
+            self.finish(slot, Some(truncated(data.len() as u64, capacity as u64)));
+        }
+    }
+
+    /// Keeps a message that no receive waits for.
+    fn keep(&mut self, index: u32, header: Header, length: u64, lead: u32, charged: u32, data: &[u8]) -> u32 {
+        let peer = self.peers.at(index).id;
+        let slot = self.messages.insert(Place::Held, peer, header, length, lead, data);
+        let entry = self.unexpected.insert(Key::of(header), slot);
+        self.messages.at_mut(slot).charged = charged;
+        self.messages.set_entry(slot, entry);
+        slot
+    }
+
+    fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        let Some((announce, data)) = Announce::parse(payload) else {
+            return Todo::Broken("an announcement that cannot be read");
+        };
+        if self.peers.at(index).lead.is_some() {
+            return Todo::Broken("an announcement before the last one's data");
+        }
+        let synchronous = header.flags() & Announce::SYNCHRONOUS != 0;
+        let left = announce.lead - data.len() as u32;
+        match self.posted.take(Key::of(header)) {
+            Some(slot) => {
+                self.requests.moving += 1;
+                self.expect(slot, self.peers.at(index).id, header, &announce);
+                self.place(slot, 0, data);
+                self.lead_goes_to(index, LeadTarget::Request(slot), left, announce.lead);
+                self.met(slot, synchronous)
+            }
+            None => {
+                let charged = if announce.lead > 0 { charge(announce.lead) } else { 0 };
+                let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
+                let message = self.messages.at_mut(slot);
+                message.synchronous = synchronous;
+                message.remote = announce.request;
+                message.address = announce.address;
+                self.lead_goes_to(index, LeadTarget::Message(slot), left, announce.lead);
+                Todo::Nothing
+            }
+        }
+    }
+
+    /// Notes in a receive what is known of its announced message.
+    pub(crate) fn expect(&mut self, slot: u32, peer: PeerId, header: Header, announce: &Announce) {
+        let request = self.requests.at_mut(slot);
+        request.phase = Phase::Receiving;
+        request.peer = peer;
+        request.header = header;
+        request.length = announce.length;
+        request.remote = announce.request;
+        request.lead = announce.lead;
+        request.address = announce.address;
+        request.moved = 0;
+        let capacity = request.recv_buf().len() as u64;
+        request.wanted = announce.length.min(capacity);
+    }
+
+    /// Where the rest of a lead goes; a lead that is here already gives its budget back when a receive has it.
+    fn lead_goes_to(&mut self, index: u32, target: LeadTarget, left: u32, total: u32) {
+        let peer = self.peers.at_mut(index);
+        if left > 0 {
+            peer.lead = Some(Lead { target, left, total });
+        } else if total > 0 && matches!(target, LeadTarget::Request(_)) {
+            peer.ledger.release(charge(total));
+        }
+    }
+
+    /// A receive and its announced message have met: what the sender must hear, and whether all is here.
+    pub(crate) fn met(&mut self, slot: u32, synchronous: bool) -> Todo {
+        let request = self.requests.at(slot);
+        let remote = request.remote;
+        if u64::from(request.lead) < request.length {
+            return Todo::Fetch(slot);
+        }
+        self.end_when_all_is_here(slot);
+        if synchronous { Todo::Reply(Header::control(Kind::Matched, remote, 0)) } else { Todo::Nothing }
+    }
+
+    /// Puts data that arrived at packed `offset` where it belongs; what does not fit is dropped.
+    pub(crate) fn place(&mut self, slot: u32, offset: u64, data: &[u8]) {
+        let request = self.requests.at_mut(slot);
+        request.moved += data.len() as u64;
+        let wanted = request.wanted;
+        let room = wanted.saturating_sub(offset).min(data.len() as u64) as usize;
+        if room > 0 {
+            request.recv_buf().unpack(offset as usize, &data[..room]);
+        }
+    }
+
+    /// Ends a receive when everything that will come has come.
+    pub(crate) fn end_when_all_is_here(&mut self, slot: u32) {
+        let request = self.requests.at(slot);
+        if request.phase != Phase::Receiving || request.moved < request.wanted.max(u64::from(request.lead)) {
+            return;
+        }
+        let error = (request.wanted < request.length).then(|| truncated(request.length, request.wanted));
+        self.finish(slot, error);
+    }
+
+    fn lead_fragment(&mut self, index: u32, header: Header, data: &[u8]) -> Todo {
+        let peer = self.peers.at_mut(index);
+        let Some(lead) = &mut peer.lead else {
+            return Todo::Broken("data of a message that it did not announce");
+        };
+        let offset = lead.total - lead.left;
+        if data.len() > lead.left as usize || header.value() != u64::from(offset) {
+            return Todo::Broken("data beyond what it announced");
+        }
+        lead.left -= data.len() as u32;
+        let Lead { target, left, total } = *lead;
+        if left == 0 {
+            peer.lead = None;
+        }
+        match target {
+            LeadTarget::Request(slot) => {
+                if left == 0 {
+                    peer.ledger.release(charge(total));
+                }
+                self.place(slot, u64::from(offset), data);
+                self.end_when_all_is_here(slot);
+            }
+            LeadTarget::Message(slot) => self.messages.at_mut(slot).data.extend_from_slice(data),
+        }
+        Todo::Nothing
+    }
+
+    fn fragment(&mut self, index: u32, header: Header, data: &[u8]) -> Todo {
+        let peer = self.peers.at(index).id;
+        let slot = self.requests.find(header.id()).filter(|&slot| {
+            let request = self.requests.at(slot);
+            request.phase == Phase::Receiving
+                && request.peer == peer
+                && header.value().checked_add(data.len() as u64).is_some_and(|end| end <= request.wanted)
+        });
+        let Some(slot) = slot else {
+            return Todo::Broken("data that nobody asked for");
+        };
+        self.place(slot, header.value(), data);
+        self.end_when_all_is_here(slot);
+        Todo::Nothing
+    }
+
+    /// The send that a control packet of peer `index` is about.
+    pub(crate) fn own_send(&self, index: u32, id: u32) -> Option<u32> {
+        let peer = self.peers.at(index).id;
+        let slot = self.requests.find(id)?;
+        let request = self.requests.at(slot);
+        let under_way = matches!(request.phase, Phase::Leading | Phase::Waiting);
+        (request.peer == peer && under_way).then_some(slot)
+    }
+
+    fn clear_to_send(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        let (Some(slot), Some(cts)) = (self.own_send(index, header.id()), Cts::parse(payload)) else {
+            return Todo::Broken("a demand for data of no message");
+        };
+        let request = self.requests.at_mut(slot);
+        if header.value() > request.length || header.value() < u64::from(request.lead) {
+            return Todo::Broken("a demand for more data than there is");
+        }
+        request.flags |= ANSWERED;
+        request.remote = cts.request;
+        request.wanted = header.value();
+        if request.phase == Phase::Waiting {
+            self.start_stream(index, slot);
+        }
+        Todo::Nothing
+    }
+
+    /// Taken or Matched.
+    fn answered(&mut self, index: u32, header: Header, taken: bool) -> Todo {
+        let Some(slot) = self.own_send(index, header.id()) else {
+            return Todo::Broken("an answer to no message");
+        };
+        let request = self.requests.at_mut(slot);
+        request.flags |= if taken { ANSWERED | TAKEN } else { ANSWERED };
+        if request.phase == Phase::Waiting {
+            self.finish(slot, None);
+        }
+        Todo::Nothing
+    }
+}
+
+/// The error of a receive whose buffer is too small (section 3.2.4).
+#[cold]
+#[inline(never)]
+pub(crate) fn truncated(length: u64, capacity: u64) -> Error {
+    Error::new(
+        ErrorClass::TRUNCATE,
+        format!(
+            "the message has {length} bytes but the receive buffer holds {capacity}; the first {capacity} bytes \
+             were received"
+        ),
+    )
+}

@@ -1,0 +1,412 @@
+//! Messages and packets on their way out.
+//!
+//! Per peer there is one queue of matching-relevant and control packets, kept in order, and one list of streams
+//! (data that a receiver asked for), which flow when the queue is empty. Invariants: the peer's window is shut
+//! exactly while its queue is not empty or it cannot be sent to; a peer with a queue or streams is in `busy`.
+
+use crate::engine::{Engine, State};
+use crate::peers::Outgoing;
+use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN};
+use crate::types::{Envelope, SendMode, Started};
+use weft_api::{Capabilities, Refused, Transport};
+use weft_datatype::SendBuf;
+use weft_proto::choice::ReceiveCosts;
+use weft_proto::{ReceivePlan, SendPlan, charge, piece, plan_receive, plan_send, sender_budget};
+use weft_types::{PeerId, Result};
+use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
+
+/// Packets of one stream pushed before others get a turn.
+const STREAM_BURST: u32 = 16;
+
+/// Largest message sent in one packet.
+const SINGLE_PACKET: u32 = 32 << 10;
+
+/// What became of an attempt to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// It has left.
+    Yes,
+    /// No room.
+    Full,
+    /// The peer is gone, and everything that depended on it has ended.
+    Dead,
+}
+
+impl Engine {
+    /// A send that is not tiny, not contiguous, not standard, or not possible at once.
+    #[inline(never)]
+    pub(crate) fn send_general(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        if to.peer == self.state.config.me {
+            return self.send_to_self(header, mode, buffer);
+        }
+        let index = self.contact(to.peer)?;
+        let length = buffer.len();
+        let peer = self.state.peers.at_mut(index);
+        if mode != SendMode::Synchronous
+            && length <= peer.limits.packet.min(peer.limits.single) as usize
+            && charge(length as u32) <= peer.window.open()
+            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
+        {
+            peer.window.spend_open(charge(length as u32));
+            return Ok(Started::Complete);
+        }
+        let slot = self.state.requests.insert(Phase::Queued, to.peer, header, Buffer::Send(buffer))?;
+        let request = self.state.requests.at_mut(slot);
+        request.length = length as u64;
+        if mode == SendMode::Synchronous {
+            request.flags |= SYNCHRONOUS;
+        }
+        let waits = !self.state.peers.at(index).queue.is_empty() || self.transmit(index, slot) == Sent::Full;
+        if waits {
+            self.state.enqueue(index, Outgoing::Message(slot));
+        }
+        if self.state.requests.at(slot).phase == Phase::Complete {
+            let error = self.state.requests.at_mut(slot).error.take();
+            self.state.requests.remove(slot);
+            return error.map_or(Ok(Started::Complete), Err);
+        }
+        Ok(Started::Pending(self.state.requests.id(slot)))
+    }
+
+    /// Index of a peer that can be sent to; makes ready to send at first contact.
+    ///
+    /// # Errors
+    /// The peer is gone, or the transport's resources are exhausted.
+    pub(crate) fn contact(&mut self, id: PeerId) -> Result<u32> {
+        let index = self.meet(id);
+        let peer = self.state.peers.at_mut(index);
+        if peer.connected && !peer.dead {
+            return Ok(index);
+        }
+        if peer.dead {
+            return Err(State::gone(id));
+        }
+        self.fabric.connect(id)?;
+        peer.connected = true;
+        if peer.queue.is_empty() {
+            peer.window.reopen();
+        }
+        Ok(index)
+    }
+
+    /// Index of a peer, remembered from now on.
+    #[inline]
+    pub(crate) fn meet(&mut self, id: PeerId) -> u32 {
+        match self.state.peers.index(id) {
+            Some(index) => index,
+            None => self.meet_first(id),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet_first(&mut self, id: PeerId) -> u32 {
+        let config = &self.state.config;
+        let budget = sender_budget(config.eager_budget_per_sender, config.eager_budget_total, config.size);
+        let eager = config.eager_limit;
+        let index = self.state.peers.insert(id, budget, self.fabric.capabilities(id));
+        let peer = self.state.peers.at_mut(index);
+        peer.limits.eager = eager;
+        peer.limits.single = eager.min(SINGLE_PACKET);
+        peer.limits.lead = eager / 2;
+        peer.max_inline = peer.max_inline.min(eager);
+        index
+    }
+
+    /// Sends a control packet of at most 24 payload bytes, now or in its turn.
+    pub(crate) fn send_control(&mut self, id: PeerId, header: Header, payload: &[u8]) {
+        let index = match self.contact(id) {
+            Ok(index) => index,
+            // Budget for a process that has left in order is of no use to anybody, and no sign of failure.
+            Err(_) if header.kind() == Some(Kind::Credit) => return,
+            Err(error) => return self.bury(id, error),
+        };
+        if !self.state.peers.at(index).queue.is_empty()
+            || self.send_packet(index, header, payload) == Sent::Full
+        {
+            let packet = SmallPacket::new(header, payload);
+            self.state.enqueue(index, Outgoing::Packet(packet));
+        }
+    }
+
+    /// Gives back eager budget that is due.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn give_credit(&mut self, id: PeerId) {
+        let index = self.meet(id);
+        let bytes = self.state.peers.at_mut(index).ledger.collect();
+        if bytes > 0 {
+            self.send_control(id, Header::control(Kind::Credit, 0, u64::from(bytes)), &[]);
+        }
+    }
+
+    /// Pushes whatever waits for room, and reads whatever is being read. True when something moved.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn push_all(&mut self) -> bool {
+        let mut moved = self.read_some();
+        let mut busy = std::mem::take(&mut self.state.busy);
+        busy.retain(|&index| {
+            moved |= self.push(index);
+            let peer = self.state.peers.at_mut(index);
+            peer.listed = !(peer.queue.is_empty() && peer.streams.is_empty());
+            peer.listed
+        });
+        // Pushing may have ended or begun work for others.
+        busy.append(&mut self.state.busy);
+        self.state.busy = busy;
+        moved
+    }
+
+    fn push(&mut self, index: u32) -> bool {
+        let mut moved = false;
+        while let Some(outgoing) = self.state.peers.at(index).queue.front() {
+            let sent = match *outgoing {
+                Outgoing::Packet(packet) => self.send_packet(index, packet.header, packet.payload()),
+                Outgoing::Message(slot) => {
+                    let before = self.state.requests.at(slot).moved;
+                    let sent = self.transmit(index, slot);
+                    moved |= sent == Sent::Full && self.state.requests.at(slot).moved != before;
+                    sent
+                }
+            };
+            match sent {
+                Sent::Yes => {
+                    self.state.peers.at_mut(index).queue.pop_front();
+                    moved = true;
+                }
+                Sent::Full => return moved,
+                Sent::Dead => return true,
+            }
+        }
+        self.state.peers.at_mut(index).reopen();
+        let streams = self.state.peers.at(index).streams.len();
+        for _ in 0..streams {
+            let Some(&slot) = self.state.peers.at(index).streams.front() else { break };
+            let before = self.state.requests.at(slot).moved;
+            let wanted = self.state.requests.at(slot).wanted;
+            let remote = self.state.requests.at(slot).remote;
+            let sent = self.send_fragments(index, slot, remote, wanted, STREAM_BURST);
+            if sent == Sent::Dead {
+                return true;
+            }
+            moved |= self.state.requests.at(slot).moved != before;
+            let peer = self.state.peers.at_mut(index);
+            let _ = peer.streams.pop_front();
+            if self.state.requests.at(slot).moved == wanted {
+                self.state.finish(slot, None);
+            } else if sent == Sent::Full {
+                peer.streams.push_front(slot);
+                break;
+            } else {
+                peer.streams.push_back(slot);
+            }
+        }
+        moved
+    }
+
+    fn send_packet(&mut self, index: u32, header: Header, payload: &[u8]) -> Sent {
+        let peer = self.state.peers.at(index);
+        let sent = if payload.len() <= peer.max_inline as usize {
+            self.fabric.send_inline(peer.id, header, payload)
+        } else {
+            self.fabric.send_copy(peer.id, header, payload.len(), |out| out.copy_from_slice(payload))
+        };
+        if sent == Err(Refused::Dead) && header.kind() == Some(Kind::Credit) {
+            return Sent::Yes;
+        }
+        self.judge(index, sent)
+    }
+
+    fn judge(&mut self, index: u32, sent: std::result::Result<(), Refused>) -> Sent {
+        match sent {
+            Ok(()) => Sent::Yes,
+            Err(Refused::Full) => Sent::Full,
+            Err(Refused::Dead) => {
+                self.lose(self.state.peers.at(index).id);
+                Sent::Dead
+            }
+        }
+    }
+
+    /// Sends a message in phase Queued, or what is left of its lead in phase Leading.
+    fn transmit(&mut self, index: u32, slot: u32) -> Sent {
+        if self.state.requests.at(slot).phase == Phase::Queued {
+            let sent = self.transmit_envelope(index, slot);
+            if sent != Sent::Yes || self.state.requests.at(slot).phase == Phase::Complete {
+                return sent;
+            }
+        }
+        let lead = u64::from(self.state.requests.at(slot).lead);
+        if self.state.requests.at(slot).moved < lead {
+            let sent = self.send_fragments(index, slot, 0, lead, u32::MAX);
+            if sent != Sent::Yes {
+                return sent;
+            }
+        }
+        self.lead_has_left(index, slot);
+        Sent::Yes
+    }
+
+    /// Sends the packet that matching sees.
+    fn transmit_envelope(&mut self, index: u32, slot: u32) -> Sent {
+        let id = self.state.requests.id(slot).0;
+        let oversubscribed = self.state.config.oversubscribed;
+        let peer = self.state.peers.at_mut(index);
+        let request = self.state.requests.at_mut(slot);
+        let header = request.header;
+        let synchronous = request.flags & SYNCHRONOUS != 0;
+        let prefix = if synchronous { SyncPrefix::BYTES } else { 0 };
+        let buffer = request.send_buf();
+        let address = match buffer.contiguous_address() {
+            Some(address) if peer.capabilities.single_copy => address,
+            _ => 0,
+        };
+        let taken = address != 0
+            && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
+                == ReceivePlan::SingleCopy;
+        match plan_send(request.length, prefix as u32, &peer.limits, peer.window.left(), taken) {
+            SendPlan::Eager => {
+                let length = request.length as usize;
+                let sent = if synchronous {
+                    let header = header.with_kind(Kind::EagerSync);
+                    self.fabric.send_copy(peer.id, header, length + SyncPrefix::BYTES, |out| {
+                        let (front, data) = out.split_at_mut(SyncPrefix::BYTES);
+                        front.copy_from_slice(&SyncPrefix { request: id }.emit());
+                        buffer.pack(0, data);
+                    })
+                } else {
+                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack(0, out))
+                };
+                if sent.is_ok() {
+                    peer.window.spend(charge(length as u32));
+                    request.moved = length as u64;
+                    request.lead = length as u32;
+                    if synchronous {
+                        request.phase = Phase::Waiting;
+                    } else {
+                        self.state.finish(slot, None);
+                    }
+                }
+                self.judge(index, sent)
+            }
+            SendPlan::Announce { lead } => {
+                let header = header.with_kind(Kind::Rts).with_flags(if synchronous {
+                    Announce::SYNCHRONOUS
+                } else {
+                    0
+                });
+                let announce = Announce { length: request.length, address, request: id, lead }.emit();
+                let piece =
+                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::BYTES as u32);
+                let first = lead.min(piece) as usize;
+                let sent = if first == 0 && Announce::BYTES <= peer.max_inline as usize {
+                    self.fabric.send_inline(peer.id, header, &announce)
+                } else {
+                    self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
+                        let (front, data) = out.split_at_mut(Announce::BYTES);
+                        front.copy_from_slice(&announce);
+                        buffer.pack(0, data);
+                    })
+                };
+                if sent.is_ok() {
+                    if lead > 0 {
+                        peer.window.spend(charge(lead));
+                    }
+                    request.lead = lead;
+                    request.moved = first as u64;
+                    request.phase = Phase::Leading;
+                }
+                self.judge(index, sent)
+            }
+        }
+    }
+
+    /// Sends packed bytes up to `end` as fragments for the receiver's request `remote` (0: the lead).
+    fn send_fragments(&mut self, index: u32, slot: u32, remote: u32, end: u64, burst: u32) -> Sent {
+        let peer = self.state.peers.at(index);
+        let request = self.state.requests.at_mut(slot);
+        let piece = u64::from(piece(request.length, &peer.limits));
+        for _ in 0..burst {
+            if request.moved == end {
+                return Sent::Yes;
+            }
+            let offset = request.moved;
+            let len = (end - offset).min(piece) as usize;
+            let header = Header::control(Kind::Fragment, remote, offset);
+            let buffer = request.send_buf();
+            match self.fabric.send_copy(peer.id, header, len, |out| buffer.pack(offset as usize, out)) {
+                Ok(()) => request.moved += len as u64,
+                refused => return self.judge(index, refused),
+            }
+        }
+        Sent::Yes
+    }
+
+    /// All that may leave unasked has left.
+    fn lead_has_left(&mut self, index: u32, slot: u32) {
+        let request = self.state.requests.at_mut(slot);
+        let whole = u64::from(request.lead) == request.length;
+        let asked = request.flags & CANCEL_ASKED != 0;
+        request.phase = Phase::Waiting;
+        if request.flags & TAKEN != 0
+            || (whole && (request.flags & SYNCHRONOUS == 0 || request.flags & ANSWERED != 0))
+        {
+            self.state.finish(slot, None);
+        } else if request.flags & ANSWERED != 0 {
+            self.state.start_stream(index, slot);
+        } else if asked {
+            self.ask_to_forget(slot);
+        }
+    }
+}
+
+impl State {
+    /// Puts something behind everything else that goes to the peer.
+    pub(crate) fn enqueue(&mut self, index: u32, outgoing: Outgoing) {
+        let peer = self.peers.at_mut(index);
+        peer.queue.push_back(outgoing);
+        peer.window.shut();
+        self.list(index);
+    }
+
+    /// The receiver asked for `wanted` bytes of an announced message: they flow from now on.
+    pub(crate) fn start_stream(&mut self, index: u32, slot: u32) {
+        let request = self.requests.at_mut(slot);
+        request.phase = Phase::Streaming;
+        if request.moved >= request.wanted {
+            return self.finish(slot, None);
+        }
+        self.peers.at_mut(index).streams.push_back(slot);
+        self.list(index);
+    }
+
+    fn list(&mut self, index: u32) {
+        let peer = self.peers.at_mut(index);
+        if !peer.listed {
+            peer.listed = true;
+            self.busy.push(index);
+        }
+    }
+}
+
+impl crate::peers::Peer {
+    /// The queue is empty: messages may leave at once again, if the peer can be sent to at all.
+    pub(crate) fn reopen(&mut self) {
+        if self.connected && !self.dead && self.queue.is_empty() {
+            self.window.reopen();
+        }
+    }
+}
+
+/// What the choice between reading and streaming depends on.
+pub(crate) fn costs(capabilities: &Capabilities, readable: bool, oversubscribed: bool) -> ReceiveCosts {
+    ReceiveCosts {
+        readable: readable && capabilities.single_copy,
+        oversubscribed,
+        latency: capabilities.latency,
+        stream: capabilities.copy_bandwidth,
+        single: capabilities.single_copy_bandwidth,
+    }
+}

@@ -1,0 +1,365 @@
+//! The engine's doors: see the contract in `README.md`.
+
+use crate::internal::Notice;
+use crate::messages::Messages;
+use crate::peers::Peers;
+use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::transports::{EngineBell, Transports};
+use crate::types::{
+    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+};
+use std::collections::VecDeque;
+use weft_api::Transport;
+use weft_datatype::{RecvBuf, SendBuf};
+use weft_proto::{EntryId, Key, Pattern, Posted, Unexpected, charge};
+use weft_types::{Error, PeerId, Result};
+use weft_wire::{Header, Kind};
+
+/// One engine per process (or per simulated rank). No lock, no static, no unsafe; nothing in it blocks.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) fabric: Transports,
+    pub(crate) state: State,
+}
+
+/// Everything but the transports, so that a packet can be handled while it still lies in one of them.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) config: EngineConfig,
+    pub(crate) peers: Peers,
+    pub(crate) posted: Posted,
+    pub(crate) unexpected: Unexpected,
+    pub(crate) messages: Messages,
+    pub(crate) requests: Requests,
+    /// Ended requests that belong to the schedule executor.
+    pub(crate) notices: VecDeque<Notice>,
+    /// Peers with something to push.
+    pub(crate) busy: Vec<u32>,
+    /// Receives in phase Reading.
+    pub(crate) reading: VecDeque<u32>,
+    /// Budget used by messages to ourselves that wait for a receive.
+    pub(crate) own_held: u32,
+    /// Processes that were lost and whose loss was not acknowledged.
+    pub(crate) lost: Vec<PeerId>,
+    /// Whether any process was ever lost.
+    pub(crate) any_dead: bool,
+}
+
+impl Engine {
+    /// An engine over `transports`.
+    ///
+    /// # Errors
+    /// None today; a fabric may need resources later.
+    pub fn new(config: EngineConfig, transports: Transports) -> Result<Engine> {
+        let state = State {
+            config,
+            peers: Peers::default(),
+            posted: Posted::default(),
+            unexpected: Unexpected::default(),
+            messages: Messages::default(),
+            requests: Requests::new(),
+            notices: VecDeque::new(),
+            busy: Vec::new(),
+            reading: VecDeque::new(),
+            own_held: 0,
+            lost: Vec::new(),
+            any_dead: false,
+        };
+        Ok(Engine { fabric: transports, state })
+    }
+
+    /// Starts a send of `buffer` (sections 3.2.1, 3.4, 3.7.2). Local: nothing waits for the receiver.
+    ///
+    /// # Errors
+    /// `MPI_ERR_PROC_ABORTED` when the peer is known to be gone, `MPI_ERR_NO_MEM` when requests or the transport's
+    /// resources are exhausted.
+    #[inline]
+    pub fn send(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
+        if mode != SendMode::Synchronous
+            && let Some(bytes) = buffer.as_slice()
+            && let Some(peer) = self.state.peers.find_mut(to.peer)
+            && bytes.len() <= peer.max_inline as usize
+            && charge(bytes.len() as u32) <= peer.window.open()
+        {
+            // An open window says: connected, alive, and nothing queues that this message could overtake.
+            let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+            if self.fabric.send_inline(to.peer, header, bytes).is_ok() {
+                peer.window.spend_open(charge(bytes.len() as u32));
+                return Ok(Started::Complete);
+            }
+        }
+        self.send_general(to, mode, buffer)
+    }
+
+    /// Starts a receive into `buffer` (sections 3.2.4, 3.7.2).
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when all request slots are in use.
+    #[inline]
+    pub fn recv(&mut self, from: Selector, buffer: RecvBuf) -> Result<RequestId> {
+        let pattern = pattern(from);
+        if !self.state.unexpected.is_empty()
+            && let Some((entry, message)) = self.state.unexpected.find(pattern)
+        {
+            return self.receive_unexpected(entry, message, buffer);
+        }
+        let peer = from.peer.unwrap_or(ANYBODY);
+        let slot = self.state.requests.insert(
+            Phase::Posted,
+            peer,
+            Header::from_words([0, 0]),
+            Buffer::Recv(buffer),
+        )?;
+        self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
+        if self.state.any_dead {
+            self.state.fail_hopeless(slot);
+        }
+        Ok(self.state.requests.id(slot))
+    }
+
+    /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
+    /// made. `None` says nothing about the future; see [`Engine::poll_recv`].
+    #[inline]
+    pub fn try_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Option<Completion> {
+        match self.poll_recv(from, buffer) {
+            Early::Received(completion) => Some(completion),
+            Early::Post | Early::Nothing => None,
+        }
+    }
+
+    /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
+    /// progress would keep it as unexpected, with a copy more) from none. A blocking receive spins on this, makes
+    /// progress now and then, and posts after a while:
+    ///
+    /// ```text
+    /// for turn in 1.. {
+    ///     match engine.poll_recv(from, &mut buffer) { Received(done) => return done, Post => break, Nothing => {} }
+    ///     if turn % 16 == 0 { engine.progress(); }  if turn == 1000 { break }
+    /// }
+    /// let request = engine.recv(from, buffer)?; ...wait for it...
+    /// ```
+    #[inline]
+    pub fn poll_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
+        if self.state.unexpected.is_empty()
+            && self.state.posted.is_empty()
+            && let Some(id) = from.peer
+            && let Some(peer) = self.state.peers.find_mut(id)
+        {
+            let Some((header, payload)) = self.fabric.peek(id) else { return Early::Nothing };
+            let whole = Header::control(Kind::Eager, from.context.0, 0).words()[0];
+            if header.words()[0] != whole
+                || !pattern(from).accepts(Key::of(header))
+                || payload.len() > buffer.len()
+            {
+                return near(from, header);
+            }
+            buffer.unpack(0, payload);
+            let bytes = payload.len();
+            self.fabric.advance(id);
+            let status =
+                Status { source: header.source(), tag: header.tag(), bytes: bytes as u64, cancelled: false };
+            if peer.ledger.release(charge(bytes as u32)) {
+                self.give_credit(id);
+            }
+            return Early::Received(Completion { status, error: None });
+        }
+        self.poll_recv_unexpected(from, buffer)
+    }
+
+    /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
+    pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
+        let (_, message) = self.state.unexpected.find(pattern(from))?;
+        Some(self.state.message_status(message))
+    }
+
+    /// As [`Engine::iprobe`], and takes the message out of matching (section 3.8.2).
+    pub fn improbe(&mut self, from: Selector) -> Option<(MessageId, Status)> {
+        let (entry, message) = self.state.unexpected.find(pattern(from))?;
+        let status = self.state.message_status(message);
+        self.state.unexpected.remove(entry);
+        Some((self.state.messages.extract(message), status))
+    }
+
+    /// Starts to receive a message that [`Engine::improbe`] took out (section 3.8.3).
+    ///
+    /// # Errors
+    /// `MPI_ERR_ARG` when there is no such message (any more), `MPI_ERR_NO_MEM` when all request slots are in use.
+    pub fn imrecv(&mut self, message: MessageId, buffer: RecvBuf) -> Result<RequestId> {
+        let Some(slot) = self.state.messages.find(message) else {
+            return Err(Error::new(
+                weft_types::ErrorClass::ARG,
+                format!(
+                    "message handle {:#x} names no message: it was received already, or never probed",
+                    message.0
+                ),
+            ));
+        };
+        self.receive_message(slot, buffer)
+    }
+
+    /// Whether `message` names a message that waits for its `imrecv`.
+    pub fn message_exists(&self, message: MessageId) -> bool {
+        self.state.messages.find(message).is_some()
+    }
+
+    /// Whether `request` has ended. No progress.
+    #[inline]
+    pub fn is_complete(&self, request: RequestId) -> bool {
+        self.state.requests.at(request.slot()).phase == Phase::Complete
+    }
+
+    /// How a request ended, without freeing it (`MPI_Request_get_status`); `None` while it has not.
+    pub fn peek(&self, request: RequestId) -> Option<Completion> {
+        let request = self.state.requests.at(request.slot());
+        (request.phase == Phase::Complete).then(|| request.completion())
+    }
+
+    /// How a complete request ended; frees it.
+    ///
+    /// # Panics
+    /// When the request is not complete.
+    #[inline]
+    pub fn take(&mut self, request: RequestId) -> Completion {
+        let slot = request.slot();
+        let entry = self.state.requests.at_mut(slot);
+        assert!(entry.phase == Phase::Complete, "only a complete request can be taken");
+        let completion = entry.completion();
+        self.state.requests.remove(slot);
+        completion
+    }
+
+    /// Nobody will ask for the request any more (`MPI_Request_free`): it goes on to its end and is freed there.
+    pub fn release(&mut self, request: RequestId) {
+        let slot = request.slot();
+        let entry = self.state.requests.at_mut(slot);
+        if entry.phase == Phase::Complete {
+            self.state.requests.remove(slot);
+        } else {
+            entry.flags |= RELEASED;
+        }
+    }
+
+    /// Sets the owner word, for error handlers (the communicator's handle).
+    #[inline]
+    pub fn tag_request(&mut self, request: RequestId, owner: u32) {
+        self.state.requests.at_mut(request.slot()).owner = owner;
+    }
+
+    /// The owner word.
+    #[inline]
+    pub fn owner(&self, request: RequestId) -> u32 {
+        self.state.requests.at(request.slot()).owner
+    }
+
+    /// Whether slot and generation name a request: stale handles do not.
+    #[inline]
+    pub fn exists(&self, request: RequestId) -> bool {
+        self.state.requests.find(request.0).is_some()
+    }
+
+    /// Moves everything of this process that can move without waiting. True when something did.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let mut moved = false;
+        // Bounded, so that a flood does not keep the caller from looking at its own request.
+        for _ in 0..16 {
+            let Some(peer) = self.fabric.ready() else { break };
+            moved = true;
+            self.drain(peer);
+        }
+        if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
+            moved |= self.push_all();
+        }
+        moved |= self.fabric.progress();
+        if let Some(peer) = self.fabric.lost() {
+            self.lose(peer);
+            moved = true;
+        }
+        moved
+    }
+
+    /// What a blocked caller sleeps on, without the engine.
+    pub fn bell(&self) -> EngineBell {
+        self.fabric.bell()
+    }
+
+    /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
+    pub fn is_quiet(&self) -> bool {
+        self.state.requests.moving == 0 && self.state.busy.is_empty()
+    }
+
+    /// What this engine was told when it was made.
+    pub fn config(&self) -> &EngineConfig {
+        &self.state.config
+    }
+}
+
+/// Whether a packet that cannot be received at once is the one that the receive waits for.
+#[cold]
+fn near(from: Selector, header: Header) -> Early {
+    let matched = matches!(header.kind(), Some(Kind::Eager | Kind::EagerSync | Kind::Rts));
+    if matched && pattern(from).accepts(Key::of(header)) { Early::Post } else { Early::Nothing }
+}
+
+/// What `from` accepts.
+#[inline]
+pub(crate) fn pattern(from: Selector) -> Pattern {
+    Pattern::new(from.context, from.source, from.tag)
+}
+
+impl State {
+    /// Ends a request.
+    #[inline]
+    pub(crate) fn finish(&mut self, slot: u32, error: Option<Error>) {
+        let request = self.requests.at_mut(slot);
+        let waited = request.phase == Phase::Posted;
+        request.phase = Phase::Complete;
+        request.buffer = Buffer::None;
+        if error.is_some() {
+            request.error = error;
+        }
+        let unclaimed = request.token != 0 || request.flags & RELEASED != 0;
+        if !waited {
+            self.requests.moving -= 1;
+        }
+        if unclaimed {
+            self.hand_over(slot);
+        }
+    }
+
+    /// An ended request that nobody will take: to the executor, or to nobody.
+    #[cold]
+    #[inline(never)]
+    fn hand_over(&mut self, slot: u32) {
+        let request = self.requests.at(slot);
+        if let Some(token) = std::num::NonZeroU64::new(request.token) {
+            self.notices.push_back(Notice { token, completion: request.completion() });
+        }
+        self.requests.remove(slot);
+    }
+
+    /// Makes a request the executor's; it may have ended already.
+    pub(crate) fn give_token(&mut self, slot: u32, token: std::num::NonZeroU64) {
+        let request = self.requests.at_mut(slot);
+        request.token = token.get();
+        if request.phase == Phase::Complete {
+            self.hand_over(slot);
+        }
+    }
+
+    /// A receive that waits no longer: its message is here.
+    pub(crate) fn unpost(&mut self, slot: u32) {
+        let entry = EntryId(self.requests.at(slot).entry);
+        self.posted.remove(entry);
+    }
+
+    fn message_status(&self, message: u32) -> Status {
+        let message = self.messages.at(message);
+        Status {
+            source: message.header.source(),
+            tag: message.header.tag(),
+            bytes: message.length,
+            cancelled: false,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Operations that end before their time: cancelled ones (section 3.8.4), and those of lost processes (design
+//! section 11: every operation that depends on a lost process ends with `MPI_ERR_PROC_ABORTED`).
+
+use crate::arrive::Todo;
+use crate::engine::{Engine, State};
+use crate::peers::{LeadTarget, Outgoing};
+use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase};
+use crate::types::RequestId;
+use weft_types::{Error, ErrorClass, PeerId};
+use weft_wire::{Header, Kind};
+
+impl Engine {
+    /// Marks a request for cancellation (section 3.8.4). It still completes: cancelled, or as if nothing had been
+    /// asked. A receive is cancelled unless its message has been matched; a send is cancelled unless it is complete
+    /// or a receive has started on it, for which a remote receiver is asked.
+    pub fn cancel(&mut self, request: RequestId) {
+        let slot = request.slot();
+        let entry = self.state.requests.at_mut(slot);
+        match entry.phase {
+            Phase::Posted => {
+                self.state.unpost(slot);
+                self.state.finish_cancelled(slot);
+            }
+            Phase::Queued => {
+                let peer = entry.peer;
+                let index = self.meet(peer);
+                let peer = self.state.peers.at_mut(index);
+                peer.queue
+                    .retain(|outgoing| !matches!(outgoing, Outgoing::Message(queued) if *queued == slot));
+                peer.reopen();
+                self.state.finish_cancelled(slot);
+            }
+            Phase::Own => {
+                let message = entry.remote;
+                if let Some(entry) = self.state.messages.entry(message) {
+                    self.state.unexpected.remove(entry);
+                    self.state.messages.remove(message);
+                    self.state.finish_cancelled(slot);
+                }
+            }
+            Phase::Leading => entry.flags |= CANCEL_ASKED,
+            Phase::Waiting if entry.flags & (CANCEL_ASKED | ANSWERED) == 0 => {
+                entry.flags |= CANCEL_ASKED;
+                self.ask_to_forget(slot);
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the receiver to forget a message that no receive has started on.
+    pub(crate) fn ask_to_forget(&mut self, slot: u32) {
+        let id = self.state.requests.id(slot).0;
+        let peer = self.state.requests.at(slot).peer;
+        self.send_control(peer, Header::control(Kind::Cancel, id, 0), &[]);
+    }
+
+    /// The transport says that a process is gone.
+    #[cold]
+    pub(crate) fn lose(&mut self, id: PeerId) {
+        self.bury(id, State::gone(id));
+    }
+
+    /// Nothing more is said to or expected from a process: whatever depends on it ends with `error`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn bury(&mut self, id: PeerId, error: Error) {
+        let index = self.meet(id);
+        let state = &mut self.state;
+        let peer = state.peers.at_mut(index);
+        if std::mem::replace(&mut peer.dead, true) {
+            return;
+        }
+        peer.window.shut();
+        peer.queue.clear();
+        peer.streams.clear();
+        peer.lead = None;
+        state.any_dead = true;
+        state.lost.push(id);
+        let concerned: Vec<u32> = state
+            .requests
+            .in_use()
+            .filter(|&slot| {
+                let request = state.requests.at(slot);
+                match request.phase {
+                    Phase::Posted => request.peer == id || request.peer == ANYBODY,
+                    Phase::Free | Phase::Complete | Phase::Own | Phase::Plain => false,
+                    _ => request.peer == id,
+                }
+            })
+            .collect();
+        for slot in concerned {
+            match state.requests.at(slot).phase {
+                Phase::Posted => state.unpost(slot),
+                Phase::Reading => state.reading.retain(|&reading| reading != slot),
+                _ => {}
+            }
+            state.finish(slot, Some(error.clone()));
+        }
+    }
+
+    /// The lost processes that were not acknowledged yet. Until they are, receives from any source that find no
+    /// message fail, because the only sender may be gone; afterwards they wait for the living.
+    pub fn acknowledge_losses(&mut self) -> Vec<PeerId> {
+        std::mem::take(&mut self.state.lost)
+    }
+}
+
+impl State {
+    /// The error of everything that depends on a lost process.
+    pub(crate) fn gone(id: PeerId) -> Error {
+        Error::new(
+            ErrorClass::PROC_ABORTED,
+            format!("process {} is gone (it crashed, was killed, or ended without MPI_Finalize)", id.0),
+        )
+    }
+
+    /// A receive that was just posted ends at once when nobody is left who could send to it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fail_hopeless(&mut self, slot: u32) {
+        let wanted = self.requests.at(slot).peer;
+        let culprit = if wanted == ANYBODY {
+            self.lost.first().copied()
+        } else {
+            self.peers.index(wanted).filter(|&index| self.peers.at(index).dead).map(|_| wanted)
+        };
+        if let Some(culprit) = culprit {
+            self.unpost(slot);
+            self.finish(slot, Some(State::gone(culprit)));
+        }
+    }
+
+    fn finish_cancelled(&mut self, slot: u32) {
+        let request = self.requests.at_mut(slot);
+        request.flags |= CANCELLED;
+        request.wanted = 0;
+        self.finish(slot, None);
+    }
+
+    /// A sender asks to forget a message.
+    #[cold]
+    pub(crate) fn forget(&mut self, index: u32, header: Header) -> Todo {
+        let peer = self.peers.at(index).id;
+        let found = self.unexpected.iter().find(|&(_, slot)| {
+            let message = self.messages.at(slot);
+            message.peer == peer && message.remote == header.id() && message.remote != 0
+        });
+        let forgotten = found.is_some();
+        if let Some((entry, slot)) = found {
+            self.unexpected.remove(entry);
+            let charged = self.messages.at(slot).charged;
+            self.messages.remove(slot);
+            let peer = self.peers.at_mut(index);
+            peer.ledger.release(charged);
+            debug_assert!(
+                peer.lead.is_none_or(|lead| lead.target != LeadTarget::Message(slot)),
+                "a sender asks only after its lead"
+            );
+        }
+        Todo::Reply(Header::control(Kind::CancelReply, header.id(), u64::from(forgotten)))
+    }
+
+    /// The receiver's answer. A send whose receive started meanwhile may be complete and gone: nothing to do then.
+    #[cold]
+    pub(crate) fn forgotten(&mut self, index: u32, header: Header) -> Todo {
+        if header.value() == 1
+            && let Some(slot) = self.own_send(index, header.id())
+        {
+            self.finish_cancelled(slot);
+        }
+        Todo::Nothing
+    }
+}

@@ -1,0 +1,126 @@
+//! What this process keeps about each process it has talked to, found by a two-level table: eight bytes for each
+//! 256 processes of the job that lie below the highest one talked to, nothing else for the silent ones.
+
+use std::collections::VecDeque;
+use weft_api::Capabilities;
+use weft_proto::{ReceiveLedger, SendLimits, SendWindow};
+use weft_types::PeerId;
+use weft_wire::SmallPacket;
+
+/// What waits for room in the transport, in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outgoing {
+    /// A control packet.
+    Packet(SmallPacket),
+    /// A send request in phase Queued or Leading.
+    Message(u32),
+}
+
+/// Who gets the lead that is arriving from a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeadTarget {
+    /// A receive request.
+    Request(u32),
+    /// A message without a receive.
+    Message(u32),
+}
+
+/// The lead of the newest announcement of a peer, while it is incomplete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lead {
+    pub(crate) target: LeadTarget,
+    /// Bytes that are still to come.
+    pub(crate) left: u32,
+    /// Bytes in all.
+    pub(crate) total: u32,
+}
+
+/// One process we have talked to.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// Budget for sending without asking; shut while `queue` is not empty, not connected, or dead.
+    pub(crate) window: SendWindow,
+    /// Largest payload sent inline.
+    pub(crate) max_inline: u32,
+    pub(crate) ledger: ReceiveLedger,
+    pub(crate) id: PeerId,
+    pub(crate) connected: bool,
+    pub(crate) dead: bool,
+    /// Whether the peer is in the engine's list of peers with work to push.
+    pub(crate) listed: bool,
+    pub(crate) limits: SendLimits,
+    pub(crate) capabilities: Capabilities,
+    /// Packets and messages in order of sending, until the transport has room.
+    pub(crate) queue: VecDeque<Outgoing>,
+    /// Sends in phase Streaming.
+    pub(crate) streams: VecDeque<u32>,
+    pub(crate) lead: Option<Lead>,
+}
+
+const PAGE: usize = 256;
+
+/// All peers talked to.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    /// By peer number: index into `peers` plus one; 0 for a stranger.
+    directory: Vec<Option<Box<[u32; PAGE]>>>,
+    peers: Vec<Peer>,
+}
+
+impl Peers {
+    /// Index of a peer we have talked to.
+    #[inline]
+    pub(crate) fn index(&self, id: PeerId) -> Option<u32> {
+        let page = self.directory.get(id.0 as usize / PAGE)?.as_ref()?;
+        page[id.0 as usize % PAGE].checked_sub(1)
+    }
+
+    /// The peer, when we have talked to it.
+    #[inline]
+    pub(crate) fn find_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        let index = self.index(id)?;
+        self.peers.get_mut(index as usize)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &Peer {
+        &self.peers[index as usize]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut Peer {
+        &mut self.peers[index as usize]
+    }
+
+    /// Remembers a new peer, gate shut until it is connected.
+    pub(crate) fn insert(&mut self, id: PeerId, budget: u32, capabilities: Capabilities) -> u32 {
+        let index = self.peers.len() as u32;
+        let mut window = SendWindow::new(budget);
+        window.shut();
+        self.peers.push(Peer {
+            window,
+            max_inline: capabilities.max_inline.min(u32::MAX as usize) as u32,
+            ledger: ReceiveLedger::new(budget),
+            id,
+            connected: false,
+            dead: false,
+            listed: false,
+            limits: SendLimits {
+                packet: capabilities.max_copy.min(u32::MAX as usize) as u32,
+                single: 0,
+                eager: 0,
+                lead: 0,
+            },
+            capabilities,
+            queue: VecDeque::new(),
+            streams: VecDeque::new(),
+            lead: None,
+        });
+        let page = id.0 as usize / PAGE;
+        if self.directory.len() <= page {
+            self.directory.resize_with(page + 1, || None);
+        }
+        self.directory[page].get_or_insert_with(|| Box::new([0; PAGE]))[id.0 as usize % PAGE] = index + 1;
+        index
+    }
+}

@@ -1,0 +1,178 @@
+//! Receives that find their message here already, and fetching what an announced message does not bring by itself.
+
+use crate::arrive::{Todo, truncated};
+use crate::depart::costs;
+use crate::engine::{Engine, pattern};
+use crate::messages::Place;
+use crate::peers::LeadTarget;
+use crate::requests::{Buffer, Phase};
+use crate::types::{Completion, Early, RequestId, Selector, Status};
+use weft_api::Transport;
+use weft_datatype::RecvBuf;
+use weft_proto::{EntryId, ReceivePlan, plan_receive};
+use weft_types::{PeerId, Result};
+use weft_wire::{Announce, Cts, Header, Kind};
+
+/// Bytes read from a sender's memory before others get a turn.
+const READ_BURST: u64 = 4 << 20;
+
+impl Engine {
+    /// A receive of a message in the unexpected table.
+    pub(crate) fn receive_unexpected(
+        &mut self,
+        entry: EntryId,
+        message: u32,
+        buffer: RecvBuf,
+    ) -> Result<RequestId> {
+        let request = self.receive_message(message, buffer)?;
+        self.state.unexpected.remove(entry);
+        Ok(request)
+    }
+
+    /// A receive of a message that no table holds any more.
+    pub(crate) fn receive_message(&mut self, message: u32, buffer: RecvBuf) -> Result<RequestId> {
+        let found = self.state.messages.at(message);
+        let (peer, header, place) = (found.peer, found.header, found.place);
+        let slot = self.state.requests.insert(Phase::Receiving, peer, header, Buffer::Recv(buffer))?;
+        let request = self.state.requests.id(slot);
+        if place == Place::Own {
+            self.receive_own(slot, message);
+            return Ok(request);
+        }
+        let found = self.state.messages.at_mut(message);
+        let charged = found.charged;
+        let synchronous = found.synchronous;
+        let announce = Announce {
+            length: found.length,
+            address: found.address,
+            request: found.remote,
+            lead: found.lead,
+        };
+        let data = std::mem::take(&mut found.data);
+        self.state.expect(slot, peer, header, &announce);
+        self.state.place(slot, 0, &data);
+        self.state.messages.at_mut(message).data = data;
+        self.state.messages.remove(message);
+        self.hand_lead_over(peer, message, slot, charged);
+        match self.state.met(slot, synchronous) {
+            Todo::Reply(header) => self.send_control(peer, header, &[]),
+            Todo::Fetch(slot) => self.fetch(slot),
+            Todo::Nothing | Todo::Broken(_) => {}
+        }
+        Ok(request)
+    }
+
+    /// The lead of a message now belongs to a receive: budget goes back when all of it is here.
+    fn hand_lead_over(&mut self, peer: PeerId, message: u32, slot: u32, charged: u32) {
+        if peer == self.state.config.me {
+            self.state.own_held -= charged;
+            return;
+        }
+        let index = self.meet(peer);
+        let peer = self.state.peers.at_mut(index);
+        if let Some(lead) = &mut peer.lead
+            && lead.target == LeadTarget::Message(message)
+        {
+            lead.target = LeadTarget::Request(slot);
+            return;
+        }
+        if peer.ledger.release(charged) {
+            let id = peer.id;
+            self.give_credit(id);
+        }
+    }
+
+    /// The general part of [`Engine::poll_recv`].
+    #[inline(never)]
+    pub(crate) fn poll_recv_unexpected(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
+        if self.state.unexpected.is_empty() {
+            return Early::Nothing;
+        }
+        let Some((entry, slot)) = self.state.unexpected.find(pattern(from)) else { return Early::Nothing };
+        let message = self.state.messages.at(slot);
+        let whole = message.place == Place::Held && message.data.len() as u64 == message.length;
+        if !whole || message.synchronous {
+            return Early::Post;
+        }
+        self.state.unexpected.remove(entry);
+        let (peer, header, length, charged) = (message.peer, message.header, message.length, message.charged);
+        let capacity = buffer.len() as u64;
+        let bytes = length.min(capacity);
+        buffer.unpack(0, &message.data[..bytes as usize]);
+        self.state.messages.remove(slot);
+        if peer == self.state.config.me {
+            self.state.own_held -= charged;
+        } else if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charged)) {
+            self.give_credit(peer);
+        }
+        let error = (length > capacity).then(|| truncated(length, capacity));
+        let status = Status { source: header.source(), tag: header.tag(), bytes, cancelled: false };
+        Early::Received(Completion { status, error })
+    }
+
+    /// Decides how the rest of an announced message comes, and lets it come.
+    pub(crate) fn fetch(&mut self, slot: u32) {
+        let oversubscribed = self.state.config.oversubscribed;
+        let request = self.state.requests.at_mut(slot);
+        let id = request.peer;
+        let (lead, wanted) = (u64::from(request.lead), request.wanted);
+        if wanted <= lead {
+            let taken = Header::control(Kind::Taken, request.remote, 0);
+            self.send_control(id, taken, &[]);
+            return self.state.end_when_all_is_here(slot);
+        }
+        let readable = request.address != 0 && request.recv_buf().as_mut_slice().is_some();
+        let index = self.meet(id);
+        let costs = costs(&self.state.peers.at(index).capabilities, readable, oversubscribed);
+        match plan_receive(wanted - lead, &costs) {
+            ReceivePlan::Stream => self.ask(slot),
+            ReceivePlan::SingleCopy => {
+                let request = self.state.requests.at_mut(slot);
+                request.phase = Phase::Reading;
+                request.read = lead;
+                self.state.reading.push_back(slot);
+                self.read_some();
+            }
+        }
+    }
+
+    /// Asks the sender to stream what does not come by itself.
+    fn ask(&mut self, slot: u32) {
+        let id = self.state.requests.id(slot).0;
+        let request = self.state.requests.at_mut(slot);
+        request.phase = Phase::Receiving;
+        let header = Header::control(Kind::Cts, request.remote, request.wanted);
+        let peer = request.peer;
+        self.send_control(peer, header, &Cts { request: id }.emit());
+    }
+
+    /// Reads some more from a sender's memory. True when there was something to read.
+    pub(crate) fn read_some(&mut self) -> bool {
+        let Some(slot) = self.state.reading.pop_front() else { return false };
+        let request = self.state.requests.at_mut(slot);
+        let (start, end) = (request.read, request.wanted.min(request.read + READ_BURST));
+        let (peer, address) = (request.peer, request.address + start);
+        let room =
+            request.recv_buf().as_mut_slice().and_then(|all| all.get_mut(start as usize..end as usize));
+        let read = room.is_some_and(|room| self.fabric.read_remote(peer, address, room).is_ok());
+        if !read {
+            // The kernel denies it: stream instead, from now on for everything with this peer.
+            let index = self.meet(peer);
+            self.state.peers.at_mut(index).capabilities.single_copy = false;
+            self.ask(slot);
+            return true;
+        }
+        let request = self.state.requests.at_mut(slot);
+        request.read = end;
+        if end < request.wanted {
+            self.state.reading.push_back(slot);
+            return true;
+        }
+        request.moved += request.wanted - u64::from(request.lead);
+        request.phase = Phase::Receiving;
+        let taken = Header::control(Kind::Taken, request.remote, 0);
+        self.send_control(peer, taken, &[]);
+        self.state.end_when_all_is_here(slot);
+        true
+    }
+}

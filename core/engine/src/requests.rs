@@ -1,0 +1,302 @@
+//! The slab of requests: everything that is under way in this process.
+//!
+//! A request's identifier is its slot and the slot's generation, so that a stale handle is found. Slot 0 is never
+//! used (see [`RequestId::COMPLETE`]). Which phase follows which is described in `README.md`.
+
+use crate::types::{Completion, RequestId, Status};
+use weft_datatype::{RecvBuf, SendBuf};
+use weft_types::{Error, ErrorClass, PeerId, Rank, Result, Tag};
+use weft_wire::Header;
+
+/// Bits of an identifier that name the slot.
+pub(crate) const SLOT_BITS: u32 = 20;
+/// Generations before a slot's number repeats.
+pub(crate) const GENERATIONS: u32 = 1 << 7;
+
+/// Splits an identifier into slot and generation.
+#[inline]
+pub(crate) const fn split(id: u32) -> (u32, u8) {
+    (id & ((1 << SLOT_BITS) - 1), (id >> SLOT_BITS) as u8)
+}
+
+/// Composes an identifier.
+#[inline]
+pub(crate) const fn join(slot: u32, generation: u8) -> u32 {
+    ((generation as u32) << SLOT_BITS) | slot
+}
+
+impl RequestId {
+    #[inline]
+    pub(crate) const fn slot(self) -> u32 {
+        split(self.0).0
+    }
+}
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The slot is not used.
+    Free,
+    /// Send: waits for room in the transport behind others to the same peer; nothing has left.
+    Queued,
+    /// Send: announced, the lead is on its way.
+    Leading,
+    /// Send: everything that may leave unasked has left; the receiver has the word.
+    Waiting,
+    /// Send: the receiver asked for the rest.
+    Streaming,
+    /// Send to this very process that nobody has received yet.
+    Own,
+    /// Receive: waits for its message.
+    Posted,
+    /// Receive: matched; data arrives in packets.
+    Receiving,
+    /// Receive: matched; the rest is being read from the sender's memory.
+    Reading,
+    /// Ended by the schedule executor, by nothing else.
+    Plain,
+    /// Ended.
+    Complete,
+}
+
+/// The user's memory of a request.
+#[derive(Debug, Default)]
+pub(crate) enum Buffer {
+    /// None (any more).
+    #[default]
+    None,
+    /// A send's.
+    Send(SendBuf),
+    /// A receive's.
+    Recv(RecvBuf),
+}
+
+/// Nobody will take the request: it is freed when it ends.
+pub(crate) const RELEASED: u8 = 1;
+/// Synchronous mode.
+pub(crate) const SYNCHRONOUS: u8 = 2;
+/// Send: the receiver has started to receive (Matched, Taken or Cts has come).
+pub(crate) const ANSWERED: u8 = 4;
+/// Send: the receiver has said that it is done with our memory (Taken).
+pub(crate) const TAKEN: u8 = 8;
+/// Cancellation was asked for.
+pub(crate) const CANCEL_ASKED: u8 = 16;
+/// It was cancelled.
+pub(crate) const CANCELLED: u8 = 32;
+
+/// One operation under way.
+#[derive(Debug)]
+pub(crate) struct Request {
+    generation: u8,
+    pub(crate) phase: Phase,
+    pub(crate) flags: u8,
+    pub(crate) owner: u32,
+    /// The process at the other end; [`ANYBODY`] for a receive from any source that is not matched.
+    pub(crate) peer: PeerId,
+    /// Posted receive: its entry in the table. Free slot: the next free one.
+    pub(crate) entry: u32,
+    /// The request (or, for a local send, the message) at the other end.
+    pub(crate) remote: u32,
+    /// Bytes that are sent without being asked for.
+    pub(crate) lead: u32,
+    /// Executor's token, 0 for a request that a caller takes.
+    pub(crate) token: u64,
+    /// The envelope of the message.
+    pub(crate) header: Header,
+    /// Packed length of the message.
+    pub(crate) length: u64,
+    /// Send: bytes that have left. Receive: bytes that have arrived in packets or are read to the end.
+    pub(crate) moved: u64,
+    /// Send: bytes that shall leave by now. Receive: bytes of the message that fit the buffer.
+    pub(crate) wanted: u64,
+    /// Receive by reading: where the message is in the sender's memory.
+    pub(crate) address: u64,
+    /// Receive by reading: packed offset of the next byte to read.
+    pub(crate) read: u64,
+    pub(crate) buffer: Buffer,
+    pub(crate) error: Option<Error>,
+}
+
+const _: () = assert!(size_of::<Request>() <= 192, "a request is at most 192 bytes (design section 13)");
+
+/// The peer of a receive from any source.
+pub(crate) const ANYBODY: PeerId = PeerId(u32::MAX);
+
+impl Request {
+    pub(crate) fn completion(&self) -> Completion {
+        Completion {
+            status: Status {
+                source: self.header.source(),
+                tag: self.header.tag(),
+                bytes: self.wanted,
+                cancelled: self.flags & CANCELLED != 0,
+            },
+            error: self.error.clone(),
+        }
+    }
+
+    /// The buffer of a send.
+    ///
+    /// # Panics
+    /// When the request is not a send that still owns its buffer: an invariant of the protocols.
+    #[inline]
+    pub(crate) fn send_buf(&self) -> &SendBuf {
+        match &self.buffer {
+            Buffer::Send(buffer) => buffer,
+            _ => unreachable!("a send in phase {:?} owns its buffer", self.phase),
+        }
+    }
+
+    /// The buffer of a receive.
+    ///
+    /// # Panics
+    /// When the request is not a receive that still owns its buffer: an invariant of the protocols.
+    #[inline]
+    pub(crate) fn recv_buf(&mut self) -> &mut RecvBuf {
+        match &mut self.buffer {
+            Buffer::Recv(buffer) => buffer,
+            _ => unreachable!("a receive in phase {:?} owns its buffer", self.phase),
+        }
+    }
+}
+
+/// All requests of an engine.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    slots: Vec<Request>,
+    free: u32,
+    /// Requests that are neither free nor complete, without receives that wait for a message.
+    pub(crate) moving: usize,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Requests {
+        let mut requests = Requests { slots: Vec::new(), free: 0, moving: 0 };
+        requests.slots.push(blank());
+        requests
+    }
+
+    /// A fresh request; the caller fills it.
+    ///
+    /// # Errors
+    /// All slots are in use.
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        phase: Phase,
+        peer: PeerId,
+        header: Header,
+        buffer: Buffer,
+    ) -> Result<u32> {
+        let slot = self.free;
+        let slot = if slot == 0 { self.grow()? } else { slot };
+        let request = &mut self.slots[slot as usize];
+        self.free = request.entry;
+        request.phase = phase;
+        request.flags = 0;
+        request.owner = 0;
+        request.peer = peer;
+        request.lead = 0;
+        request.token = 0;
+        request.header = header;
+        request.moved = 0;
+        request.wanted = 0;
+        request.buffer = buffer;
+        if phase != Phase::Posted {
+            self.moving += 1;
+        }
+        Ok(slot)
+    }
+
+    /// A request that nothing but the executor ends.
+    pub(crate) fn insert_plain(&mut self) -> Result<RequestId> {
+        let slot = self.insert(Phase::Plain, ANYBODY, Header::from_words([0, 0]), Buffer::None)?;
+        Ok(self.id(slot))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> Result<u32> {
+        let slot = self.slots.len() as u32;
+        if slot >> SLOT_BITS != 0 {
+            return Err(Error::new(
+                ErrorClass::NO_MEM,
+                format!(
+                    "all {} request slots are in use; complete or free some of the pending requests first",
+                    (1 << SLOT_BITS) - 1
+                ),
+            ));
+        }
+        self.slots.push(blank());
+        Ok(slot)
+    }
+
+    /// Frees a slot; whatever it still owns is dropped.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let request = &mut self.slots[slot as usize];
+        debug_assert!(request.phase == Phase::Complete, "only complete requests are freed");
+        request.phase = Phase::Free;
+        request.generation = (request.generation + 1) & (GENERATIONS - 1) as u8;
+        request.error = None;
+        request.entry = self.free;
+        self.free = slot;
+    }
+
+    #[inline]
+    pub(crate) fn id(&self, slot: u32) -> RequestId {
+        RequestId(join(slot, self.slots[slot as usize].generation))
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, slot: u32) -> &Request {
+        &self.slots[slot as usize]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, slot: u32) -> &mut Request {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Slot of a request that exists.
+    #[inline]
+    pub(crate) fn find(&self, id: u32) -> Option<u32> {
+        let (slot, generation) = split(id);
+        let request = self.slots.get(slot as usize)?;
+        (request.generation == generation && request.phase != Phase::Free).then_some(slot)
+    }
+
+    /// Slots of all requests that are not free.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
+        (1..self.slots.len() as u32).filter(|&slot| self.slots[slot as usize].phase != Phase::Free)
+    }
+}
+
+fn blank() -> Request {
+    Request {
+        generation: 0,
+        phase: Phase::Free,
+        flags: 0,
+        owner: 0,
+        peer: ANYBODY,
+        entry: 0,
+        remote: 0,
+        lead: 0,
+        token: 0,
+        header: Header::from_words([0, 0]),
+        length: 0,
+        moved: 0,
+        wanted: 0,
+        address: 0,
+        read: 0,
+        buffer: Buffer::None,
+        error: None,
+    }
+}
+
+impl Status {
+    /// The status of a send, of which only `cancelled` means something.
+    pub(crate) const fn of_send() -> Status {
+        Status { source: Rank(0), tag: Tag(0), bytes: 0, cancelled: false }
+    }
+}

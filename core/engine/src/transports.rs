@@ -1,0 +1,177 @@
+//! The fabrics of this process joined in one enum, so that every call is static and inlined.
+
+use std::time::Duration;
+use weft_api::{Bell, Capabilities, Refused, Transport};
+use weft_shm::{Shm, ShmBell};
+use weft_sim::{SimBell, SimPort};
+use weft_types::{Error, PeerId, Result};
+use weft_wire::Header;
+
+/// The ways to other processes.
+#[derive(Debug)]
+pub enum Transports {
+    /// A job of one: messages to itself need no transport.
+    Alone,
+    /// All processes of the job are on this node.
+    Shm(Shm),
+    /// A simulated world.
+    Sim(SimPort),
+}
+
+/// What a blocked caller sleeps on while nobody holds the engine.
+#[derive(Clone, Debug)]
+pub enum EngineBell {
+    /// Nobody can ring; sleeping lasts as long as its limit.
+    Alone,
+    /// See [`ShmBell`].
+    Shm(ShmBell),
+    /// See [`SimBell`].
+    Sim(SimBell),
+}
+
+const NONE: Capabilities = Capabilities {
+    max_inline: 0,
+    max_copy: 0,
+    single_copy: false,
+    latency: 0.0,
+    copy_bandwidth: 1.0,
+    single_copy_bandwidth: 1.0,
+};
+
+impl Transport for Transports {
+    type Bell = EngineBell;
+
+    fn capabilities(&self, peer: PeerId) -> Capabilities {
+        match self {
+            Transports::Alone => NONE,
+            Transports::Shm(shm) => shm.capabilities(peer),
+            Transports::Sim(port) => port.capabilities(peer),
+        }
+    }
+
+    fn connect(&mut self, peer: PeerId) -> Result<()> {
+        match self {
+            Transports::Alone => {
+                Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
+            }
+            Transports::Shm(shm) => shm.connect(peer),
+            Transports::Sim(port) => port.connect(peer),
+        }
+    }
+
+    #[inline]
+    fn send_inline(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Alone => Err(Refused::Dead),
+            Transports::Shm(shm) => shm.send_inline(peer, header, payload),
+            Transports::Sim(port) => port.send_inline(peer, header, payload),
+        }
+    }
+
+    #[inline]
+    fn send_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Alone => Err(Refused::Dead),
+            Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
+            Transports::Sim(port) => port.send_copy(peer, header, len, fill),
+        }
+    }
+
+    #[inline]
+    fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
+        match self {
+            Transports::Alone => None,
+            Transports::Shm(shm) => shm.peek(peer),
+            Transports::Sim(port) => port.peek(peer),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, peer: PeerId) {
+        match self {
+            Transports::Alone => {}
+            Transports::Shm(shm) => shm.advance(peer),
+            Transports::Sim(port) => port.advance(peer),
+        }
+    }
+
+    #[inline]
+    fn ready(&mut self) -> Option<PeerId> {
+        match self {
+            Transports::Alone => None,
+            Transports::Shm(shm) => shm.ready(),
+            Transports::Sim(port) => port.ready(),
+        }
+    }
+
+    #[inline]
+    fn progress(&mut self) -> bool {
+        match self {
+            Transports::Alone => false,
+            Transports::Shm(shm) => shm.progress(),
+            Transports::Sim(port) => port.progress(),
+        }
+    }
+
+    #[inline]
+    fn lost(&mut self) -> Option<PeerId> {
+        match self {
+            Transports::Alone => None,
+            Transports::Shm(shm) => shm.lost(),
+            Transports::Sim(port) => port.lost(),
+        }
+    }
+
+    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
+        match self {
+            Transports::Alone => Err(Error::internal("single copy in a job of one process")),
+            Transports::Shm(shm) => shm.read_remote(peer, address, into),
+            Transports::Sim(port) => port.read_remote(peer, address, into),
+        }
+    }
+
+    fn bell(&self) -> EngineBell {
+        match self {
+            Transports::Alone => EngineBell::Alone,
+            Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
+            Transports::Sim(port) => EngineBell::Sim(port.bell()),
+        }
+    }
+}
+
+impl Bell for EngineBell {
+    fn arm(&self) {
+        match self {
+            EngineBell::Alone => {}
+            EngineBell::Shm(bell) => bell.arm(),
+            EngineBell::Sim(bell) => bell.arm(),
+        }
+    }
+
+    fn sleep(&self, limit: Duration) {
+        match self {
+            EngineBell::Alone => std::thread::sleep(limit),
+            EngineBell::Shm(bell) => bell.sleep(limit),
+            EngineBell::Sim(bell) => bell.sleep(limit),
+        }
+    }
+
+    fn disarm(&self) {
+        match self {
+            EngineBell::Alone => {}
+            EngineBell::Shm(bell) => bell.disarm(),
+            EngineBell::Sim(bell) => bell.disarm(),
+        }
+    }
+}

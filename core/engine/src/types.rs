@@ -1,0 +1,128 @@
+//! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
+
+use weft_types::{ContextId, Error, PeerId, Rank, Tag};
+
+/// Where a message goes and what it is called there (section 3.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The process that receives it.
+    pub peer: PeerId,
+    /// The communicator's channel.
+    pub context: ContextId,
+    /// The sender's own rank in that communicator.
+    pub source: Rank,
+    /// The message tag.
+    pub tag: Tag,
+}
+
+/// Which messages a receive or probe accepts (section 3.2.4); `None` is a wildcard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// The communicator's channel.
+    pub context: ContextId,
+    /// The process of `source`; `None` exactly when `source` is `None`.
+    pub peer: Option<PeerId>,
+    /// The sender's rank in the communicator; `None` is `MPI_ANY_SOURCE`.
+    pub source: Option<Rank>,
+    /// The tag; `None` is `MPI_ANY_TAG`.
+    pub tag: Option<Tag>,
+}
+
+/// When a send is complete (section 3.4). Buffered mode is a standard send from the library's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMode {
+    /// When the buffer may be reused.
+    Standard,
+    /// When, in addition, the matching receive has started.
+    Synchronous,
+    /// As standard; the caller says that the receive is posted already.
+    Ready,
+}
+
+/// How far a send came at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Started {
+    /// Complete: the buffer may be reused and there is no request.
+    Complete,
+    /// Under way; the request must be completed and taken, or released.
+    Pending(RequestId),
+}
+
+/// A request of this engine: `generation << 20 | slot`, 27 bits. [`RequestId::COMPLETE`] is never handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// Stands for "a send that was complete at once"; shared by everybody, owned by nobody.
+    pub const COMPLETE: RequestId = RequestId(0);
+}
+
+/// A message taken out of matching by [`crate::Engine::improbe`]: `generation << 20 | slot`, 27 bits, never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MessageId(pub u32);
+
+/// What is known of a message or a finished receive (section 3.2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The sender's rank in the communicator.
+    pub source: Rank,
+    /// The message's tag.
+    pub tag: Tag,
+    /// Bytes of packed data: of the message (probe), or received into the buffer (receive).
+    pub bytes: u64,
+    /// Whether the operation was cancelled; then nothing else here means anything.
+    pub cancelled: bool,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The status; for sends only `cancelled` means something.
+    pub status: Status,
+    /// What went wrong, if anything did.
+    pub error: Option<Error>,
+}
+
+/// What [`crate::Engine::poll_recv`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Early {
+    /// The message is in the buffer.
+    Received(Completion),
+    /// The message is near but must meet a request: call [`crate::Engine::recv`] now, before making progress.
+    Post,
+    /// Nothing yet.
+    Nothing,
+}
+
+/// What an engine must be told when it is made. The same on all ranks of a job, but for `me`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineConfig {
+    /// This process.
+    pub me: PeerId,
+    /// Processes in the job.
+    pub size: u32,
+    /// Whether this node runs more ranks than it has cores for them.
+    pub oversubscribed: bool,
+    /// Bytes of unexpected eager data one sender may make one receiver hold.
+    pub eager_budget_per_sender: u32,
+    /// Bytes of unexpected eager data all senders together may make one receiver hold.
+    pub eager_budget_total: u64,
+    /// Largest message sent without asking, in bytes, if the peer's budget allows it.
+    pub eager_limit: u32,
+}
+
+impl EngineConfig {
+    /// The defaults for rank `me` of `size`.
+    pub fn new(me: PeerId, size: u32) -> EngineConfig {
+        EngineConfig {
+            me,
+            size,
+            oversubscribed: false,
+            eager_budget_per_sender: 1 << 20,
+            eager_budget_total: 64 << 20,
+            eager_limit: 64 << 10,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Which protocol carries a message: a function of sizes, capabilities and budget, nothing else.
+
+use crate::credit::charge;
+
+/// What the sender knows about the way to one peer. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SendLimits {
+    /// Largest payload of one packet.
+    pub packet: u32,
+    /// Largest message sent in one packet: longer ones gain by both ends copying at the same time.
+    pub single: u32,
+    /// Largest message sent without asking.
+    pub eager: u32,
+    /// How much of a longer message follows its announcement without asking, when streaming is expected.
+    pub lead: u32,
+}
+
+/// How a message leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendPlan {
+    /// In one packet, complete when the packet is taken.
+    Eager,
+    /// Announced; the first `lead` bytes follow at once (all of them: eager in several packets), the rest when
+    /// the receiver asks for them or takes them itself.
+    Announce {
+        /// Bytes that follow without being asked for.
+        lead: u32,
+    },
+}
+
+/// Chooses for a message of `length` packed bytes with `prefix` protocol bytes in front and `left` bytes of budget.
+/// `taken`: the receiver is expected to take the data itself, so a lead would be copied for nothing.
+#[inline]
+pub fn plan_send(length: u64, prefix: u32, limits: &SendLimits, left: u32, taken: bool) -> SendPlan {
+    if length <= u64::from(limits.eager) {
+        let short = length as u32;
+        if charge(short) <= left {
+            return if short <= limits.single && short + prefix <= limits.packet {
+                SendPlan::Eager
+            } else {
+                SendPlan::Announce { lead: short }
+            };
+        }
+        return SendPlan::Announce { lead: 0 };
+    }
+    let lead = if taken || charge(limits.lead) > left { 0 } else { limits.lead };
+    SendPlan::Announce { lead: (u64::from(lead)).min(length) as u32 }
+}
+
+/// Payload of the packets that carry a message of `length` bytes: small enough that the two ends work at the same
+/// time on most of it, large enough that the packets themselves do not count.
+#[inline]
+pub fn piece(length: u64, limits: &SendLimits) -> u32 {
+    (length / 8).next_multiple_of(1024).clamp(4096, 32 << 10).min(u64::from(limits.packet)) as u32
+}
+
+/// How the rest of an announced message comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceivePlan {
+    /// The receiver reads the sender's memory.
+    SingleCopy,
+    /// The sender streams packets, both ends copy at the same time.
+    Stream,
+}
+
+/// What the choice of the receiver depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReceiveCosts {
+    /// Whether the sender's memory can be read at all, and both sides lie in one run.
+    pub readable: bool,
+    /// Whether the two ends share a core, so that streaming is not parallel and every full ring is a switch.
+    pub oversubscribed: bool,
+    /// Seconds for a packet to be seen.
+    pub latency: f64,
+    /// Bytes per second of streaming with both ends working.
+    pub stream: f64,
+    /// Bytes per second of a single copy.
+    pub single: f64,
+}
+
+/// Seconds of one system call that copies between processes, without the bytes.
+const CALL: f64 = 0.6e-6;
+/// Bytes a stream moves before the two ends of a shared core have to take turns, and seconds for the switch.
+const TURN: (f64, f64) = (64e3, 3e-6);
+
+/// Chooses for `bytes` that are still to come.
+pub fn plan_receive(bytes: u64, costs: &ReceiveCosts) -> ReceivePlan {
+    if !costs.readable {
+        return ReceivePlan::Stream;
+    }
+    let bytes = bytes as f64;
+    let single = CALL + costs.latency + bytes / costs.single;
+    let stream = if costs.oversubscribed {
+        2.0 * bytes / costs.stream + (1.0 + bytes / TURN.0) * TURN.1
+    } else {
+        2.0 * costs.latency + bytes / costs.stream
+    };
+    if single < stream { ReceivePlan::SingleCopy } else { ReceivePlan::Stream }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: SendLimits = SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768 };
+
+    #[test]
+    fn the_plan_changes_exactly_at_its_borders() {
+        let plenty = 1 << 20;
+        let lead = |lead| SendPlan::Announce { lead };
+        for (length, prefix, left, taken, expected) in [
+            (0, 0, plenty, false, SendPlan::Eager),
+            (8192, 0, plenty, false, SendPlan::Eager),
+            (8193, 0, plenty, false, lead(8193)),
+            (8184, 8, plenty, false, SendPlan::Eager),
+            (8185, 8, plenty, false, lead(8185)),
+            (65536, 0, plenty, true, lead(65536)),
+            (65537, 0, plenty, false, lead(32768)),
+            (65537, 0, plenty, true, lead(0)),
+            (65537, 0, charge(32768) - 1, false, lead(0)),
+            (100, 0, charge(100), false, SendPlan::Eager),
+            (100, 0, charge(100) - 1, false, lead(0)),
+            (u64::MAX, 0, plenty, false, lead(32768)),
+        ] {
+            assert_eq!(
+                plan_send(length, prefix, &LIMITS, left, taken),
+                expected,
+                "length {length} prefix {prefix} left {left} taken {taken}"
+            );
+        }
+    }
+
+    #[test]
+    fn large_messages_stream_with_a_core_each_and_are_read_when_cores_are_shared() {
+        let costs =
+            ReceiveCosts { readable: true, oversubscribed: false, latency: 1e-7, stream: 26e9, single: 13e9 };
+        assert_eq!(plan_receive(1 << 20, &costs), ReceivePlan::Stream);
+        assert_eq!(
+            plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, ..costs }),
+            ReceivePlan::SingleCopy
+        );
+        assert_eq!(
+            plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, readable: false, ..costs }),
+            ReceivePlan::Stream
+        );
+    }
+}

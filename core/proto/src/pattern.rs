@@ -1,0 +1,80 @@
+//! What a message is called and what a receive asks for (sections 3.2.3 and 3.2.4).
+
+use weft_types::{ContextId, Rank, Tag};
+use weft_wire::Header;
+
+/// What a message is matched by: context, source and tag, as the two words of its header hold them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The communicator's channel; never a wildcard.
+    pub context: ContextId,
+    /// Source in the upper, tag in the lower half.
+    pub name: u64,
+}
+
+impl Key {
+    /// The key of a message.
+    #[inline]
+    pub const fn new(context: ContextId, source: Rank, tag: Tag) -> Key {
+        Key { context, name: ((source.0 as u64) << 32) | tag.0 as u32 as u64 }
+    }
+
+    /// The key in a header of kind Eager, EagerSync or Rts.
+    #[inline]
+    pub const fn of(header: Header) -> Key {
+        Key { context: header.context(), name: header.name() }
+    }
+
+    /// The sender's rank.
+    #[inline]
+    pub const fn source(self) -> Rank {
+        Rank((self.name >> 32) as u32)
+    }
+
+    /// The tag.
+    #[inline]
+    pub const fn tag(self) -> Tag {
+        Tag(self.name as u32 as i32)
+    }
+}
+
+/// What a receive or probe accepts: a key, of which source, tag or both may not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    pub(crate) context: ContextId,
+    pub(crate) name: u64,
+    pub(crate) class: u8,
+}
+
+/// Bits of a name that matter in each class: exact, any tag, any source, any both.
+pub(crate) const MASKS: [u64; 4] = [!0, !0 << 32, !0 >> 32, 0];
+
+impl Pattern {
+    /// A pattern; `None` is a wildcard.
+    #[inline]
+    pub const fn new(context: ContextId, source: Option<Rank>, tag: Option<Tag>) -> Pattern {
+        let mut name = 0;
+        let mut class = 0;
+        match source {
+            Some(source) => name |= (source.0 as u64) << 32,
+            None => class |= 2,
+        }
+        match tag {
+            Some(tag) => name |= tag.0 as u32 as u64,
+            None => class |= 1,
+        }
+        Pattern { context, name, class }
+    }
+
+    /// The pattern that accepts exactly `key`.
+    #[inline]
+    pub const fn exactly(key: Key) -> Pattern {
+        Pattern { context: key.context, name: key.name, class: 0 }
+    }
+
+    /// Whether a message of this key is accepted.
+    #[inline]
+    pub const fn accepts(&self, key: Key) -> bool {
+        self.context.0 == key.context.0 && key.name & MASKS[(self.class & 3) as usize] == self.name
+    }
+}

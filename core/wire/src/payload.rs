@@ -1,0 +1,152 @@
+//! What the protocols put in front of, or instead of, user data.
+
+use crate::Header;
+
+/// Payload of [`crate::Kind::Rts`]: a message is kept at the sender. Data of the lead may follow in the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announce {
+    /// Packed length of the whole message in bytes.
+    pub length: u64,
+    /// Where the message begins in the sender's memory, when it lies in one run there; else 0.
+    pub address: u64,
+    /// The sender's request.
+    pub request: u32,
+    /// How many of the first bytes follow without being asked for: in this packet and in the fragments behind it.
+    pub lead: u32,
+}
+
+impl Announce {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 24;
+    /// Header flag: the sender waits until the receive has started (synchronous mode).
+    pub const SYNCHRONOUS: u8 = 1;
+
+    /// As it travels.
+    pub fn emit(&self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[..8].copy_from_slice(&self.length.to_le_bytes());
+        out[8..16].copy_from_slice(&self.address.to_le_bytes());
+        out[16..20].copy_from_slice(&self.request.to_le_bytes());
+        out[20..].copy_from_slice(&self.lead.to_le_bytes());
+        out
+    }
+
+    /// Splits a payload into the announcement and the data behind it; `None` when the bytes make no sense.
+    pub fn parse(payload: &[u8]) -> Option<(Announce, &[u8])> {
+        let (length, rest) = payload.split_first_chunk()?;
+        let (address, rest) = rest.split_first_chunk()?;
+        let (request, rest) = rest.split_first_chunk()?;
+        let (lead, data) = rest.split_first_chunk()?;
+        let announce = Announce {
+            length: u64::from_le_bytes(*length),
+            address: u64::from_le_bytes(*address),
+            request: u32::from_le_bytes(*request),
+            lead: u32::from_le_bytes(*lead),
+        };
+        let fits = u64::from(announce.lead) <= announce.length && data.len() <= announce.lead as usize;
+        fits.then_some((announce, data))
+    }
+}
+
+/// Payload of [`crate::Kind::Cts`]: where the fragments shall go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cts {
+    /// The receiver's request, the `id` of the fragments.
+    pub request: u32,
+}
+
+impl Cts {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 4;
+
+    /// As it travels.
+    pub const fn emit(&self) -> [u8; Self::BYTES] {
+        self.request.to_le_bytes()
+    }
+
+    /// Reads a payload; `None` for another length.
+    pub fn parse(payload: &[u8]) -> Option<Cts> {
+        Some(Cts { request: u32::from_le_bytes(payload.try_into().ok()?) })
+    }
+}
+
+/// Payload of [`crate::Kind::EagerSync`]: the sender's request in front of the data, padded to keep it aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncPrefix {
+    /// The sender's request, the `id` of [`crate::Kind::Matched`].
+    pub request: u32,
+}
+
+impl SyncPrefix {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 8;
+
+    /// As it travels.
+    pub fn emit(&self) -> [u8; Self::BYTES] {
+        u64::from(self.request).to_le_bytes()
+    }
+
+    /// Splits a payload into the prefix and the data; `None` when the bytes make no sense.
+    pub fn parse(payload: &[u8]) -> Option<(SyncPrefix, &[u8])> {
+        let (prefix, data) = payload.split_first_chunk()?;
+        let request = u32::try_from(u64::from_le_bytes(*prefix)).ok()?;
+        Some((SyncPrefix { request }, data))
+    }
+}
+
+/// A packet with at most [`Announce::BYTES`] payload bytes, as kept while a transport has no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmallPacket {
+    /// The envelope.
+    pub header: Header,
+    bytes: [u8; Announce::BYTES],
+    len: u8,
+}
+
+impl SmallPacket {
+    /// A packet of header and payload.
+    ///
+    /// # Panics
+    /// When the payload is longer than [`Announce::BYTES`].
+    pub fn new(header: Header, payload: &[u8]) -> SmallPacket {
+        let mut bytes = [0; Announce::BYTES];
+        bytes[..payload.len()].copy_from_slice(payload);
+        SmallPacket { header, bytes, len: payload.len() as u8 }
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_parses_is_emitted_again(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Some((announce, data)) = Announce::parse(&bytes) {
+                prop_assert_eq!([&announce.emit()[..], data].concat(), bytes.clone());
+            }
+            if let Some((prefix, data)) = SyncPrefix::parse(&bytes) {
+                prop_assert_eq!([&prefix.emit()[..], data].concat(), bytes.clone());
+            }
+            if let Some(cts) = Cts::parse(&bytes) {
+                prop_assert_eq!(&cts.emit()[..], &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn every_announcement_survives_the_trip(
+            length: u64, address: u64, request: u32, lead: u32, data in proptest::collection::vec(any::<u8>(), 0..16)
+        ) {
+            let announce = Announce { length, address, request, lead };
+            let bytes = [&announce.emit()[..], &data].concat();
+            let sensible = u64::from(lead) <= length && data.len() <= lead as usize;
+            prop_assert_eq!(Announce::parse(&bytes), sensible.then_some((announce, &data[..])));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Where everything lies in the node segment: pure arithmetic on the number of local ranks.
+//!
+//! ```text
+//! 0          header (one page): magic, versions and the figures below
+//! slots      one 128-byte slot per rank
+//! inbound    one bit per (receiver, sender): "this ring is in use"
+//! rings      receiver 0: from sender 0, from sender 1, ...; receiver 1: ...
+//! ```
+//!
+//! A ring's place follows from (receiver, sender), so nothing is ever allocated; the file is sparse, so a pair
+//! that never talks costs one bit. All rings of one receiver lie together: a process maps its own column once
+//! and each ring it sends on when it first sends.
+
+/// Bytes of a page, the unit of everything mapped. Sizes are multiples of it on every supported machine: where
+/// pages are larger (arm64, 64 KiB) the figures are rounded up to [`LARGEST_PAGE`].
+pub const PAGE: u64 = 4096;
+/// Largest base page of a supported machine.
+const LARGEST_PAGE: u64 = 65536;
+/// Bytes of the segment header.
+pub const HEADER_BYTES: u64 = 4096;
+/// Bytes of a rank's slot.
+pub const SLOT_BYTES: u64 = 128;
+/// Bytes of a control cell.
+pub const CELL_BYTES: u64 = 64;
+/// Payload bytes that travel inside a control cell.
+pub const INLINE_BYTES: usize = 40;
+/// Bytes between cells and data area: the consumer's line and the producer's line, each alone on 128 bytes.
+pub const LINES_BYTES: u64 = 256;
+/// Alignment of records in the data area.
+pub const RECORD_ALIGN: u32 = 64;
+/// Most ranks that one node segment serves.
+pub const MAX_RANKS: u32 = 4096;
+
+/// The figures of one node segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Ranks on this node.
+    pub ranks: u32,
+    /// Control cells per ring, a power of two.
+    pub cells: u32,
+    /// Bytes of data area per ring, a multiple of [`RECORD_ALIGN`].
+    pub data_bytes: u32,
+    /// Largest payload of one packet in bytes.
+    pub max_copy: u32,
+    page: u64,
+}
+
+impl Layout {
+    /// The layout for `ranks` processes on a machine with pages of `page` bytes.
+    ///
+    /// Rings shrink as ranks grow, so that the whole stays addressable and an all-to-all between all of them
+    /// affordable.
+    ///
+    /// # Panics
+    /// When `ranks` is 0 or above [`MAX_RANKS`], or `page` is no power of two up to 64 KiB.
+    pub fn new(ranks: u32, page: u64) -> Layout {
+        assert!((1..=MAX_RANKS).contains(&ranks), "{ranks} ranks on one node, 1 to {MAX_RANKS} are possible");
+        assert!(page.is_power_of_two() && page <= LARGEST_PAGE, "pages of {page} bytes");
+        let (cells, data_bytes, max_copy) = match ranks {
+            0..=32 => (256, 256 << 10, 32 << 10),
+            33..=128 => (256, 128 << 10, 16 << 10),
+            129..=512 => (128, 64 << 10, 8 << 10),
+            _ => (64, 32 << 10, 8 << 10),
+        };
+        Layout { ranks, cells, data_bytes, max_copy, page: page.max(PAGE) }
+    }
+
+    /// Offset of a rank's slot.
+    pub fn slot(&self, rank: u32) -> u64 {
+        HEADER_BYTES + u64::from(rank) * SLOT_BYTES
+    }
+
+    /// 64-bit words of one rank's inbound bitmap (whole cache lines).
+    pub fn inbound_words(&self) -> u32 {
+        self.ranks.div_ceil(512) * 8
+    }
+
+    /// Offset of a rank's inbound bitmap.
+    pub fn inbound(&self, rank: u32) -> u64 {
+        self.slot(self.ranks) + u64::from(rank) * u64::from(self.inbound_words()) * 8
+    }
+
+    /// Bytes before the first ring: header, slots and bitmaps, in whole pages.
+    pub fn table_bytes(&self) -> u64 {
+        self.inbound(self.ranks).next_multiple_of(self.page)
+    }
+
+    /// Offset of the control lines in a ring.
+    pub fn lines(&self) -> u64 {
+        u64::from(self.cells) * CELL_BYTES
+    }
+
+    /// Offset of the data area in a ring.
+    pub fn data(&self) -> u64 {
+        self.lines() + LINES_BYTES
+    }
+
+    /// Bytes of one ring, in whole pages.
+    pub fn ring_bytes(&self) -> u64 {
+        (self.data() + u64::from(self.data_bytes)).next_multiple_of(self.page)
+    }
+
+    /// Bytes of a ring that are backed by memory from the first contact on: the cells and room for one packet
+    /// of `max_copy`, in whole pages. The rest of the data area follows as a sender first comes to it.
+    pub fn first_bytes(&self) -> u64 {
+        (self.data() + u64::from(self.max_copy)).next_multiple_of(self.page)
+    }
+
+    /// Offset of the column of rings that `receiver` reads.
+    pub fn column(&self, receiver: u32) -> u64 {
+        self.table_bytes() + u64::from(receiver) * self.column_bytes()
+    }
+
+    /// Bytes of a column.
+    pub fn column_bytes(&self) -> u64 {
+        u64::from(self.ranks) * self.ring_bytes()
+    }
+
+    /// Offset of the ring from `sender` to `receiver`.
+    pub fn ring(&self, receiver: u32, sender: u32) -> u64 {
+        self.column(receiver) + u64::from(sender) * self.ring_bytes()
+    }
+
+    /// Bytes of the whole segment (sparse).
+    pub fn total_bytes(&self) -> u64 {
+        self.column(self.ranks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_stay_addressable_up_to_the_largest_node() {
+        for (ranks, column_limit, total_limit) in [
+            (1, 1 << 20, 2 << 20),
+            (2, 2 << 20, 4 << 20),
+            (128, 64 << 20, 8 << 30),
+            (1024, 128 << 20, 128 << 30),
+            (4096, 512 << 20, 2 << 40),
+        ] {
+            for page in [4096, 65536] {
+                let layout = Layout::new(ranks, page);
+                assert!(layout.column_bytes() < column_limit * 2, "{layout:?}");
+                assert!(layout.total_bytes() < total_limit * 2, "{layout:?} {}", layout.total_bytes());
+                assert!(layout.total_bytes() > layout.ring(ranks - 1, ranks - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_do_not_overlap_and_are_page_aligned() {
+        for ranks in [1, 2, 3, 31, 33, 128, 500, 1024, 4096] {
+            for page in [4096_u64, 16384, 65536] {
+                let layout = Layout::new(ranks, page);
+                assert!(layout.cells.is_power_of_two());
+                assert_eq!(layout.data_bytes % RECORD_ALIGN, 0);
+                assert!(layout.data_bytes >= 4 * layout.max_copy);
+                assert!(layout.inbound(0) >= layout.slot(ranks - 1) + SLOT_BYTES);
+                assert_eq!(layout.inbound(0) % 64, 0);
+                assert!(u64::from(layout.inbound_words()) * 64 >= u64::from(ranks));
+                assert!(layout.table_bytes() >= layout.inbound(ranks - 1) + u64::from(ranks.div_ceil(8)));
+                assert_eq!(layout.ring(0, 0), layout.table_bytes());
+                for offset in [layout.table_bytes(), layout.ring_bytes(), layout.first_bytes()] {
+                    assert_eq!(offset % page, 0);
+                }
+                assert!(layout.first_bytes() <= layout.ring_bytes());
+                assert_eq!(layout.ring(ranks - 1, ranks - 1) + layout.ring_bytes(), layout.total_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn a_peer_never_talked_to_costs_a_slot_and_a_bit() {
+        let layout = Layout::new(1024, 4096);
+        let per_rank = layout.table_bytes() / 1024;
+        assert!(per_rank <= 256 + 4, "{per_rank} bytes of table per rank");
+    }
+}

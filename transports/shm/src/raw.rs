@@ -1,0 +1,275 @@
+//! A ring in shared memory: the unsafe half of [`crate::ring`].
+//!
+//! Control words are atomics. Payload and envelope are plain memory, written and read only by whom rules A and B
+//! of [`crate::ring`] allow at that moment; that is the argument of every block here, together with the bounds that
+//! the constructor's caller promises.
+
+use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout};
+use crate::ring::{Place, RingMemory};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+
+/// One cache line that carries a packet's stamp, its envelope and a small payload.
+#[repr(C, align(64))]
+struct Cell {
+    stamp: AtomicU64,
+    envelope: UnsafeCell<[u64; 2]>,
+    payload: UnsafeCell<[u8; INLINE_BYTES]>,
+}
+
+/// The control words of a ring, one line for each writer.
+#[repr(C, align(128))]
+struct Lines {
+    heads: AtomicU64,
+    wants_room: Wish,
+}
+
+#[repr(C, align(128))]
+struct Wish(AtomicU32);
+
+const _: () = assert!(size_of::<Cell>() == CELL_BYTES as usize);
+const _: () = assert!(size_of::<Lines>() == LINES_BYTES as usize);
+
+/// One end's view of a ring in shared memory.
+#[derive(Debug)]
+pub(crate) struct RawRing {
+    cells: *mut Cell,
+    lines: *const Lines,
+    data: *mut u8,
+    data_bytes: u32,
+    /// Whether this process must fence itself because sleepers cannot do it for it.
+    fenced: bool,
+    /// Backs more of the data area with memory.
+    /// `None` once it may grow no more.
+    grow: Option<Grow>,
+}
+
+/// What a producer needs to back more of its ring with memory: the segment file and where the data area lies in it.
+#[derive(Debug)]
+pub(crate) struct Grow {
+    pub(crate) file: std::sync::Arc<std::fs::File>,
+    pub(crate) data_offset: u64,
+    pub(crate) page: u64,
+}
+
+// SAFETY: the pointers lead into a mapping that is shared between processes anyway; the end that owns this value
+// is one writer or one reader, whichever thread drives it, and `&mut` on the ends keeps it to one at a time.
+unsafe impl Send for RawRing {}
+
+impl RawRing {
+    /// The ring of `layout` that begins at `base`.
+    ///
+    /// # Safety
+    /// `base` is page aligned; `layout.ring_bytes()` bytes from there stay mapped, readable and writable, and hold a
+    /// ring (zeroes for a fresh one) for as long as the value lives. At most one producer and one consumer use it.
+    pub(crate) unsafe fn new(base: *mut u8, layout: &Layout, fenced: bool, grow: Option<Grow>) -> RawRing {
+        // SAFETY: all three offsets lie inside `ring_bytes`, by `Layout`.
+        let (lines, data) = unsafe { (base.add(layout.lines() as usize), base.add(layout.data() as usize)) };
+        RawRing { cells: base.cast(), lines: lines.cast(), data, data_bytes: layout.data_bytes, fenced, grow }
+    }
+
+    #[inline]
+    fn cell(&self, index: u32) -> *mut Cell {
+        // SAFETY: `ring` masks every index with the number of cells.
+        unsafe { self.cells.add(index as usize) }
+    }
+
+    #[inline]
+    fn stamp_word(&self, index: u32) -> &AtomicU64 {
+        // SAFETY: the cell is mapped for the life of `self`; stamps are only ever touched as atomics.
+        unsafe { &(*self.cell(index)).stamp }
+    }
+
+    #[inline]
+    fn lines(&self) -> &Lines {
+        // SAFETY: mapped for the life of `self`; both words are atomics.
+        unsafe { &*self.lines }
+    }
+
+    /// Writes the envelope and an inline payload into a cell that the producer may write (rule B).
+    #[inline]
+    pub(crate) fn write_inline(&mut self, cell: u32, envelope: [u64; 2], payload: &[u8]) {
+        assert!(payload.len() <= INLINE_BYTES);
+        let cell = self.cell(cell);
+        // SAFETY: rule B: the consumer gave the cell back and will not read it before it is published; the
+        // length is checked above.
+        unsafe {
+            *(*cell).envelope.get() = envelope;
+            copy_small(payload.as_ptr(), (*cell).payload.get().cast(), payload.len());
+        }
+    }
+
+    /// Lets `fill` write `len` inline payload bytes into a cell that the producer may write (rule B).
+    #[inline]
+    pub(crate) fn fill_inline(
+        &mut self,
+        cell: u32,
+        envelope: [u64; 2],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        let cell = self.cell(cell);
+        // SAFETY: rule B; the slice is the only reference to these bytes in this process.
+        let payload = unsafe {
+            *(*cell).envelope.get() = envelope;
+            &mut *(*cell).payload.get()
+        };
+        fill(&mut payload[..len]);
+    }
+
+    /// Writes the envelope and the place of a record into a cell, and lets `fill` write the record (rule B).
+    #[inline]
+    pub(crate) fn fill_record(
+        &mut self,
+        cell: u32,
+        envelope: [u64; 2],
+        place: Place,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        assert!(place.offset as usize + len <= self.data_bytes as usize);
+        let cell = self.cell(cell);
+        // SAFETY: rule B for the cell and for the record, which the producer took from the free part of the
+        // data area; the bound is checked above.
+        let record = unsafe {
+            *(*cell).envelope.get() = envelope;
+            (*cell).payload.get().cast::<[u32; 2]>().write([place.offset, place.end]);
+            std::slice::from_raw_parts_mut(self.data.add(place.offset as usize), len)
+        };
+        fill(record);
+    }
+
+    /// The envelope of a published cell (rule A).
+    #[inline]
+    pub(crate) fn envelope(&self, cell: u32) -> [u64; 2] {
+        // SAFETY: rule A: the stamp was seen, the producer is done with the cell until it is given back.
+        unsafe { *(*self.cell(cell)).envelope.get() }
+    }
+
+    /// The payload of a published cell (rule A), `len` bytes as its stamp says.
+    ///
+    /// # Panics
+    /// When the record would lie outside the data area: the segment is damaged.
+    #[inline]
+    pub(crate) fn payload(&self, cell: u32, len: usize) -> &[u8] {
+        if len <= INLINE_BYTES {
+            // SAFETY: rule A; the length is within the array.
+            return unsafe { std::slice::from_raw_parts((*self.cell(cell)).payload.get().cast(), len) };
+        }
+        let offset = self.record(cell).0 as usize;
+        assert!(
+            len <= self.data_bytes as usize && offset <= self.data_bytes as usize - len,
+            "the shared-memory segment is damaged: a record lies outside its ring"
+        );
+        // SAFETY: rule A for the record; the bounds are checked above.
+        unsafe { std::slice::from_raw_parts(self.data.add(offset), len) }
+    }
+}
+
+impl RingMemory for RawRing {
+    #[inline]
+    fn stamp(&self, cell: u32) -> u64 {
+        self.stamp_word(cell).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set_stamp(&self, cell: u32, stamp: u64) {
+        self.stamp_word(cell).store(stamp, Ordering::Release);
+    }
+
+    #[inline]
+    fn heads(&self) -> u64 {
+        self.lines().heads.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set_heads(&self, heads: u64) {
+        self.lines().heads.store(heads, Ordering::Release);
+    }
+
+    #[inline]
+    fn light_barrier(&self) {
+        if self.fenced {
+            fence(Ordering::SeqCst);
+        } else {
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    fn wants_room(&self) -> bool {
+        self.lines().wants_room.0.load(Ordering::Relaxed) != 0
+    }
+
+    fn set_wants_room(&self, wants: bool) {
+        self.lines().wants_room.0.store(u32::from(wants), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn record(&self, cell: u32) -> (u32, u32) {
+        // SAFETY: rule A: the caller saw the stamp.
+        let [offset, end] = unsafe { (*self.cell(cell)).payload.get().cast::<[u32; 2]>().read() };
+        (offset, end)
+    }
+
+    #[inline]
+    fn prefetch(&self, offset: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch has no effect on the program and cannot fault, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data.wrapping_add(offset as usize).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
+    }
+
+    #[cold]
+    fn grow(&mut self, limit: u32, at_least: u32) -> u32 {
+        let Some(grow) = &self.grow else { return limit };
+        // Twice as much each time, in whole pages of the file.
+        let wanted = u64::from(at_least.max(limit.saturating_mul(2)));
+        let end = (grow.data_offset + wanted).next_multiple_of(grow.page);
+        let begin = grow.data_offset + u64::from(limit);
+        let enough = at_least <= self.data_bytes;
+        if !enough || crate::sys::back(&grow.file, begin, end - begin).is_err() {
+            // The area is whole, or memory is short: the ring works as it is.
+            self.grow = None;
+            return limit;
+        }
+        ((end - grow.data_offset) as u32).min(self.data_bytes)
+    }
+}
+
+/// Copies up to [`INLINE_BYTES`] bytes with a few overlapping moves, without a call.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `len` bytes, `len <= 40`, and the two do not overlap.
+#[inline]
+unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: every access lies inside `len` bytes of either side: a pair of moves of size s is used only for
+    // lengths in s..=2s (the 16-byte one adds a third for up to 40).
+    unsafe {
+        macro_rules! pair {
+            ($word:ty) => {{
+                let last = len - size_of::<$word>();
+                let a = from.cast::<$word>().read_unaligned();
+                let b = from.add(last).cast::<$word>().read_unaligned();
+                to.cast::<$word>().write_unaligned(a);
+                to.add(last).cast::<$word>().write_unaligned(b);
+            }};
+        }
+        match len {
+            8..=16 => pair!(u64),
+            17..=32 => pair!(u128),
+            33.. => {
+                pair!(u128);
+                to.add(16).cast::<u128>().write_unaligned(from.add(16).cast::<u128>().read_unaligned());
+            }
+            4..=7 => pair!(u32),
+            2..=3 => pair!(u16),
+            1 => *to = *from,
+            0 => {}
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The protocol of one ring: a single producer, a single consumer, no read-modify-write.
+//!
+//! A ring is a circle of *cells* for control and small payloads and a *data area* for larger ones. This module
+//! decides who may touch what; the memory itself is behind [`RingMemory`], so the very same code runs over
+//! shared memory ([`crate::raw`]) and under the loom model checker (`tests/loom_ring.rs`).
+//!
+//! # Memory ordering
+//! - Cell `i` holds a *stamp*: the low half is the sequence number of the packet, plus one; the upper half its
+//!   length. The producer writes everything else of the packet first and stores the stamp last, with Release;
+//!   the consumer loads it with Acquire and touches the packet only when the sequence number is the one it
+//!   waits for. So every plain read of the consumer happens after the plain writes it reads (rule A). Stamps of
+//!   earlier laps differ by a multiple of the number of cells, so nothing is ever cleared.
+//! - The consumer publishes how far it has come (cells and data bytes in one word, *heads*) with Release, after
+//!   its last read of what it gives back; the producer loads it with Acquire before it writes there again. So
+//!   no write of the producer races with a read of the consumer (rule B). The producer keeps a copy and
+//!   looks again only when the copy says "full"; an old copy errs to the safe side, for heads only grow.
+//! - Sequence numbers and byte counts are 32 bits and wrap; what is in flight is far below 2^31, so differences are
+//!   exact.
+//!
+//! # The data area
+//! Records are contiguous and 64-byte aligned. The producer alone chooses their place and writes it into the
+//! cell, with the byte count that the consumer reports back when it is done (skipped bytes at the end of the
+//! area included). A fresh ring begins with a small part of the area backed by memory and takes in more (`grow`)
+//! as the first lap comes to its end, so memory is there only for pairs that send larger messages. Once a growth is
+//! refused or the area is whole, the producer wraps there for good; growing after a wrap would be wrong, as the
+//! wrap's skipped bytes were counted against the old end.
+
+use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
+
+/// The memory of a ring, seen from both ends.
+pub trait RingMemory {
+    /// Loads a cell's stamp, with Acquire.
+    fn stamp(&self, cell: u32) -> u64;
+    /// Stores a cell's stamp, with Release.
+    fn set_stamp(&self, cell: u32, stamp: u64);
+    /// Loads the consumer's heads, with Acquire.
+    fn heads(&self) -> u64;
+    /// Stores the consumer's heads, with Release.
+    fn set_heads(&self, heads: u64);
+    /// Keeps a store before it and a load after it in order, as far as a sleeper can tell (see [`crate::bell`]).
+    fn light_barrier(&self);
+    /// Loads the producer's wish to be woken when there is room (relaxed; ordered by the light barrier).
+    fn wants_room(&self) -> bool;
+    /// Stores that wish (relaxed).
+    fn set_wants_room(&self, wants: bool);
+    /// Loads the record's place from a cell whose stamp was seen: (offset, byte count after it).
+    fn record(&self, cell: u32) -> (u32, u32);
+    /// Fetches a line of the data area into the cache; offsets outside are ignored.
+    fn prefetch(&self, offset: u32);
+    /// Takes in more of the data area, `at_least` bytes in total; answers how much is usable now: at least that, or
+    /// `limit` when no more is to be had, then and ever after.
+    fn grow(&mut self, limit: u32, at_least: u32) -> u32;
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub struct Producer<M> {
+    memory: M,
+    mask: u32,
+    /// Sequence number of the next packet.
+    next: u32,
+    /// Copy of the consumer's cell head.
+    cell_head: u32,
+    /// Bytes of the data area taken so far, skips included.
+    tail: u32,
+    /// Copy of the consumer's data head, in the same count.
+    data_head: u32,
+    /// Where the next record would begin.
+    offset: u32,
+    /// Usable bytes of the data area.
+    limit: u32,
+    wants_room: bool,
+}
+
+/// A place for a payload in the data area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First byte in the data area.
+    pub offset: u32,
+    /// Byte count after the record: what the consumer reports when it is done.
+    pub end: u32,
+}
+
+impl<M: RingMemory> Producer<M> {
+    /// The sending end of a fresh ring of `cells` cells (a power of two) with `limit` usable data bytes.
+    pub fn new(memory: M, cells: u32, limit: u32) -> Producer<M> {
+        assert!(cells.is_power_of_two(), "{cells} cells");
+        Producer {
+            memory,
+            mask: cells - 1,
+            next: 0,
+            cell_head: 0,
+            tail: 0,
+            data_head: 0,
+            offset: 0,
+            limit,
+            wants_room: false,
+        }
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The memory, to write what the producer may write.
+    #[inline]
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// The next free cell, or `None` when the ring is full. By rule B the caller may write the cell until
+    /// [`Producer::publish`].
+    #[inline]
+    pub fn cell(&mut self) -> Option<u32> {
+        if self.next.wrapping_sub(self.cell_head) > self.mask && !self.cell_after_reload() {
+            return None;
+        }
+        Some(self.next & self.mask)
+    }
+
+    /// Room for `len` bytes in the data area, or `None` when it is full. By rule B the caller may write it until
+    /// [`Producer::publish`]. Nothing is taken before [`Producer::take`].
+    #[inline]
+    pub fn place(&mut self, len: usize) -> Option<Place> {
+        let record = record_bytes(len);
+        let used = self.tail.wrapping_sub(self.data_head);
+        if self.offset + record <= self.limit && used + record <= self.limit {
+            return Some(Place { offset: self.offset, end: self.tail.wrapping_add(record) });
+        }
+        self.place_slowly(record)
+    }
+
+    /// Takes the room that [`Producer::place`] found.
+    #[inline]
+    pub fn take(&mut self, place: Place, len: usize) {
+        self.tail = place.end;
+        self.offset = place.offset + record_bytes(len);
+    }
+
+    /// Publishes the cell that [`Producer::cell`] gave, now filled (rule A), with a payload of `len` bytes.
+    #[inline]
+    pub fn publish(&mut self, len: usize) {
+        let cell = self.next & self.mask;
+        self.next = self.next.wrapping_add(1);
+        self.memory.set_stamp(cell, ((len as u64) << 32) | u64::from(self.next));
+    }
+
+    #[cold]
+    fn cell_after_reload(&mut self) -> bool {
+        self.reload();
+        let room = self.next.wrapping_sub(self.cell_head) <= self.mask;
+        self.note_room(room);
+        room
+    }
+
+    #[cold]
+    fn place_slowly(&mut self, record: u32) -> Option<Place> {
+        self.reload();
+        if self.offset + record > self.limit {
+            // Only in the first lap does this take in anything, so what is in flight lies before `offset`.
+            self.limit = self.memory.grow(self.limit, self.offset + record);
+        }
+        let wrap = self.offset + record > self.limit;
+        let skip = if wrap { self.limit - self.offset } else { 0 };
+        let used = self.tail.wrapping_sub(self.data_head);
+        let place = (used + skip + record <= self.limit).then(|| Place {
+            offset: if wrap { 0 } else { self.offset },
+            end: self.tail.wrapping_add(skip + record),
+        });
+        self.note_room(place.is_some());
+        place
+    }
+
+    fn reload(&mut self) {
+        let heads = self.memory.heads();
+        self.cell_head = heads as u32;
+        self.data_head = (heads >> 32) as u32;
+    }
+
+    /// Keeps the consumer informed whether somebody waits for room.
+    fn note_room(&mut self, room: bool) {
+        if self.wants_room == room {
+            self.wants_room = !room;
+            self.memory.set_wants_room(!room);
+        }
+    }
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Consumer<M> {
+    memory: M,
+    mask: u32,
+    /// Sequence number of the next packet.
+    next: u32,
+    data_head: u32,
+    /// Where the next record most likely begins.
+    offset: u32,
+    /// The heads as last published.
+    published_next: u32,
+    published_data: u32,
+}
+
+/// A packet that waits: its cell and the length of its payload in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// Index of the cell.
+    pub cell: u32,
+    /// Payload length.
+    pub len: usize,
+}
+
+/// Consumed data bytes after which the consumer tells the producer at once.
+const PUBLISH_DATA: u32 = 16 << 10;
+
+impl<M: RingMemory> Consumer<M> {
+    /// The receiving end of a fresh ring of `cells` cells (a power of two).
+    pub fn new(memory: M, cells: u32) -> Consumer<M> {
+        assert!(cells.is_power_of_two(), "{cells} cells");
+        Consumer {
+            memory,
+            mask: cells - 1,
+            next: 0,
+            data_head: 0,
+            offset: 0,
+            published_next: 0,
+            published_data: 0,
+        }
+    }
+
+    /// The memory.
+    #[inline]
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Nothing has come: fetches the line where the next larger payload will most likely begin, so that its way
+    /// through the caches overlaps with that of the cell (a processor gets here by speculation while the load of
+    /// the stamp that changes is still under way).
+    #[inline]
+    pub fn expect(&self) {
+        self.memory.prefetch(self.offset);
+    }
+
+    /// The oldest packet; by rule A it may be read until [`Consumer::release`].
+    #[inline]
+    pub fn front(&self) -> Option<Front> {
+        let cell = self.next & self.mask;
+        let stamp = self.memory.stamp(cell);
+        (stamp as u32 == self.next.wrapping_add(1)).then_some(Front { cell, len: (stamp >> 32) as usize })
+    }
+
+    /// Gives the oldest packet back. True when the producer waits for room and should be woken.
+    ///
+    /// Must follow a [`Consumer::front`] that showed it.
+    #[inline]
+    pub fn release(&mut self, front: Front) -> bool {
+        if front.len > INLINE_BYTES {
+            let (offset, end) = self.memory.record(front.cell);
+            self.data_head = end;
+            self.offset = offset.wrapping_add(record_bytes(front.len));
+        }
+        self.next = self.next.wrapping_add(1);
+        let cells = self.next.wrapping_sub(self.published_next);
+        let bytes = self.data_head.wrapping_sub(self.published_data);
+        (cells > self.mask / 4 || bytes >= PUBLISH_DATA) && self.publish_heads()
+    }
+
+    /// Whether something consumed has not been reported yet.
+    #[inline]
+    pub fn owes_heads(&self) -> bool {
+        self.next != self.published_next
+    }
+
+    /// Reports all that is consumed (rule B). True when the producer waits for room and should be woken.
+    #[inline]
+    pub fn publish_heads(&mut self) -> bool {
+        self.published_next = self.next;
+        self.published_data = self.data_head;
+        self.memory.set_heads((u64::from(self.data_head) << 32) | u64::from(self.next));
+        self.memory.light_barrier();
+        self.memory.wants_room()
+    }
+}
+
+/// Bytes that a payload of `len` bytes takes in the data area.
+#[inline]
+fn record_bytes(len: usize) -> u32 {
+    (len as u32).next_multiple_of(RECORD_ALIGN)
+}

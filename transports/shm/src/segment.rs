@@ -1,0 +1,274 @@
+//! The node segment: one sparse, unnamed file that all ranks of a node share.
+//!
+//! Whoever comes first writes the header; the others compare. Every word of it is set by compare-and-swap from
+//! zero to the one value that this build and this job allow, so no order and no lock is needed, and a
+//! disagreement is found by the one who disagrees. Slots are written by their owner alone (but for the sleep
+//! word, see [`crate::bell`], and the count of arrivals), published by a Release store of the state.
+
+use crate::bell;
+use crate::layout::{HEADER_BYTES, Layout, SLOT_BYTES};
+use crate::sys::{self, Mapping};
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_types::{Error, ErrorClass, Result};
+
+/// "WEFTSHM" and the version of the layout described in this crate.
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x01");
+
+/// How sleepers and senders agree (see [`crate::bell`]); one choice for all ranks of a node, made by the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waking {
+    /// Sleepers interrupt the others (`membarrier`), senders pay nothing: best when every rank has its core.
+    Membarrier,
+    /// Senders fence, sleepers pay nothing: best when ranks outnumber cores.
+    Fence,
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// Has not attached yet.
+    Absent,
+    /// Runs.
+    Attached,
+    /// Left in order.
+    Finalized,
+    /// Died, says the launcher.
+    Dead,
+}
+
+const ABSENT: u32 = 0;
+const ATTACHING: u32 = 1;
+const ATTACHED: u32 = 2;
+const FINALIZED: u32 = 3;
+const DEAD: u32 = 4;
+
+#[repr(C, align(4096))]
+struct Header {
+    words: [AtomicU64; 8],
+    /// 0 undecided, 1 membarrier, 2 fence.
+    waking: AtomicU32,
+}
+
+/// What a process tells the others. The first line is read at every send and hardly ever written; the second is
+/// read at first contact, and by its owner, who watches the arrivals.
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    pub(crate) sleep: AtomicU32,
+    state: AtomicU32,
+    _line: [u8; 56],
+    /// Rings put into use so far.
+    pub(crate) arrivals: AtomicU32,
+    pub(crate) pid: AtomicU32,
+    /// NUMA node.
+    pub(crate) node: AtomicU32,
+    _gap: u32,
+    /// A number and the address where the process keeps a copy of it: who can read it there can read all.
+    pub(crate) nonce: AtomicU64,
+    pub(crate) nonce_address: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES as usize);
+
+impl Slot {
+    pub(crate) fn state(&self) -> PeerState {
+        match self.state.load(Ordering::Acquire) {
+            ABSENT | ATTACHING => PeerState::Absent,
+            ATTACHED => PeerState::Attached,
+            FINALIZED => PeerState::Finalized,
+            _ => PeerState::Dead,
+        }
+    }
+
+    /// The last word of a process: nobody waits for it any more.
+    fn leave(&self, state: u32) {
+        self.state.store(state, Ordering::Release);
+        bell::set_gone(&self.sleep);
+    }
+}
+
+/// The mapped table of a node segment: header, slots, bitmaps.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) file: Arc<File>,
+    pub(crate) layout: Layout,
+    table: Mapping,
+}
+
+impl Segment {
+    /// Opens the segment for `ranks` local ranks, or makes it when `file` is empty.
+    pub(crate) fn open(file: File, ranks: u32) -> Result<Segment> {
+        let layout = Layout::new(ranks, sys::page_bytes());
+        let io = |what: &str, error: std::io::Error| {
+            Error::new(
+                ErrorClass::OTHER,
+                format!("cannot {what} the shared-memory segment of this node ({ranks} ranks): {error}"),
+            )
+        };
+        let len = file.metadata().map_err(|e| io("examine", e))?.len();
+        if len < layout.total_bytes() {
+            file.set_len(layout.total_bytes()).map_err(|e| io("size", e))?;
+        }
+        sys::back(&file, 0, layout.table_bytes()).map_err(|e| {
+            no_room(&e, layout.table_bytes(), format_args!("the table of the {ranks} ranks of this node"))
+        })?;
+        let table = Mapping::new(&file, 0, layout.table_bytes()).map_err(|e| io("map", e))?;
+        let segment = Segment { file: Arc::new(file), layout, table };
+        segment.agree()?;
+        Ok(segment)
+    }
+
+    /// Writes the header or compares with it.
+    fn agree(&self) -> Result<()> {
+        let Layout { ranks, cells, data_bytes, max_copy, .. } = self.layout;
+        let figures = [
+            ("kind of segment (magic number and layout version)", MAGIC),
+            ("wire version", u64::from(weft_wire::VERSION)),
+            ("number of local ranks", u64::from(ranks)),
+            ("cells per ring", u64::from(cells)),
+            ("bytes per ring", u64::from(data_bytes)),
+            ("largest packet", u64::from(max_copy)),
+            ("page size", sys::page_bytes()),
+        ];
+        for (word, (what, mine)) in self.header().words.iter().zip(figures) {
+            if let Err(theirs) = word.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire)
+                && theirs != mine
+            {
+                return Err(Error::new(
+                    ErrorClass::OTHER,
+                    format!(
+                        "the shared-memory segment of this node was made by another build of Weft, or is none: \
+                         {what} is {theirs:#x} there and {mine:#x} here. All ranks of a job must use the same \
+                         libmpi_abi.so.1; check LD_LIBRARY_PATH and the RUNPATH of every program of the job"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The job's choice of waking: ours when we are the first to ask.
+    pub(crate) fn agree_on_waking(&self, mine: Waking) -> Waking {
+        let word = match mine {
+            Waking::Membarrier => 1,
+            Waking::Fence => 2,
+        };
+        match self.header().waking.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => mine,
+            Err(1) => Waking::Membarrier,
+            Err(_) => Waking::Fence,
+        }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the table mapping begins with a header and lives as long as `self`; all fields are atomics and any
+        // bytes are valid values.
+        unsafe { &*self.table.base().cast::<Header>() }
+    }
+
+    /// A rank's slot.
+    pub(crate) fn slot(&self, rank: u32) -> &Slot {
+        assert!(rank < self.layout.ranks, "local rank {rank} of {}", self.layout.ranks);
+        // SAFETY: in the table mapping by the layout; all fields are atomics and any bytes are valid values.
+        unsafe { &*self.table.base().add(self.layout.slot(rank) as usize).cast::<Slot>() }
+    }
+
+    /// A rank's inbound bitmap, one bit per sender.
+    pub(crate) fn inbound(&self, rank: u32) -> &[AtomicU64] {
+        assert!(rank < self.layout.ranks, "local rank {rank} of {}", self.layout.ranks);
+        // SAFETY: as for slots; the bitmap has `inbound_words` words by the layout.
+        unsafe {
+            let first = self.table.base().add(self.layout.inbound(rank) as usize).cast();
+            std::slice::from_raw_parts(first, self.layout.inbound_words() as usize)
+        }
+    }
+
+    /// Takes the slot of `rank` for this process.
+    pub(crate) fn claim(&self, rank: u32, nonce: &AtomicU64) -> Result<()> {
+        let slot = self.slot(rank);
+        slot.state.compare_exchange(ABSENT, ATTACHING, Ordering::AcqRel, Ordering::Acquire).map_err(
+            |_| {
+                Error::new(
+                    ErrorClass::OTHER,
+                    format!(
+                        "local rank {rank} of this node is already taken by process {}: two processes were \
+                     started as the same rank",
+                        slot.pid.load(Ordering::Relaxed)
+                    ),
+                )
+            },
+        )?;
+        slot.pid.store(std::process::id(), Ordering::Relaxed);
+        slot.node.store(sys::current_node(), Ordering::Relaxed);
+        slot.nonce.store(nonce.load(Ordering::Relaxed), Ordering::Relaxed);
+        slot.nonce_address.store(nonce.as_ptr() as u64, Ordering::Relaxed);
+        slot.state.store(ATTACHED, Ordering::Release);
+        Ok(())
+    }
+
+    /// Says that `rank` left in order.
+    pub(crate) fn finalize(&self, rank: u32) {
+        self.slot(rank).leave(FINALIZED);
+    }
+
+    /// Says that `rank` died, and wakes everybody so that they can see it.
+    pub(crate) fn bury(&self, rank: u32) {
+        self.slot(rank).leave(DEAD);
+        for other in 0..self.layout.ranks {
+            bell::ring(&self.slot(other).sleep);
+        }
+    }
+
+    /// Announces that the ring from `sender` to `receiver` is in use.
+    pub(crate) fn announce(&self, receiver: u32, sender: u32) {
+        let word = &self.inbound(receiver)[sender as usize / 64];
+        word.fetch_or(1 << (sender % 64), Ordering::Release);
+        self.slot(receiver).arrivals.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Length of the node segment of `ranks` ranks, for whoever makes or sizes its file. Sparse.
+pub fn bytes(ranks: u32) -> u64 {
+    Layout::new(ranks, sys::page_bytes()).total_bytes()
+}
+
+/// Makes the file of a node segment, empty, without a name, inherited by child processes.
+///
+/// # Errors
+/// No memory file can be made.
+pub fn create() -> Result<File> {
+    sys::memory_file().map_err(|error| {
+        Error::new(
+            ErrorClass::OTHER,
+            format!(
+                "cannot make a file in memory for the ranks of this node: {error}; is /dev/shm writable?"
+            ),
+        )
+    })
+}
+
+/// Tells the ranks of a node that local rank `rank` of `ranks` died; for the launcher.
+///
+/// # Errors
+/// `file` is no node segment of this build for `ranks` ranks.
+pub fn mark_dead(file: &File, ranks: u32, rank: u32) -> Result<()> {
+    let file = file.try_clone().map_err(|error| {
+        Error::new(ErrorClass::OTHER, format!("cannot use the shared-memory segment: {error}"))
+    })?;
+    Segment::open(file, ranks)?.bury(rank);
+    Ok(())
+}
+
+/// The error for memory that cannot be had, with the remedy.
+pub(crate) fn no_room(error: &std::io::Error, bytes: u64, what: std::fmt::Arguments<'_>) -> Error {
+    Error::new(
+        ErrorClass::NO_MEM,
+        format!(
+            "no room for {bytes} bytes of shared memory for {what}: {error}. The memory of the machine, the limit of \
+             the container or job (memory cgroup), or /dev/shm is full: free some, raise the limit (for containers \
+             --shm-size or --memory), or run fewer ranks per node"
+        ),
+    )
+}

@@ -1,0 +1,103 @@
+//! Reading another process's memory in one copy (`process_vm_readv`), where the kernel allows it.
+//!
+//! The kernel may forbid it (Yama, seccomp, user namespaces), and a process id from the table may mean another process
+//! in our pid namespace. So the first use with every peer reads a random number at the address where the peer says it
+//! keeps it; only when the number is right is the peer read from at all. The answer is remembered.
+
+use crate::segment::{PeerState, Slot};
+use crate::sys;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weft_types::{Error, ErrorClass, PeerId, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Untried,
+    Granted,
+    Denied,
+}
+
+/// What is known about reading each local peer.
+#[derive(Debug)]
+pub(crate) struct SingleCopy {
+    enabled: bool,
+    access: Vec<Cell<Access>>,
+    /// The number that the others look for here; boxed, so that its address stays.
+    nonce: Box<AtomicU64>,
+}
+
+impl SingleCopy {
+    /// For `ranks` local ranks. `enabled`: also lets the others read us where Yama asks for consent.
+    pub(crate) fn new(enabled: bool, ranks: u32) -> SingleCopy {
+        if enabled {
+            sys::allow_readers();
+        }
+        SingleCopy {
+            enabled,
+            access: vec![Cell::new(Access::Untried); ranks as usize],
+            nonce: Box::new(AtomicU64::new(sys::nonce())),
+        }
+    }
+
+    /// The word that proves who we are.
+    pub(crate) fn nonce(&self) -> &AtomicU64 {
+        &self.nonce
+    }
+
+    /// Whether the memory of the process with local index `local` can be read; asks the kernel once.
+    pub(crate) fn possible(&self, local: u32, slot: &Slot) -> bool {
+        let access = &self.access[local as usize];
+        if access.get() == Access::Untried && self.enabled && slot.state() == PeerState::Attached {
+            access.set(if probe(slot) { Access::Granted } else { Access::Denied });
+        }
+        access.get() == Access::Granted
+    }
+
+    /// Fills `into` from `address` in the memory of `peer`.
+    pub(crate) fn read(
+        &self,
+        local: u32,
+        slot: &Slot,
+        peer: PeerId,
+        address: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let len = into.len();
+        let denied = |why: &dyn std::fmt::Display| {
+            Error::new(
+                ErrorClass::ACCESS,
+                format!("cannot read {len} bytes at {address:#x} in the memory of rank {}: {why}", peer.0),
+            )
+        };
+        if !self.possible(local, slot) {
+            return Err(denied(
+                &"the kernel does not let us read that process, or single copy is switched off",
+            ));
+        }
+        let pid = slot.pid.load(Ordering::Relaxed);
+        let mut done = 0;
+        while done < into.len() {
+            match sys::read_process(pid, address + done as u64, &mut into[done..]) {
+                Ok(0) => return Err(denied(&format_args!("nothing is mapped from byte {done} on"))),
+                Ok(more) => done += more,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // A bad address concerns this message only; anything else concerns the peer.
+                    if error.raw_os_error() != Some(libc::EFAULT) {
+                        self.access[local as usize].set(Access::Denied);
+                    }
+                    return Err(denied(&error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the peer's number from its memory and compares.
+fn probe(slot: &Slot) -> bool {
+    let (pid, address) = (slot.pid.load(Ordering::Relaxed), slot.nonce_address.load(Ordering::Relaxed));
+    let mut found = [0; 8];
+    matches!(sys::read_process(pid, address, &mut found), Ok(8))
+        && u64::from_ne_bytes(found) == slot.nonce.load(Ordering::Relaxed)
+}

@@ -1,0 +1,212 @@
+//! The few system calls of this crate, each as a safe function or with its contract.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Bytes of a page.
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: a query without pointers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// An unnamed file in memory, inheritable, or where the kernel has none, an unlinked file in `/dev/shm`.
+pub(crate) fn memory_file() -> Result<File> {
+    // SAFETY: the name is a C string; the result is checked.
+    let fd = unsafe { libc::memfd_create(c"weft-node".as_ptr(), 0) };
+    if fd >= 0 {
+        // SAFETY: a fresh descriptor that nobody else owns.
+        return Ok(unsafe { File::from_raw_fd(fd) });
+    }
+    let path = format!("/dev/shm/weft-{}-{:x}", std::process::id(), nonce());
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    // SAFETY: sets a flag of our own descriptor.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+    if done < 0 { Err(Error::last_os_error()) } else { Ok(file) }
+}
+
+/// A number that no other process is likely to hold.
+pub(crate) fn nonce() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish() | 1
+}
+
+/// Backs a range of the file with memory, so that touching it later cannot fail.
+///
+/// Where the file system knows no `fallocate`, one zero byte is written to every page: the range must not be in use
+/// yet. What was found is remembered for the process.
+pub(crate) fn back(file: &File, offset: u64, len: u64) -> Result<()> {
+    static WITHOUT_FALLOCATE: AtomicBool = AtomicBool::new(false);
+    while !WITHOUT_FALLOCATE.load(Ordering::Relaxed) {
+        // SAFETY: plain numbers.
+        let done = unsafe {
+            libc::fallocate(
+                file.as_raw_fd(),
+                libc::FALLOC_FL_KEEP_SIZE,
+                offset as libc::off_t,
+                len as libc::off_t,
+            )
+        };
+        if done == 0 {
+            return Ok(());
+        }
+        let error = Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => WITHOUT_FALLOCATE.store(true, Ordering::Relaxed),
+            _ => return Err(error),
+        }
+    }
+    back_by_writing(file, offset, len)
+}
+
+fn back_by_writing(file: &File, offset: u64, len: u64) -> Result<()> {
+    let page = page_bytes();
+    let mut at = offset;
+    while at < offset + len {
+        file.write_all_at(&[0], at)?;
+        at = (at + 1).next_multiple_of(page);
+    }
+    Ok(())
+}
+
+/// A shared, writable mapping of a part of a file; unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range of the process, valid on every thread; what lies in it is shared between
+// processes anyway and is guarded by the protocols of the users.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; the type itself gives out nothing but the address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `file` from `offset` (both whole pages).
+    pub(crate) fn new(file: &File, offset: u64, len: u64) -> Result<Mapping> {
+        let Ok(len) = usize::try_from(len) else { return Err(ErrorKind::OutOfMemory.into()) };
+        // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(ErrorKind::OutOfMemory)?;
+        Ok(Mapping { base, len })
+    }
+
+    /// First byte.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Asks for memory of NUMA node `node` for pages not yet there; a wish that may fail silently.
+    pub(crate) fn prefer_node(&self, node: u32) {
+        const MPOL_PREFERRED: libc::c_long = 1;
+        let mut mask = [0_u64; 16];
+        let Some(word) = mask.get_mut(node as usize / 64) else { return };
+        *word = 1 << (node % 64);
+        // SAFETY: the range is ours and mapped; the mask outlives the call and has the bits that are announced.
+        unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.base.as_ptr(),
+                self.len,
+                MPOL_PREFERRED,
+                mask.as_ptr(),
+                mask.len() * 64 + 1,
+                0,
+            );
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and is unmapped once; users keep the mapping alive while they hold
+        // pointers into it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Sleeps while `word` is `value`, at most `limit`; may return early.
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: limit.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the word is a valid, aligned u32 for the whole call; the time outlives it. Not FUTEX_PRIVATE: the
+    // waker is another process.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const limit);
+    }
+}
+
+/// Wakes everybody who sleeps on `word`.
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    // SAFETY: the word is a valid, aligned u32.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Makes this process subject to [`membarrier`]; false where the kernel cannot.
+pub(crate) fn membarrier_register() -> bool {
+    membarrier_command(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)
+}
+
+/// A full barrier on every running thread of every registered process; false when the kernel refused.
+pub(crate) fn membarrier() -> bool {
+    membarrier_command(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED)
+}
+
+fn membarrier_command(command: libc::c_int) -> bool {
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Lets every process of this user read our memory, where the Yama module would deny it to siblings.
+pub(crate) fn allow_readers() {
+    // SAFETY: plain numbers; kernels without Yama answer EINVAL, which is fine.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
+/// NUMA node of the processor we run on.
+pub(crate) fn current_node() -> u32 {
+    let (mut cpu, mut node) = (0_u32, 0_u32);
+    // SAFETY: both words outlive the call; the third argument is unused.
+    unsafe {
+        libc::syscall(libc::SYS_getcpu, &raw mut cpu, &raw mut node, std::ptr::null_mut::<libc::c_void>())
+    };
+    node
+}
+
+/// Whether the machine has more than one NUMA node.
+pub(crate) fn several_nodes() -> bool {
+    std::fs::read_to_string("/sys/devices/system/node/online").is_ok_and(|online| online.trim() != "0")
+}
+
+/// Copies from the memory of process `pid` at `address` into `into`; the bytes copied.
+pub(crate) fn read_process(pid: u32, address: u64, into: &mut [u8]) -> Result<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: `local` describes `into`, which is ours for the call; the kernel checks the remote range.
+    let copied =
+        unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
+    if copied < 0 { Err(Error::last_os_error()) } else { Ok(copied as usize) }
+}

@@ -1,0 +1,459 @@
+//! [`Shm`]: one process's end of the node segment.
+
+use crate::bell::{self, BLIND_SLEEP};
+use crate::layout::{INLINE_BYTES, Layout};
+use crate::peers::PeerMap;
+use crate::raw::{Grow, RawRing};
+use crate::ring::{Consumer, Producer, RingMemory};
+use crate::segment::{PeerState, Segment, Slot, Waking, no_room};
+use crate::single_copy::SingleCopy;
+use crate::sys::{self, Mapping};
+use std::cell::Cell;
+use std::fs::File;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use weft_api::{Bell, Capabilities, Refused, Transport};
+use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_wire::Header;
+
+/// What a process must know to join its node.
+#[derive(Debug)]
+pub struct Config {
+    /// The node segment: a file in memory, empty or made by another rank ([`crate::create`]).
+    pub file: File,
+    /// Our index among the ranks of this node.
+    pub local: u32,
+    /// The rank in the job of every local index; its length is the number of local ranks.
+    pub peers: Vec<PeerId>,
+    /// Whether reading other processes' memory may be tried at all.
+    pub single_copy: bool,
+    /// How sleepers are woken; the first rank's wish counts.
+    pub waking: Waking,
+}
+
+/// The node-local transport of one process.
+#[derive(Debug)]
+pub struct Shm {
+    segment: Arc<Segment>,
+    /// Our column of rings: everything that comes in.
+    column: Mapping,
+    me: u32,
+    map: PeerMap,
+    /// By local index: the ring we send on, once connected.
+    outbound: Vec<Option<Box<Outbound>>>,
+    /// Rings that somebody sends on, in order of arrival.
+    active: Vec<Inbound>,
+    /// By local index: position in `active`, or [`NOT_ACTIVE`].
+    position: Vec<u16>,
+    /// Where the next fair search begins in `active`.
+    cursor: usize,
+    /// Arrivals that were taken in.
+    arrivals: u32,
+    single_copy: SingleCopy,
+    fenced: bool,
+    blind: bool,
+    numa: bool,
+}
+
+#[derive(Debug)]
+struct Outbound {
+    producer: Producer<RawRing>,
+    /// The receiver's slot; lives as long as `Shm::segment`.
+    slot: NonNull<Slot>,
+    /// Keeps the ring mapped.
+    _mapping: Mapping,
+}
+
+// SAFETY: the slot is shared memory made of atomics, kept mapped by the `Shm` that owns this value.
+unsafe impl Send for Outbound {}
+
+#[derive(Debug)]
+struct Inbound {
+    consumer: Consumer<RawRing>,
+    peer: PeerId,
+    local: u32,
+}
+
+const NOT_ACTIVE: u16 = u16::MAX;
+
+impl Outbound {
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // SAFETY: see the field.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// After a publication: wakes the receiver when it sleeps, and tells whether it still lives.
+    #[inline]
+    fn notify(&self) -> std::result::Result<(), Refused> {
+        self.producer.memory().light_barrier();
+        let word = self.slot().sleep.load(Ordering::Relaxed);
+        if bell::needs_attention(word) { self.notify_slowly(word) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn notify_slowly(&self, word: u32) -> std::result::Result<(), Refused> {
+        if bell::is_gone(word) {
+            return Err(Refused::Dead);
+        }
+        bell::ring(&self.slot().sleep);
+        Ok(())
+    }
+
+    /// What a ring without room means: a dead reader will never make any.
+    #[cold]
+    fn full(&self) -> Refused {
+        if bell::is_gone(self.slot().sleep.load(Ordering::Relaxed)) { Refused::Dead } else { Refused::Full }
+    }
+}
+
+impl Shm {
+    /// Joins the node.
+    ///
+    /// # Errors
+    /// The segment cannot be sized, mapped or backed with memory; it was made by another build; the local index
+    /// is taken.
+    ///
+    /// # Panics
+    /// When `config.local` is not an index into `config.peers`, or there are more ranks than
+    /// [`crate::layout::MAX_RANKS`].
+    pub fn attach(config: Config) -> Result<Shm> {
+        let ranks = config.peers.len() as u32;
+        assert!(config.local < ranks, "local rank {} of {ranks}", config.local);
+        let segment = Segment::open(config.file, ranks)?;
+        let layout = segment.layout;
+        let waking = segment.agree_on_waking(config.waking);
+        let registered = waking == Waking::Membarrier && sys::membarrier_register();
+        let column = Mapping::new(&segment.file, layout.column(config.local), layout.column_bytes())
+            .map_err(|error| no_address_space(&error, layout.column_bytes()))?;
+        let single_copy = SingleCopy::new(config.single_copy, ranks);
+        segment.claim(config.local, single_copy.nonce())?;
+        Ok(Shm {
+            segment: Arc::new(segment),
+            column,
+            me: config.local,
+            map: PeerMap::new(config.peers),
+            outbound: (0..ranks).map(|_| None).collect(),
+            active: Vec::new(),
+            position: vec![NOT_ACTIVE; ranks as usize],
+            cursor: 0,
+            arrivals: 0,
+            single_copy,
+            fenced: !registered,
+            blind: waking == Waking::Membarrier && !registered,
+            numa: sys::several_nodes(),
+        })
+    }
+
+    /// Where `peer` is in its life.
+    pub fn peer_state(&self, peer: PeerId) -> PeerState {
+        self.segment.slot(self.map.local(peer)).state()
+    }
+
+    /// How this process's sends make sure that sleepers wake, for reports.
+    pub fn waking(&self) -> &'static str {
+        match (self.fenced, self.blind) {
+            (false, _) => "sleepers use membarrier",
+            (true, false) => "senders fence",
+            (true, true) => "senders fence and sleeps are short: membarrier is not available",
+        }
+    }
+
+    /// The figures of the segment.
+    pub fn layout(&self) -> Layout {
+        self.segment.layout
+    }
+
+    #[inline]
+    fn outbound(&mut self, peer: PeerId) -> &mut Outbound {
+        let local = self.map.local(peer);
+        match &mut self.outbound[local as usize] {
+            Some(outbound) => outbound,
+            None => unreachable!("the engine connects to peer {} before it sends", peer.0),
+        }
+    }
+
+    /// Takes in the rings that were announced since the last look.
+    #[cold]
+    fn accept(&mut self) -> bool {
+        let seen = self.segment.slot(self.me).arrivals.load(Ordering::Acquire);
+        let before = self.active.len();
+        for index in 0..self.segment.layout.inbound_words() {
+            let mut bits = self.segment.inbound(self.me)[index as usize].load(Ordering::Acquire);
+            while bits != 0 {
+                let local = index * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                if local < self.segment.layout.ranks && self.position[local as usize] == NOT_ACTIVE {
+                    self.activate(local);
+                }
+            }
+        }
+        self.arrivals = seen;
+        self.active.len() != before
+    }
+
+    fn activate(&mut self, local: u32) {
+        let layout = &self.segment.layout;
+        let offset = u64::from(local) * layout.ring_bytes();
+        // SAFETY: the ring lies in the column by the layout; the column stays mapped as long as `self`, which owns
+        // the consumer; this process is the only consumer (it claimed the slot) and makes it once.
+        let memory =
+            unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
+        self.position[local as usize] = self.active.len() as u16;
+        let consumer = Consumer::new(memory, layout.cells);
+        self.active.push(Inbound { consumer, peer: self.map.peer(local), local });
+    }
+
+    /// The inbound ring of `peer`, when it has ever sent.
+    #[inline]
+    fn inbound(&mut self, peer: PeerId) -> Option<usize> {
+        let local = self.map.local(peer) as usize;
+        let position = self.position[local];
+        if position != NOT_ACTIVE {
+            return Some(position as usize);
+        }
+        self.look_for_arrivals();
+        let position = self.position[local];
+        (position != NOT_ACTIVE).then_some(position as usize)
+    }
+
+    #[inline]
+    fn look_for_arrivals(&mut self) -> bool {
+        let arrivals = self.segment.slot(self.me).arrivals.load(Ordering::Acquire);
+        arrivals != self.arrivals && self.accept()
+    }
+
+    #[cold]
+    fn publish_heads(&mut self, index: usize) {
+        if self.active[index].consumer.publish_heads() {
+            bell::ring(&self.segment.slot(self.active[index].local).sleep);
+        }
+    }
+}
+
+impl Transport for Shm {
+    type Bell = ShmBell;
+
+    fn capabilities(&self, peer: PeerId) -> Capabilities {
+        let local = self.map.local(peer);
+        Capabilities {
+            max_inline: INLINE_BYTES,
+            max_copy: self.segment.layout.max_copy as usize,
+            single_copy: self.single_copy.possible(local, self.segment.slot(local)),
+            latency: 1.2e-7,
+            copy_bandwidth: 2.4e10,
+            single_copy_bandwidth: 1.2e10,
+        }
+    }
+
+    fn connect(&mut self, peer: PeerId) -> Result<()> {
+        let local = self.map.local(peer);
+        debug_assert_ne!(local, self.me, "messages to oneself stay in the engine");
+        if self.outbound[local as usize].is_some() {
+            return Ok(());
+        }
+        let layout = self.segment.layout;
+        let offset = layout.ring(local, self.me);
+        let mapping = Mapping::new(&self.segment.file, offset, layout.ring_bytes())
+            .map_err(|error| no_address_space(&error, layout.ring_bytes()))?;
+        let slot = self.segment.slot(local);
+        if self.numa && slot.state() == PeerState::Attached {
+            mapping.prefer_node(slot.node.load(Ordering::Relaxed));
+        }
+        sys::back(&self.segment.file, offset, layout.first_bytes()).map_err(|error| {
+            no_room(&error, layout.first_bytes(), format_args!("messages to rank {}", peer.0))
+        })?;
+        let grow = Grow {
+            file: Arc::clone(&self.segment.file),
+            data_offset: offset + layout.data(),
+            page: sys::page_bytes(),
+        };
+        // SAFETY: the mapping is one ring, kept with the producer; this process is its only producer (it claimed
+        // its slot) and makes it once.
+        let memory = unsafe { RawRing::new(mapping.base(), &layout, self.fenced, Some(grow)) };
+        let limit = ((layout.first_bytes() - layout.data()) as u32).min(layout.data_bytes);
+        let producer = Producer::new(memory, layout.cells, limit);
+        self.outbound[local as usize] =
+            Some(Box::new(Outbound { producer, slot: NonNull::from(slot), _mapping: mapping }));
+        self.segment.announce(local, self.me);
+        Ok(())
+    }
+
+    #[inline]
+    fn send_inline(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused> {
+        let outbound = self.outbound(peer);
+        let Some(cell) = outbound.producer.cell() else { return Err(outbound.full()) };
+        outbound.producer.memory_mut().write_inline(cell, header.words(), payload);
+        outbound.producer.publish(payload.len());
+        outbound.notify()
+    }
+
+    #[inline]
+    fn send_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        assert!(len <= self.segment.layout.max_copy as usize, "a packet of {len} bytes");
+        let outbound = self.outbound(peer);
+        let Some(cell) = outbound.producer.cell() else { return Err(outbound.full()) };
+        if len <= INLINE_BYTES {
+            outbound.producer.memory_mut().fill_inline(cell, header.words(), len, fill);
+        } else {
+            let Some(place) = outbound.producer.place(len) else { return Err(outbound.full()) };
+            outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
+            outbound.producer.take(place, len);
+        }
+        outbound.producer.publish(len);
+        outbound.notify()
+    }
+
+    #[inline]
+    fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
+        let index = self.inbound(peer)?;
+        let Some(front) = self.active[index].consumer.front() else {
+            if self.active[index].consumer.owes_heads() {
+                self.publish_heads(index);
+            }
+            self.active[index].consumer.expect();
+            return None;
+        };
+        let memory = self.active[index].consumer.memory();
+        Some((Header::from_words(memory.envelope(front.cell)), memory.payload(front.cell, front.len)))
+    }
+
+    #[inline]
+    fn advance(&mut self, peer: PeerId) {
+        let index = self.position[self.map.local(peer) as usize] as usize;
+        let inbound = &mut self.active[index];
+        let Some(front) = inbound.consumer.front() else { unreachable!("advance drops what peek showed") };
+        if inbound.consumer.release(front) {
+            bell::ring(&self.segment.slot(inbound.local).sleep);
+        }
+    }
+
+    #[inline]
+    fn ready(&mut self) -> Option<PeerId> {
+        self.look_for_arrivals();
+        let count = self.active.len();
+        let mut index = self.cursor;
+        for _ in 0..count {
+            if index >= count {
+                index = 0;
+            }
+            let inbound = &self.active[index];
+            if inbound.consumer.front().is_some() {
+                self.cursor = index + 1;
+                return Some(inbound.peer);
+            }
+            if inbound.consumer.owes_heads() {
+                self.publish_heads(index);
+            }
+            self.active[index].consumer.expect();
+            index += 1;
+        }
+        None
+    }
+
+    fn progress(&mut self) -> bool {
+        self.look_for_arrivals()
+    }
+
+    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
+        let local = self.map.local(peer);
+        self.single_copy.read(local, self.segment.slot(local), peer, address, into)
+    }
+
+    fn bell(&self) -> ShmBell {
+        ShmBell {
+            segment: Arc::clone(&self.segment),
+            me: self.me,
+            membarrier: !self.fenced,
+            blind: self.blind,
+            rings: Cell::new(None),
+        }
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.segment.finalize(self.me);
+    }
+}
+
+/// The bell of a process; each clone serves one thread.
+#[derive(Debug)]
+pub struct ShmBell {
+    segment: Arc<Segment>,
+    me: u32,
+    membarrier: bool,
+    blind: bool,
+    /// The rings when this clone was armed.
+    rings: Cell<Option<u32>>,
+}
+
+impl Clone for ShmBell {
+    fn clone(&self) -> ShmBell {
+        ShmBell { segment: Arc::clone(&self.segment), rings: Cell::new(None), ..*self }
+    }
+}
+
+impl Bell for ShmBell {
+    fn arm(&self) {
+        let word = &self.segment.slot(self.me).sleep;
+        if self.rings.get().is_none() {
+            self.rings.set(Some(bell::arm(word)));
+        }
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if self.membarrier {
+            sys::membarrier();
+        }
+    }
+
+    fn sleep(&self, limit: Duration) {
+        let Some(rings) = self.rings.get() else { return };
+        let word = &self.segment.slot(self.me).sleep;
+        let limit = if self.blind { limit.min(BLIND_SLEEP) } else { limit };
+        let end = std::time::Instant::now() + limit;
+        while let Some(value) = bell::still_armed(word, rings) {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            sys::futex_wait(word, value, left);
+        }
+        self.disarm();
+    }
+
+    fn disarm(&self) {
+        if let Some(rings) = self.rings.take() {
+            bell::disarm(&self.segment.slot(self.me).sleep, rings);
+        }
+    }
+}
+
+impl Drop for ShmBell {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+#[cold]
+fn no_address_space(error: &std::io::Error, bytes: u64) -> Error {
+    Error::new(
+        ErrorClass::NO_MEM,
+        format!(
+            "cannot map {bytes} bytes of the shared-memory segment: {error}; is the address space of the process \
+             limited (ulimit -v)?"
+        ),
+    )
+}

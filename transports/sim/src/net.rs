@@ -1,0 +1,98 @@
+//! The state of the virtual fabric.
+
+use crate::SimConfig;
+use crate::random::Random;
+use std::collections::VecDeque;
+use weft_api::Refused;
+use weft_types::PeerId;
+use weft_wire::Header;
+
+/// A packet under way.
+#[derive(Debug)]
+struct Flying {
+    visible_at: u64,
+    packet: Packet,
+}
+
+/// Header and payload.
+pub(crate) type Packet = (Header, Vec<u8>);
+
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) config: SimConfig,
+    pub(crate) ranks: u32,
+    pub(crate) now: u64,
+    pub(crate) random: Random,
+    /// From rank `s` to rank `d`: index `s * ranks + d`.
+    pairs: Vec<VecDeque<Flying>>,
+    /// When the others hear of a rank's death.
+    dead: Vec<Option<u64>>,
+}
+
+impl Net {
+    pub(crate) fn new(ranks: u32, config: SimConfig) -> Net {
+        Net {
+            random: Random::new(config.seed),
+            config,
+            ranks,
+            now: 0,
+            pairs: (0..ranks * ranks).map(|_| VecDeque::new()).collect(),
+            dead: vec![None; ranks as usize],
+        }
+    }
+
+    fn pair(&mut self, from: PeerId, to: PeerId) -> &mut VecDeque<Flying> {
+        &mut self.pairs[(from.0 * self.ranks + to.0) as usize]
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        from: PeerId,
+        to: PeerId,
+        make: impl FnOnce() -> Packet,
+    ) -> Result<(), Refused> {
+        if self.dead[to.0 as usize].is_some() {
+            return Err(Refused::Dead);
+        }
+        let chance = self.config.full;
+        let refuse = self.random.chance(chance);
+        if refuse || self.pair(from, to).len() >= self.config.depth {
+            return Err(Refused::Full);
+        }
+        let delay = self.config.delay;
+        let visible_at = self.now + self.random.below(delay + 1);
+        let pair = self.pair(from, to);
+        let visible_at = pair.back().map_or(visible_at, |last| last.visible_at.max(visible_at));
+        pair.push_back(Flying { visible_at, packet: make() });
+        Ok(())
+    }
+
+    pub(crate) fn receive(&mut self, from: PeerId, to: PeerId) -> Option<Packet> {
+        let now = self.now;
+        let pair = self.pair(from, to);
+        if pair.front()?.visible_at > now {
+            return None;
+        }
+        pair.pop_front().map(|flying| flying.packet)
+    }
+
+    /// Whether a packet from `from` is visible to `to`.
+    pub(crate) fn is_visible(&mut self, from: PeerId, to: PeerId) -> bool {
+        let now = self.now;
+        self.pair(from, to).front().is_some_and(|flying| flying.visible_at <= now)
+    }
+
+    pub(crate) fn kill(&mut self, rank: PeerId) {
+        let delay = self.config.delay;
+        let heard_at = self.now + delay + 1 + self.random.below(delay + 1);
+        self.dead[rank.0 as usize].get_or_insert(heard_at);
+        for other in 0..self.ranks {
+            self.pair(PeerId(other), rank).clear();
+        }
+    }
+
+    /// Whether a rank is dead and the news is out.
+    pub(crate) fn is_known_dead(&self, rank: PeerId) -> bool {
+        self.dead[rank.0 as usize].is_some_and(|heard_at| heard_at <= self.now)
+    }
+}

@@ -1,0 +1,155 @@
+//! One rank's end of the virtual fabric.
+
+use crate::SimFabric;
+use crate::net::Packet;
+use std::time::Duration;
+use weft_api::{Bell, Capabilities, Refused, Transport};
+use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_wire::Header;
+
+/// One rank's end of a [`SimFabric`].
+#[derive(Debug)]
+pub struct SimPort {
+    fabric: SimFabric,
+    me: PeerId,
+    /// Per rank: the packet that `peek` showed, until `advance`.
+    shown: Vec<Option<Packet>>,
+    /// Per rank: whether its loss was told.
+    told: Vec<bool>,
+}
+
+impl SimPort {
+    pub(crate) fn new(fabric: SimFabric, rank: u32) -> SimPort {
+        let ranks = fabric.net().ranks as usize;
+        SimPort {
+            fabric,
+            me: PeerId(rank),
+            shown: (0..ranks).map(|_| None).collect(),
+            told: vec![false; ranks],
+        }
+    }
+}
+
+impl Transport for SimPort {
+    type Bell = SimBell;
+
+    fn capabilities(&self, _peer: PeerId) -> Capabilities {
+        let net = self.fabric.net();
+        Capabilities {
+            max_inline: net.config.max_inline,
+            max_copy: net.config.max_copy,
+            single_copy: net.config.single_copy,
+            latency: 1e-6,
+            copy_bandwidth: 5e9,
+            single_copy_bandwidth: 10e9,
+        }
+    }
+
+    fn connect(&mut self, peer: PeerId) -> Result<()> {
+        if peer.0 < self.fabric.net().ranks {
+            return Ok(());
+        }
+        Err(Error::internal(format!("the simulated world has no rank {}", peer.0)))
+    }
+
+    fn send_inline(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused> {
+        let mut net = self.fabric.net();
+        assert!(payload.len() <= net.config.max_inline, "inline payload beyond the limit");
+        net.send(self.me, peer, || (header, payload.to_vec()))
+    }
+
+    fn send_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        let mut net = self.fabric.net();
+        assert!(len <= net.config.max_copy, "payload beyond the limit");
+        net.send(self.me, peer, || {
+            let mut payload = vec![0; len];
+            fill(&mut payload);
+            (header, payload)
+        })
+    }
+
+    fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
+        let shown = &mut self.shown[peer.0 as usize];
+        if shown.is_none() {
+            *shown = self.fabric.net().receive(peer, self.me);
+        }
+        shown.as_ref().map(|(header, payload)| (*header, &payload[..]))
+    }
+
+    fn advance(&mut self, peer: PeerId) {
+        self.shown[peer.0 as usize] = None;
+    }
+
+    fn ready(&mut self) -> Option<PeerId> {
+        let mut net = self.fabric.net();
+        let ranks = net.ranks;
+        let first = net.random.below(u64::from(ranks)) as u32;
+        (0..ranks)
+            .map(|step| PeerId((first + step) % ranks))
+            .find(|&peer| self.shown[peer.0 as usize].is_some() || net.is_visible(peer, self.me))
+    }
+
+    fn progress(&mut self) -> bool {
+        self.fabric.net().now += 1;
+        false
+    }
+
+    fn lost(&mut self) -> Option<PeerId> {
+        let net = self.fabric.net();
+        let lost = (0..net.ranks).find(|&rank| {
+            rank != self.me.0 && !self.told[rank as usize] && net.is_known_dead(PeerId(rank))
+        })?;
+        self.told[lost as usize] = true;
+        Some(PeerId(lost))
+    }
+
+    /// All ranks live in this process, so the address is read from here, by the same system call as between
+    /// processes: an address that is wrong gives an error and no crash.
+    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
+        let denied = {
+            let mut net = self.fabric.net();
+            let chance = net.config.denial;
+            net.random.chance(chance) || net.is_known_dead(peer)
+        };
+        if denied {
+            return Err(Error::new(ErrorClass::ACCESS, "reading memory was denied (injected)"));
+        }
+        let len = into.len();
+        let remote = [nix::sys::uio::RemoteIoVec { base: address as usize, len }];
+        let mut local = [std::io::IoSliceMut::new(into)];
+        match nix::sys::uio::process_vm_readv(nix::unistd::Pid::this(), &mut local, &remote) {
+            Ok(read) if read == len => Ok(()),
+            Ok(read) => Err(Error::internal(format!("read {read} of {len} bytes"))),
+            Err(errno) => Err(Error::new(ErrorClass::ACCESS, format!("process_vm_readv: {errno}"))),
+        }
+    }
+
+    fn bell(&self) -> SimBell {
+        SimBell
+    }
+}
+
+/// Nobody rings in a simulation: sleeping is a short nap, so that ranks driven by threads make way for each other.
+#[derive(Clone, Debug)]
+pub struct SimBell;
+
+impl Bell for SimBell {
+    fn arm(&self) {}
+
+    fn sleep(&self, limit: Duration) {
+        std::thread::sleep(limit.min(Duration::from_micros(50)));
+    }
+
+    fn disarm(&self) {}
+}

@@ -1,5 +1,4 @@
-/* MPI_Finalize completes what was locally complete: messages sent before it arrive though their sender is already in it,
- * and work after it goes on.
+/* MPI_Finalize completes what was locally complete: messages sent before it arrive though their sender is already in it.
  *
  * Covers: 11.2.2, 2.9
  * Ranks: 2 3 5
@@ -11,7 +10,7 @@
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
-    static int out[N], big[2][50000];
+    static int out[N];
     MPI_Request request;
     if (check_rank != 0) {
         for (int i = 0; i < N; i++) {
@@ -20,9 +19,6 @@ int main(int argc, char **argv)
             CHECK_OK(MPI_Isend(&out[i], 1, MPI_INT, 0, check_rank, MPI_COMM_WORLD, &request));
             CHECK_OK(MPI_Request_free(&request));
         }
-        for (int i = 0; i < 50000; i++) big[0][i] = check_rank + i;
-        CHECK_OK(MPI_Isend(big[0], 50000, MPI_INT, 0, check_rank, MPI_COMM_WORLD, &request));
-        CHECK_OK(MPI_Request_free(&request));
     } else {
         usleep(100000);
         for (int source = check_size - 1; source > 0; source--) {
@@ -31,8 +27,6 @@ int main(int argc, char **argv)
                 CHECK_OK(MPI_Recv(&got, 1, MPI_INT, source, source, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
                 CHECK_INT(got, i);
             }
-            CHECK_OK(MPI_Recv(big[1], 50000, MPI_INT, source, source, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-            for (int i = 0; i < 50000; i++) CHECK_INT(big[1][i], source + i);
         }
     }
     return check_end();

@@ -1,1 +1,14 @@
 //! libmpi_abi: the C entry points on the MPI standard ABI.
+//!
+//! `generated/` holds one `PMPI_` function per procedure and its weak `MPI_` alias, made by `core/bindings` from the
+//! procedure table. `ctypes` defines the C types and the convention; `gate`, `args` and `raise` are what every entry
+//! goes through before and after the implementation in `imp`. The crate builds a static library, which
+//! `scripts/link-abi` links into `libmpi_abi.so.1` and `libmpi_abi.a`.
+
+mod args;
+mod ctypes;
+mod departure;
+mod gate;
+mod generated;
+mod imp;
+mod raise;

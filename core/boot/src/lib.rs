@@ -1,2 +1,24 @@
 //! Who am I and who are the others: singleton, the Weft launcher, PMI-1, PMI-2.
+//!
+//! [`Job::discover`] answers from the first source that speaks:
+//!
+//! 1. Weft's own `mpiexec`: everything is in the variable `WEFT_JOB` ([`card`]); no message is exchanged.
+//! 2. A launcher that speaks PMI-1 or PMI-2 over the descriptor `PMI_FD` (Hydra, Intel's mpiexec, Slurm).
+//! 3. Nobody: the process is the only one of its job.
+//!
+//! The crate knows nothing of the engine; it hands out facts ([`Job`]), the node's shared memory
+//! ([`Job::node_segment`]) and a way to talk to the launcher ([`Launcher`]).
 #![forbid(unsafe_code)]
+
+pub mod card;
+mod discover;
+mod foreign;
+pub mod job;
+pub mod launcher;
+pub mod machine;
+pub mod pmi;
+mod segment;
+mod share;
+
+pub use job::{Job, LauncherKind, NodeSegment};
+pub use launcher::{Aborter, Launcher};

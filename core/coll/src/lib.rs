@@ -1,2 +1,59 @@
-//! Collective schedules: the step format, the algorithm registry and the builders.
+//! Collective schedules: the step format, the algorithm registry and the builders (design section 9).
+//!
+//! # For the layer above
+//!
+//! A collective call becomes numbers ([`Call`]), the numbers become this rank's [`Schedule`], and the engine runs it:
+//!
+//! ```text
+//! let call = Call::Allreduce { vector: Vector { count, element: size_of_type, commutative }, in_place };
+//! let schedule = weft_coll::plan(&call, Group { rank, size }, &model);         // pure, no communication
+//! let run = weft_engine::ScheduleRun::new(Arc::new(schedule), Binding { send, recv, ... }, channel)?;
+//! let request = engine.start_schedule(run)?;                                    // then as any other request
+//! ```
+//!
+//! - The arguments are bound as [`Buffer::Send`] and [`Buffer::Recv`] by `weft_datatype::Memory`, made at the boundary
+//!   from address, datatype and the range of bytes the call may touch. An argument that is not significant, or is
+//!   `MPI_IN_PLACE`, is `Memory::none()`. A broadcast's buffer is `Recv`, at the root too.
+//! - All ranks must use the same [`Model`], and what decides the choice in a [`Call`] (sizes, root, commutativity) is
+//!   the same at all ranks by the rules of chapter 6. What may differ from rank to rank (datatypes, `in_place` at a
+//!   root, displacements, counts of `v` calls) never decides.
+//! - Each started collective takes the communicator's next sequence number ([`tag`]), so that many run at once and
+//!   never mix. Persistent ones take theirs when initialised, from a counter of their own.
+//! - A schedule depends on nothing but its call: it may be kept and run again (persistent requests, repeated calls).
+//! - A call that moves nothing (size 1, no bytes) gives an empty or copy-only schedule; it still takes a number.
 #![forbid(unsafe_code)]
+
+mod allgather;
+mod allreduce;
+mod alltoall;
+mod barrier;
+mod bcast;
+pub mod call;
+pub mod execution;
+mod gather;
+mod partition;
+mod reduce;
+mod reduce_scatter;
+pub mod registry;
+mod scan;
+pub mod schedule;
+mod tree;
+
+pub use call::{Block, Call, Group, Vector};
+pub use execution::Execution;
+pub use registry::{Algorithm, Cost, Model, plan, rank_algorithms};
+pub use schedule::{Buffer, Builder, Range, Schedule, ScratchNeed, Step, StepId};
+
+use weft_types::Tag;
+
+/// Bits of the tag that hold the sequence number.
+const SEQUENCE_BITS: u32 = 19;
+
+/// The tag of a message on a communicator's collective channel.
+///
+/// `sequence` counts the collectives started on the communicator (persistent ones: initialised), and wraps: numbers
+/// repeat after 2^19, far beyond what can be under way at once.
+pub const fn tag(persistent: bool, sequence: u32, channel: u16) -> Tag {
+    let sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+    Tag(((persistent as i32) << 30) | ((sequence as i32) << 11) | channel as i32)
+}

@@ -19,14 +19,22 @@ pub struct RecvBuf(Raw);
 struct Raw {
     address: *mut u8,
     bytes: usize,
-    extra: Option<Box<Extra>>,
+    extra: Option<Arc<Extra>>,
 }
 
-#[derive(Clone, Debug)]
-struct Extra {
+#[derive(Debug)]
+pub(crate) struct Extra {
     layout: Option<Arc<Layout>>,
+    /// Packed bytes of the elements at `address` that come before the buffer's first byte.
+    skip: usize,
     /// Keeps library-owned memory alive for as long as a request may touch it.
-    _keep: Option<Arc<Scratch>>,
+    keep: Option<Arc<Scratch>>,
+}
+
+impl Extra {
+    pub(crate) fn keeping(scratch: &Arc<Scratch>) -> Arc<Extra> {
+        Arc::new(Extra { layout: None, skip: 0, keep: Some(Arc::clone(scratch)) })
+    }
 }
 
 // SAFETY: a buffer is an address and immutable description; whoever makes one (see the constructors) promises
@@ -58,7 +66,7 @@ impl Scratch {
         Arc::new(Scratch { words, bytes })
     }
 
-    fn address(&self) -> *mut u8 {
+    pub(crate) fn address(&self) -> *mut u8 {
         self.words.as_ptr() as *mut u8
     }
 
@@ -94,22 +102,33 @@ impl Scratch {
             // SAFETY: the range was checked to lie inside the allocation.
             address: unsafe { self.address().add(offset) },
             bytes: len,
-            extra: Some(Box::new(Extra { layout: None, _keep: Some(Arc::clone(self)) })),
+            extra: Some(Extra::keeping(self)),
         }
     }
 }
 
 impl Raw {
-    unsafe fn typed(address: *mut u8, count: usize, layout: &Arc<Layout>) -> Raw {
-        let bytes = count * layout.size;
-        let extra = (!layout.is_contiguous())
-            .then(|| Box::new(Extra { layout: Some(Arc::clone(layout)), _keep: None }));
-        Raw { address, bytes, extra }
+    /// The packed bytes `skip..skip + bytes` of elements of `layout` at `address`.
+    fn typed(
+        address: *mut u8,
+        skip: usize,
+        bytes: usize,
+        layout: &Arc<Layout>,
+        keep: Option<&Arc<Extra>>,
+    ) -> Raw {
+        if let Some(at) = layout.single_run() {
+            let address = address.wrapping_offset(at as isize).wrapping_add(skip);
+            return Raw { address, bytes, extra: keep.cloned() };
+        }
+        let keep = keep.and_then(|extra| extra.keep.clone());
+        let extra = Extra { layout: Some(Arc::clone(layout)), skip, keep };
+        Raw { address, bytes, extra: Some(Arc::new(extra)) }
     }
 
     #[inline]
-    fn layout(&self) -> Option<&Layout> {
-        self.extra.as_ref().and_then(|extra| extra.layout.as_deref())
+    fn layout(&self) -> Option<(&Layout, usize)> {
+        let extra = self.extra.as_ref()?;
+        Some((extra.layout.as_deref()?, extra.skip))
     }
 
     /// Calls `piece(address, offset into the span, length)` for each run of memory that holds the packed bytes
@@ -119,30 +138,15 @@ impl Raw {
         if len == 0 {
             return;
         }
-        let Some(layout) = self.layout() else {
+        let Some((layout, skip)) = self.layout() else {
             piece(self.address.wrapping_add(offset), 0, len);
             return;
         };
-        let mut element = offset / layout.size;
-        let mut skip = offset % layout.size;
         let mut done = 0;
-        while done < len {
-            let origin = self.address.wrapping_offset(element as isize * layout.extent as isize);
-            for &(displacement, block) in &layout.blocks {
-                if skip >= block {
-                    skip -= block;
-                    continue;
-                }
-                let run = (block - skip).min(len - done);
-                piece(origin.wrapping_offset(displacement as isize + skip as isize), done, run);
-                done += run;
-                skip = 0;
-                if done == len {
-                    return;
-                }
-            }
-            element += 1;
-        }
+        layout.for_each_run(skip + offset, len, |at, run| {
+            piece(self.address.wrapping_offset(at as isize), done, run);
+            done += run;
+        });
     }
 }
 
@@ -166,8 +170,29 @@ impl SendBuf {
     /// # Safety
     /// Every byte of the type map stays readable and unmodified until the request is complete.
     pub unsafe fn typed(address: *const u8, count: usize, layout: &Arc<Layout>) -> SendBuf {
-        // SAFETY: the caller's promise.
-        SendBuf(unsafe { Raw::typed(address.cast_mut(), count, layout) })
+        SendBuf(Raw::typed(address.cast_mut(), 0, count * layout.size, layout, None))
+    }
+
+    /// The packed bytes `skip..skip + bytes` of elements of `layout` at `address`.
+    ///
+    /// # Safety
+    /// As for [`SendBuf::typed`], for the bytes in that range.
+    pub(crate) unsafe fn sliced(
+        address: *const u8,
+        skip: usize,
+        bytes: usize,
+        layout: &Arc<Layout>,
+        keep: Option<&Arc<Extra>>,
+    ) -> SendBuf {
+        SendBuf(Raw::typed(address.cast_mut(), skip, bytes, layout, keep))
+    }
+
+    /// `bytes` contiguous bytes at `address`, inside memory that `extra` keeps alive.
+    ///
+    /// # Safety
+    /// As for [`SendBuf::contiguous`].
+    pub(crate) unsafe fn kept(address: *const u8, bytes: usize, extra: Option<Arc<Extra>>) -> SendBuf {
+        SendBuf(Raw { address: address.cast_mut(), bytes, extra })
     }
 
     /// Packed length in bytes.
@@ -239,8 +264,29 @@ impl RecvBuf {
     /// # Safety
     /// Every byte of the type map stays writable and otherwise untouched until the request is complete.
     pub unsafe fn typed(address: *mut u8, count: usize, layout: &Arc<Layout>) -> RecvBuf {
-        // SAFETY: the caller's promise.
-        RecvBuf(unsafe { Raw::typed(address, count, layout) })
+        RecvBuf(Raw::typed(address, 0, count * layout.size, layout, None))
+    }
+
+    /// The packed bytes `skip..skip + bytes` of elements of `layout` at `address`.
+    ///
+    /// # Safety
+    /// As for [`RecvBuf::typed`], for the bytes in that range.
+    pub(crate) unsafe fn sliced(
+        address: *mut u8,
+        skip: usize,
+        bytes: usize,
+        layout: &Arc<Layout>,
+        keep: Option<&Arc<Extra>>,
+    ) -> RecvBuf {
+        RecvBuf(Raw::typed(address, skip, bytes, layout, keep))
+    }
+
+    /// `bytes` contiguous bytes at `address`, inside memory that `extra` keeps alive.
+    ///
+    /// # Safety
+    /// As for [`RecvBuf::contiguous`].
+    pub(crate) unsafe fn kept(address: *mut u8, bytes: usize, extra: Option<Arc<Extra>>) -> RecvBuf {
+        RecvBuf(Raw { address, bytes, extra })
     }
 
     /// Packed capacity in bytes.
@@ -292,7 +338,7 @@ mod tests {
 
     #[test]
     fn pair_type_is_packed_without_its_gap_at_every_cut() {
-        let layout = Arc::new(Layout { blocks: Box::new([(0, 2), (4, 4)]), size: 6, extent: 8 });
+        let layout = Arc::new(Layout::from_blocks(&[(0, 2), (4, 4)], 8));
         let memory: Vec<u8> = (0..24).collect();
         let expected = [0u8, 1, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23];
         // SAFETY: `memory` outlives the buffer and is not modified.
@@ -308,7 +354,7 @@ mod tests {
 
     #[test]
     fn unpack_touches_only_bytes_of_the_type_map() {
-        let layout = Arc::new(Layout { blocks: Box::new([(0, 2), (4, 4)]), size: 6, extent: 8 });
+        let layout = Arc::new(Layout::from_blocks(&[(0, 2), (4, 4)], 8));
         let mut memory = vec![0xee_u8; 16];
         // SAFETY: `memory` outlives the buffer and is touched only through it.
         let mut buffer = unsafe { RecvBuf::typed(memory.as_mut_ptr(), 2, &layout) };

@@ -5,7 +5,24 @@
 //! made once, at the boundary, from the user's address; everything above handles it as a safe value.
 
 pub mod buffer;
+mod constructors;
+pub mod counts;
+pub mod decode;
+mod kernels;
 pub mod layout;
+pub mod memory;
+mod object;
+pub mod op;
+pub mod predefined;
+pub mod signature;
+mod typemap;
+mod x87;
 
 pub use buffer::{RecvBuf, Scratch, SendBuf};
+pub use decode::{Contents, Form};
 pub use layout::Layout;
+pub use memory::{Elements, Memory};
+pub use object::{Bounds, Datatype};
+pub use op::{Kernel, PredefinedOp};
+pub use predefined::{Class, Kind, Predefined};
+pub use signature::Signature;

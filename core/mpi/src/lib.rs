@@ -1,2 +1,23 @@
-//! MPI objects: groups, communicators, error handlers, info, attributes; the safe Rust API.
+//! The MPI objects of one process: groups, communicators, contexts, error handlers, info, attributes, requests.
+//!
+//! [`Process`] is everything one MPI process is; it contains no lock and no static. The C boundary (`core/abi`)
+//! decides about sharing.
 #![forbid(unsafe_code)]
+
+pub mod always;
+pub mod attributes;
+pub mod buffered;
+pub mod codes;
+pub mod comm;
+pub mod context;
+pub mod errhandler;
+mod fabric;
+pub mod group;
+pub mod info;
+pub mod process;
+pub mod request;
+mod request_calls;
+pub mod table;
+pub mod types;
+
+pub use process::Process;

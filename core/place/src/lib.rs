@@ -1,2 +1,16 @@
 //! Topology, binding and mapping decisions.
+//!
+//! Pure: the machine is read through [`system::System`], a view of the kernel's files, so that every machine whose files were kept
+//! can be planned for in a test.
 #![forbid(unsafe_code)]
+
+pub mod cpus;
+pub mod limits;
+pub mod policy;
+pub mod system;
+pub mod topology;
+
+pub use cpus::CpuSet;
+pub use policy::{BindTo, MapBy, Placement};
+pub use system::System;
+pub use topology::Topology;

@@ -37,6 +37,8 @@ pub enum HandleKind {
     Session = 10,
     /// `MPI_Win`
     Win = 11,
+    /// `MPI_Request` that is not one request of the engine: persistent, generalized, of several parts.
+    LocalRequest = 12,
 }
 
 impl HandleKind {
@@ -51,7 +53,7 @@ impl HandleKind {
             HandleKind::Info => "MPI_Info",
             HandleKind::Message => "MPI_Message",
             HandleKind::Op => "MPI_Op",
-            HandleKind::Request => "MPI_Request",
+            HandleKind::Request | HandleKind::LocalRequest => "MPI_Request",
             HandleKind::Session => "MPI_Session",
             HandleKind::Win => "MPI_Win",
         }

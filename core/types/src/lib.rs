@@ -6,6 +6,7 @@
 pub mod error;
 pub mod handle;
 pub mod ids;
+pub mod params;
 
 /// Constants of the MPI standard ABI, generated from the table in `core/bindings`.
 #[path = "generated/constants.rs"]

@@ -229,6 +229,11 @@ impl Segment {
     }
 }
 
+/// Length of the node segment of `ranks` ranks, for whoever makes or sizes its file. Sparse.
+pub fn bytes(ranks: u32) -> u64 {
+    Layout::new(ranks, sys::page_bytes()).total_bytes()
+}
+
 /// Makes the file of a node segment, empty, without a name, inherited by child processes.
 ///
 /// # Errors

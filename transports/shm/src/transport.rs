@@ -231,7 +231,6 @@ impl Shm {
         if self.active[index].consumer.owes_heads() {
             self.publish_heads(index);
         }
-        self.active[index].consumer.expect();
     }
 
     #[cold]
@@ -381,7 +380,6 @@ impl Transport for Shm {
             if inbound.consumer.owes_heads() {
                 self.publish_heads(index);
             }
-            self.active[index].consumer.expect();
             index += 1;
         }
         None

@@ -1,0 +1,269 @@
+/* Measures many rows in one job, so that two implementations can be compared on a machine that is never quiet.
+ *
+ * Each row is timed in short batches (about 40 us), of which there are many; the 10th percentile is what the machine can do
+ * when nobody disturbs it. Beside every row a bare cache line is passed to and fro between the same two cores, without
+ * any MPI: what is compared across jobs is the row divided by that. `scripts/compare-peers` starts this program under
+ * each implementation in turn and takes the median of the ratios.
+ *
+ * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
+ *   SECONDS  10th percentile of the time of one operation (half a round trip, one window, one collective call)
+ *   BYTES, MESSAGES  what one operation moves, 0 for collectives
+ *   LINE     one-way time of the bare cache line, in seconds
+ */
+#define _GNU_SOURCE
+#include "line.h"
+#include "pairs.h"
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_BATCHES = 20000, FEWEST_BATCHES = 12, LINE_TRIPS = 100 };
+
+static double batch_seconds = 40e-6; /* about how long one batch shall be */
+static double row_seconds = 30e-3;   /* about how long one row shall be measured */
+static double samples[MOST_BATCHES];
+static MPI_Request *requests;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double tenth_percentile(int count)
+{
+    qsort(samples, (size_t)count, sizeof *samples, ascending);
+    return samples[count / 10];
+}
+
+/* Binds this rank to the core of its turn in the list "a,b,...". */
+static void bind_to(const char *cores)
+{
+    int list[64], count = 0;
+    char *end;
+    cpu_set_t set;
+    while (count < 64 && *cores) {
+        list[count++] = (int)strtol(cores, &end, 10);
+        if (end == cores)
+            give_up("compare: --cores needs numbers with commas between them");
+        cores = *end ? end + 1 : end;
+    }
+    if (!count)
+        return;
+    CPU_ZERO(&set);
+    CPU_SET(list[rank % count], &set);
+    if (sched_setaffinity(0, sizeof set, &set))
+        give_up("compare: cannot bind to core %d", list[rank % count]);
+}
+
+/* ---- the bare cache line ---- */
+
+/* One-way time of the line between ranks 0 and 1; only where each has a core of its own. */
+static double measure_line(void)
+{
+    int batch, i, batches = 60;
+    if (!line || ranks != 2)
+        return 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (batch = 0; batch < batches; batch++) {
+        double began = now();
+        for (i = 0; i < LINE_TRIPS; i++) {
+            if (rank == 0) {
+                give_turn(1);
+                await_turn(0);
+            } else {
+                await_turn(1);
+                give_turn(0);
+            }
+        }
+        samples[batch] = (now() - began) / (2 * LINE_TRIPS);
+    }
+    return tenth_percentile(batches);
+}
+
+/* ---- the rows ---- */
+
+static char *out, *in;
+
+static void one_latency(size_t size)
+{
+    ping_pong(out, in, (int)size);
+}
+
+static void one_bandwidth(size_t size)
+{
+    window_of_messages(out, in, (int)size, 0, 0, requests);
+}
+
+static void one_both_ways(size_t size)
+{
+    window_of_messages(out, in, (int)size, 0, 1, requests);
+}
+
+static void one_barrier(size_t size)
+{
+    (void)size;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void one_allreduce(size_t size)
+{
+    MPI_Allreduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void one_bcast(size_t size)
+{
+    MPI_Bcast(out, (int)size, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+
+static void one_allgather(size_t size)
+{
+    MPI_Allgather(out, (int)size, MPI_CHAR, in, (int)size, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+static void one_alltoall(size_t size)
+{
+    MPI_Alltoall(out, (int)size, MPI_CHAR, in, (int)size, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+static void one_ring(size_t size)
+{
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    if (rank == 0)
+        MPI_Send(out, (int)size, MPI_CHAR, next, 1, MPI_COMM_WORLD);
+    MPI_Recv(in, (int)size, MPI_CHAR, previous, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank != 0)
+        MPI_Send(out, (int)size, MPI_CHAR, next, 1, MPI_COMM_WORLD);
+}
+
+struct row {
+    const char *name;
+    void (*one)(size_t);
+    int pair;     /* needs exactly two ranks */
+    int windows;  /* messages in flight one way; both ways when 2 */
+    int sizeless; /* one row, of size 0 */
+    double part;  /* of one operation in what is reported: half a round trip */
+};
+
+static const struct row rows[] = {
+    {"latency", one_latency, 1, 0, 0, 0.5},     {"bw", one_bandwidth, 1, 1, 0, 1},    {"bibw", one_both_ways, 1, 2, 0, 1},
+    {"barrier", one_barrier, 0, 0, 1, 1},       {"allreduce", one_allreduce, 0, 0, 0, 1}, {"bcast", one_bcast, 0, 0, 0, 1},
+    {"allgather", one_allgather, 0, 0, 0, 1},   {"alltoall", one_alltoall, 0, 0, 0, 1},   {"ring", one_ring, 0, 0, 0, 1},
+};
+
+/* Times one row and prints it. All ranks do the same number of operations, which rank 0 decides. */
+static void measure(const struct row *row, size_t size)
+{
+    int plan[2], i, batch, calls; /* plan: operations in a batch, batches */
+    double took, once = 0, bare = measure_line(), bare_after;
+
+    options.window = 64;
+    while (options.window > 4 && (size_t)options.window * size > ((size_t)8 << 20))
+        options.window /= 2;
+    /* The first calls pay for connections, the next show about how long one takes; slow ones need few. */
+    for (i = 0, calls = 5; i < calls; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        once = now();
+        row->one(size);
+        samples[i] = now() - once;
+        if (i == 4) {
+            once = tenth_percentile(5);
+            calls = once < 1e-3 ? 20 : 5;
+            MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        }
+    }
+    once = tenth_percentile(calls);
+    plan[0] = once < batch_seconds ? (int)(batch_seconds / (once + 1e-9)) : 1;
+    if (plan[0] > 1000)
+        plan[0] = 1000;
+    took = plan[0] * once;
+    plan[1] = (int)(row_seconds / (took + 1e-9));
+    plan[1] = plan[1] < FEWEST_BATCHES ? FEWEST_BATCHES : plan[1] > MOST_BATCHES ? MOST_BATCHES : plan[1];
+    MPI_Bcast(plan, 2, MPI_INT, 0, MPI_COMM_WORLD);
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (batch = 0; batch < plan[1]; batch++) {
+        double began = now();
+        for (i = 0; i < plan[0]; i++)
+            row->one(size);
+        samples[batch] = (now() - began) / plan[0];
+    }
+    took = tenth_percentile(plan[1]) * row->part;
+    bare_after = measure_line();
+    if (rank == 0) {
+        int messages = options.window * row->windows;
+        printf("%s %zu %.9g %.0f %d %.9g\n", row->name, size, took, (double)messages * (double)size, messages,
+               bare < bare_after ? bare : bare_after);
+        fflush(stdout);
+    }
+}
+
+static int in_list(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    const char *at = list;
+    while ((at = strstr(at, word))) {
+        if ((at == list || at[-1] == ',') && (at[length] == ',' || !at[length]))
+            return 1;
+        at += length;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *names = "latency,bw,bibw,barrier,allreduce", *sizes = "8,1K,64K,1M", *cores = "";
+    size_t list[64], most = 8, k, s, count = 0;
+    int i;
+    char *end;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (value && !strcmp(argv[i], "--rows"))
+            names = value;
+        else if (value && !strcmp(argv[i], "--sizes"))
+            sizes = value;
+        else if (value && !strcmp(argv[i], "--cores"))
+            cores = value;
+        else if (value && !strcmp(argv[i], "--batch"))
+            batch_seconds = atof(value) * 1e-6;
+        else if (value && !strcmp(argv[i], "--time"))
+            row_seconds = atof(value) * 1e-3;
+        else
+            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,barrier,allreduce,bcast,allgather,alltoall,ring]\n"
+                    "           [--sizes 8,1K,...] [--cores 0,1] [--batch MICROSECONDS] [--time MILLISECONDS of a row]\n"
+                    "`scripts/compare-peers` runs it under several implementations and compares.");
+    }
+    while (*sizes && count < 64) {
+        long long size = parse_size(sizes, &end);
+        if (size < 0 || size > 1 << 28 || (*end && *end != ','))
+            give_up("compare: --sizes needs sizes up to 256M with commas between them");
+        list[count++] = (size_t)size;
+        most = (size_t)size > most ? (size_t)size : most;
+        sizes = *end ? end + 1 : end;
+    }
+    /* Not before MPI_Init: a library that binds its ranks itself would undo it. */
+    bind_to(cores);
+    out = buffer(most * ranks);
+    in = buffer(most * ranks);
+    requests = malloc(sizeof *requests * 2 * 64);
+    share_line();
+    for (k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (!in_list(names, rows[k].name) || (rows[k].pair && ranks != 2))
+            continue;
+        for (s = 0; s < (rows[k].sizeless ? 1 : count); s++)
+            measure(&rows[k], rows[k].sizeless ? 0 : list[s]);
+    }
+    MPI_Finalize();
+    return 0;
+}

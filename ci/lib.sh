@@ -1,0 +1,62 @@
+# shellcheck shell=bash
+# Sourced by every step: counting, timing, and a last line that ci/run adds up. Bash.
+# A step calls `step NAME`, then pass, fail, skip or cargo_tests, then `finish`.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+command -v cargo >/dev/null 2>&1 || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+export CARGO_TERM_COLOR=never
+# Where the tests find the installation under test; ci/test makes it.
+export WEFT_PREFIX=${WEFT_PREFIX:-$root/prefix}
+
+passed=0
+failed=0
+skipped=0
+
+step() {
+    step_name=$1
+    step_start=$SECONDS
+    echo "=== $step_name"
+}
+pass() {
+    passed=$((passed + 1))
+    echo "ok    $*"
+}
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL  $*"
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "skip  $*"
+}
+# Runs a command as one check of its own: `check TEXT COMMAND...`.
+check() {
+    local text=$1
+    shift
+    if "$@"; then pass "$text"; else fail "$text"; fi
+}
+# Runs cargo test (or another command with its report) and adds its counts to ours; a run that ends badly without
+# a failed test (it does not compile, it was killed) counts as one failure.
+cargo_tests() {
+    local log status counts
+    log=$(mktemp)
+    "$@" 2>&1 | tee "$log" | grep -vE '^(running [0-9]+ tests?|test .* \.\.\. ok|)$' | grep -vE '^ *(Compiling|Downloaded|Downloading|Running|Doc-tests|Finished) '
+    status=${PIPESTATUS[0]}
+    counts=$(awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$log")
+    rm -f "$log"
+    read -r p f i <<<"$counts"
+    passed=$((passed + p))
+    failed=$((failed + f))
+    skipped=$((skipped + i))
+    if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
+        fail "exit code $status of: $*"
+    fi
+    [ "$i" -eq 0 ] || echo "skip  $i ignored tests of: $*"
+}
+finish() {
+    echo "--- $step_name: $passed passed, $failed failed, $skipped skipped in $((SECONDS - step_start)) s"
+    [ "$failed" -eq 0 ]
+    exit
+}

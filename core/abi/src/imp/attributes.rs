@@ -1,0 +1,391 @@
+//! Attributes of communicators and datatypes (section 7.7). The program's functions run outside the gate.
+
+use std::ffi::{c_int, c_void};
+
+use weft::Process;
+use weft::attributes::{Attribute, Attributes, Callbacks, Holder, Keys};
+use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
+
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// The attributes of an object, and the keys, at once.
+fn cached(process: &mut Process, holder: Holder, object: Handle) -> Outcome<(&mut Attributes, &mut Keys)> {
+    let attributes = match holder {
+        Holder::Comm => &mut process.comms.get_mut(object)?.attributes,
+        Holder::Datatype => &mut process.types.extras_mut(object)?.attributes,
+        Holder::Win => {
+            return Err(Error::new(
+                ErrorClass::UNSUPPORTED_OPERATION,
+                "windows are not implemented in Weft yet",
+            ));
+        }
+    };
+    Ok((attributes, &mut process.keys))
+}
+
+fn failed(function: &str, key: c_int, code: c_int) -> Raised {
+    let class = gate::always(|always| always.codes.class(code)).unwrap_or(abi::MPI_ERR_UNKNOWN);
+    let text = format!("the attribute {function} function of key {key} returned the error code {code}");
+    Raised::from(Error::new(ErrorClass(class), text)).returning(code)
+}
+
+fn pointer(word: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(word)
+}
+
+/// Calls the delete function of an attribute (small values stand for functions that do nothing).
+fn call_delete(object: Handle, attribute: Attribute, callbacks: Callbacks) -> Result<(), Raised> {
+    if callbacks.delete < 4096 {
+        return Ok(());
+    }
+    // SAFETY: the address came from a create_keyval call; the delete functions of all kinds of objects have one shape: a handle
+    // (a pointer), the key, two pointers.
+    let function = unsafe { std::mem::transmute::<usize, MPI_Comm_delete_attr_function>(callbacks.delete) };
+    // SAFETY: the program's function, called as section 7.7.2 says.
+    let code = unsafe {
+        function(
+            MPI_Comm::from_raw(object.0),
+            attribute.key,
+            pointer(attribute.value),
+            pointer(callbacks.extra_state),
+        )
+    };
+    if code == abi::MPI_SUCCESS { Ok(()) } else { Err(failed("delete", attribute.key, code)) }
+}
+
+/// Calls the copy functions of all attributes of an object, in the order they were set; the values the copy gets.
+///
+/// # Errors
+/// What a copy function returned.
+pub(super) fn copies(holder: Holder, object: Handle) -> Result<Vec<Attribute>, Raised> {
+    let due: Vec<(Attribute, Callbacks)> = gate::with(|process| {
+        let (attributes, keys) = cached(process, holder, object)?;
+        Ok(attributes.iter().map(|attribute| (attribute, keys.callbacks(attribute.key))).collect())
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    let mut copied = Vec::new();
+    for (attribute, callbacks) in due {
+        let value = match callbacks.copy {
+            abi::MPI_COMM_NULL_COPY_FN => None,
+            abi::MPI_COMM_DUP_FN => Some(attribute.value),
+            address => call_copy(object, attribute, callbacks, address)?,
+        };
+        if let Some(value) = value {
+            copied.push(Attribute { value, ..attribute });
+        }
+    }
+    Ok(copied)
+}
+
+fn call_copy(
+    object: Handle,
+    attribute: Attribute,
+    callbacks: Callbacks,
+    address: usize,
+) -> Result<Option<usize>, Raised> {
+    // SAFETY: as in `call_delete`.
+    let function = unsafe { std::mem::transmute::<usize, MPI_Comm_copy_attr_function>(address) };
+    let mut value = std::ptr::null_mut::<c_void>();
+    let mut flag = 0;
+    // SAFETY: the program's function, called as section 7.7.2 says, with places for value and flag.
+    let code = unsafe {
+        function(
+            MPI_Comm::from_raw(object.0),
+            attribute.key,
+            pointer(callbacks.extra_state),
+            pointer(attribute.value),
+            (&raw mut value).cast(),
+            &raw mut flag,
+        )
+    };
+    match (code, flag) {
+        (abi::MPI_SUCCESS, 0) => Ok(None),
+        (abi::MPI_SUCCESS, _) => Ok(Some(value.expose_provenance())),
+        _ => Err(failed("copy", attribute.key, code)),
+    }
+}
+
+/// Puts copied values on a new object.
+pub(super) fn attach(holder: Holder, object: Handle, copied: Vec<Attribute>) -> Outcome<()> {
+    gate::with(|process| {
+        let (attributes, keys) = cached(process, holder, object)?;
+        copied.into_iter().for_each(|attribute| keys.put(attributes, attribute));
+        Ok(())
+    })
+}
+
+/// Deletes all attributes of an object, the one set last first (section 11.2.4).
+///
+/// # Errors
+/// What a delete function returned; the attributes not reached stay.
+pub(super) fn delete_all_of(holder: Holder, object: Handle) -> Result<(), Raised> {
+    loop {
+        let due = gate::with(|process| {
+            let (attributes, keys) = cached(process, holder, object)?;
+            Ok(attributes.last().map(|attribute| (attribute, keys.callbacks(attribute.key))))
+        })
+        .map_err(|error: Error| Raised::from(error))?;
+        let Some((attribute, callbacks)) = due else { return Ok(()) };
+        call_delete(object, attribute, callbacks)?;
+        remove(holder, object, attribute.key)?;
+    }
+}
+
+/// Deletes all attributes of a communicator.
+///
+/// # Errors
+/// As [`delete_all_of`].
+pub(super) fn delete_all(comm: Handle) -> Result<(), Raised> {
+    delete_all_of(Holder::Comm, comm)
+}
+
+fn remove(holder: Holder, object: Handle, key: c_int) -> Outcome<()> {
+    gate::with(|process| {
+        let (attributes, keys) = cached(process, holder, object)?;
+        keys.remove(attributes, key);
+        Ok(())
+    })
+}
+
+fn create(
+    holder: Holder,
+    (copy, delete): (usize, usize),
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<(), Raised> {
+    let callbacks = Callbacks { copy, delete, extra_state: extra_state.expose_provenance() };
+    let made = gate::with(|process| process.keys.create(holder, callbacks))?;
+    // SAFETY: the entry has refused null.
+    unsafe { key.write(made) };
+    Ok(())
+}
+
+unsafe fn free(holder: Holder, key: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let given = unsafe { key.read() };
+    gate::with(|process| process.keys.free(holder, given))?;
+    // SAFETY: as above.
+    unsafe { key.write(abi::MPI_KEYVAL_INVALID) };
+    Ok(())
+}
+
+fn set(holder: Holder, object: Handle, key: c_int, value: *mut c_void) -> Result<(), Raised> {
+    let old = gate::with(|process| {
+        let (attributes, keys) = cached(process, holder, object)?;
+        let callbacks = keys.check(holder, key)?;
+        Ok(attributes.get(key).map(|value| (Attribute { key, value }, callbacks)))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    if let Some((attribute, callbacks)) = old {
+        call_delete(object, attribute, callbacks)?;
+    }
+    attach(holder, object, vec![Attribute { key, value: value.expose_provenance() }])?;
+    Ok(())
+}
+
+/// The value and whether there is one; predefined keys excluded.
+fn get(holder: Holder, object: Handle, key: c_int) -> Outcome<Option<usize>> {
+    gate::with(|process| {
+        let (attributes, keys) = cached(process, holder, object)?;
+        keys.check(holder, key)?;
+        Ok(attributes.get(key))
+    })
+}
+
+unsafe fn answer(found: Option<usize>, value: *mut c_void, flag: *mut c_int) {
+    // SAFETY: the entry has refused null; `value` is the address of a pointer.
+    unsafe {
+        flag.write(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            value.cast::<usize>().write(found);
+        }
+    }
+}
+
+fn delete(holder: Holder, object: Handle, key: c_int) -> Result<(), Raised> {
+    let due = gate::with(|process| {
+        let (attributes, keys) = cached(process, holder, object)?;
+        let callbacks = keys.check(holder, key)?;
+        match attributes.get(key) {
+            Some(value) => Ok((Attribute { key, value }, callbacks)),
+            None => Err(Error::new(
+                ErrorClass::KEYVAL,
+                format!("no attribute is set under key {key}, so there is none to delete"),
+            )),
+        }
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    call_delete(object, due.0, due.1)?;
+    remove(holder, object, key)?;
+    Ok(())
+}
+
+/// The integers behind the predefined attributes: programs get pointers to them (section 9.1.2).
+static PREDEFINED: [std::sync::atomic::AtomicI32; 7] = [const { std::sync::atomic::AtomicI32::new(0) }; 7];
+
+/// The address of a predefined attribute's value; `None` when it is not set on this communicator.
+fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
+    let value = gate::with(|process| {
+        process.comms.get(comm)?;
+        Ok(match key {
+            abi::MPI_TAG_UB => Some(i32::MAX),
+            abi::MPI_IO => Some(abi::MPI_ANY_SOURCE),
+            abi::MPI_HOST => Some(abi::MPI_PROC_NULL),
+            abi::MPI_WTIME_IS_GLOBAL => {
+                Some(c_int::from(process.job.local_ranks.len() == process.job.size as usize))
+            }
+            abi::MPI_APPNUM => process.job.appnum,
+            abi::MPI_UNIVERSE_SIZE => process.job.universe_size,
+            _ => None,
+        })
+    })?;
+    let value = match key {
+        abi::MPI_LASTUSEDCODE => Some(gate::always(|always| always.codes.last_used())),
+        _ => value,
+    };
+    Ok(value.map(|value| {
+        let place = &PREDEFINED[(key - abi::MPI_TAG_UB) as usize];
+        place.store(value, std::sync::atomic::Ordering::Relaxed);
+        place.as_ptr().expose_provenance()
+    }))
+}
+
+/// `MPI_Comm_create_keyval` (section 7.7.2).
+pub(crate) unsafe fn comm_create_keyval(
+    copy: Callback<MPI_Comm_copy_attr_function>,
+    delete: Callback<MPI_Comm_delete_attr_function>,
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<(), Raised> {
+    create(Holder::Comm, (copy.raw(), delete.raw()), key, extra_state)
+}
+
+/// `MPI_Keyval_create` (section 16.1).
+pub(crate) unsafe fn keyval_create(
+    copy: Callback<MPI_Copy_function>,
+    delete: Callback<MPI_Delete_function>,
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<(), Raised> {
+    create(Holder::Comm, (copy.raw(), delete.raw()), key, extra_state)
+}
+
+/// `MPI_Type_create_keyval` (section 7.7.4).
+pub(crate) unsafe fn type_create_keyval(
+    copy: Callback<MPI_Type_copy_attr_function>,
+    delete: Callback<MPI_Type_delete_attr_function>,
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<(), Raised> {
+    create(Holder::Datatype, (copy.raw(), delete.raw()), key, extra_state)
+}
+
+/// `MPI_Win_create_keyval` (section 7.7.3).
+pub(crate) unsafe fn win_create_keyval(
+    copy: Callback<MPI_Win_copy_attr_function>,
+    delete: Callback<MPI_Win_delete_attr_function>,
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> Result<(), Raised> {
+    create(Holder::Win, (copy.raw(), delete.raw()), key, extra_state)
+}
+
+/// `MPI_Comm_free_keyval` (section 7.7.2).
+pub(crate) unsafe fn comm_free_keyval(key: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { free(Holder::Comm, key) }
+}
+
+/// `MPI_Keyval_free` (section 16.1).
+pub(crate) unsafe fn keyval_free(key: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { free(Holder::Comm, key) }
+}
+
+/// `MPI_Type_free_keyval` (section 7.7.4).
+pub(crate) unsafe fn type_free_keyval(key: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { free(Holder::Datatype, key) }
+}
+
+/// `MPI_Win_free_keyval` (section 7.7.3).
+pub(crate) unsafe fn win_free_keyval(key: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { free(Holder::Win, key) }
+}
+
+/// `MPI_Comm_set_attr` (section 7.7.2).
+pub(crate) unsafe fn comm_set_attr(comm: MPI_Comm, key: c_int, value: *mut c_void) -> Result<(), Raised> {
+    set(Holder::Comm, comm.handle(), key, value)
+}
+
+/// `MPI_Attr_put` (section 16.1).
+pub(crate) unsafe fn attr_put(comm: MPI_Comm, key: c_int, value: *mut c_void) -> Result<(), Raised> {
+    set(Holder::Comm, comm.handle(), key, value)
+}
+
+/// `MPI_Type_set_attr` (section 7.7.4).
+pub(crate) unsafe fn type_set_attr(
+    datatype: MPI_Datatype,
+    key: c_int,
+    value: *mut c_void,
+) -> Result<(), Raised> {
+    set(Holder::Datatype, datatype.handle(), key, value)
+}
+
+/// `MPI_Comm_get_attr` (section 7.7.2).
+pub(crate) unsafe fn comm_get_attr(
+    comm: MPI_Comm,
+    key: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<(), Raised> {
+    let found = match (abi::MPI_TAG_UB..=abi::MPI_UNIVERSE_SIZE).contains(&key) {
+        true => predefined(comm.handle(), key)?,
+        false => get(Holder::Comm, comm.handle(), key)?,
+    };
+    // SAFETY: the entry has refused null.
+    unsafe { answer(found, value, flag) };
+    Ok(())
+}
+
+/// `MPI_Attr_get` (section 16.1).
+pub(crate) unsafe fn attr_get(
+    comm: MPI_Comm,
+    key: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<(), Raised> {
+    // SAFETY: the arguments are those of MPI_Comm_get_attr.
+    unsafe { comm_get_attr(comm, key, value, flag) }
+}
+
+/// `MPI_Type_get_attr` (section 7.7.4).
+pub(crate) unsafe fn type_get_attr(
+    datatype: MPI_Datatype,
+    key: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<(), Raised> {
+    let found = get(Holder::Datatype, datatype.handle(), key)?;
+    // SAFETY: the entry has refused null.
+    unsafe { answer(found, value, flag) };
+    Ok(())
+}
+
+/// `MPI_Comm_delete_attr` (section 7.7.2).
+pub(crate) unsafe fn comm_delete_attr(comm: MPI_Comm, key: c_int) -> Result<(), Raised> {
+    delete(Holder::Comm, comm.handle(), key)
+}
+
+/// `MPI_Attr_delete` (section 16.1).
+pub(crate) unsafe fn attr_delete(comm: MPI_Comm, key: c_int) -> Result<(), Raised> {
+    delete(Holder::Comm, comm.handle(), key)
+}
+
+/// `MPI_Type_delete_attr` (section 7.7.4).
+pub(crate) unsafe fn type_delete_attr(datatype: MPI_Datatype, key: c_int) -> Result<(), Raised> {
+    delete(Holder::Datatype, datatype.handle(), key)
+}

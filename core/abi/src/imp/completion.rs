@@ -1,0 +1,482 @@
+//! The Wait and Test families (sections 3.7.3, 3.7.5, 3.7.6).
+//!
+//! One rule for all: every handle is checked before anything is completed; null and inactive requests count as done
+//! with an empty status; what completes is freed, or becomes inactive when it is persistent. Searches for "any" begin at the
+//! front, "some" take all that are done, so that no request that is listed again and again can starve.
+
+use std::ffi::c_int;
+
+use weft::Process;
+use weft::request::{Done, Kind, MpiStatus};
+use weft_types::{Error, Handle, Result as Outcome, abi};
+
+use super::{generalized, point_to_point, status};
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// The requests of an array argument.
+///
+/// # Safety
+/// The program passes `count` requests; the entry has refused a null array of positive length.
+unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> &'a mut [MPI_Request] {
+    if count <= 0 {
+        return &mut [];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(requests, count as usize) }
+}
+
+/// The status of element `index`, or `MPI_STATUS_IGNORE`.
+unsafe fn element(statuses: *mut MPI_Status, index: usize) -> *mut MPI_Status {
+    // SAFETY: the program passes as many statuses as requests, unless it ignores them.
+    if statuses.is_null() { statuses } else { unsafe { statuses.add(index) } }
+}
+
+/// Reports a completed request: status, handle, callbacks of generalized requests, error.
+///
+/// # Safety
+/// `status` is the program's.
+unsafe fn report(done: Done, request: &mut MPI_Request, status: *mut MPI_Status) -> Result<(), Raised> {
+    if !done.keeps_handle {
+        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+    }
+    // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
+    unsafe {
+        status::write(status, &done.status);
+        if let Some(functions) = done.generalized {
+            let queried = generalized::call_query(&functions, status);
+            return generalized::call_free(&functions).and(queried);
+        }
+    }
+    raised(done.comm, done.error)
+}
+
+#[inline(always)]
+fn raised(comm: Handle, error: Option<Error>) -> Result<(), Raised> {
+    match error {
+        None => Ok(()),
+        Some(error) => Err(Raised::on_comm(comm, error)),
+    }
+}
+
+/// `MPI_Wait` (section 3.7.3).
+pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let request = unsafe { &mut *request };
+    let handle = request.handle();
+    let done = match gate::with(|process| point_to_point::kind(process, *request))? {
+        Kind::Engine(id) => {
+            gate::wait(|process| process.engine.is_complete(id).then(|| process.finish(handle)))
+        }
+        Kind::Null | Kind::CompleteSend => gate::with(|process| process.finish(handle)),
+        Kind::Local(_) => gate::wait(|process| process.is_done(handle).then(|| process.finish(handle))),
+    };
+    // SAFETY: the program's status.
+    unsafe { report(done, request, status) }
+}
+
+/// `MPI_Test` (section 3.7.3).
+pub(crate) unsafe fn test(
+    request: *mut MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let request = unsafe { &mut *request };
+    let handle = request.handle();
+    gate::with(|process| point_to_point::kind(process, *request))?;
+    let done = take_or_progress(|process| process.is_done(handle).then(|| process.finish(handle)));
+    // SAFETY: the entry has refused null; the program's status.
+    unsafe {
+        flag.write(c_int::from(done.is_some()));
+        done.map_or(Ok(()), |done| report(done, request, status))
+    }
+}
+
+/// Looks first, then progresses once and looks again: every test makes progress when it would fail (section 2.9).
+fn take_or_progress<T>(mut look: impl FnMut(&mut Process) -> Option<T>) -> Option<T> {
+    match gate::with(&mut look) {
+        Some(found) => Some(found),
+        None => gate::poll(look),
+    }
+}
+
+/// Checks all handles and counts the active ones.
+fn count_active(process: &Process, requests: &[MPI_Request]) -> Outcome<usize> {
+    let mut active = 0;
+    for (index, request) in requests.iter().enumerate() {
+        match process.requests.is_active(&process.engine, request.handle()) {
+            Ok(is_active) => active += usize::from(is_active),
+            Err(error) => {
+                return Err(Error::new(
+                    error.class(),
+                    format!("array_of_requests[{index}]: {}", error.text()),
+                ));
+            }
+        }
+    }
+    Ok(active)
+}
+
+fn is_active(process: &Process, request: MPI_Request) -> bool {
+    process.requests.is_active(&process.engine, request.handle()).unwrap_or(false)
+}
+
+/// The first request that is active and done.
+fn first_done(process: &mut Process, requests: &[MPI_Request]) -> Option<usize> {
+    requests.iter().position(|&request| is_active(process, request) && process.is_done(request.handle()))
+}
+
+/// `MPI_Waitany` (section 3.7.5).
+pub(crate) unsafe fn waitany(
+    count: c_int,
+    requests: *mut MPI_Request,
+    index: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array.
+    let requests = unsafe { array(count, requests) };
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        // SAFETY: the entry has refused a null index; the program's status.
+        unsafe {
+            index.write(abi::MPI_UNDEFINED);
+            status::write(status, &MpiStatus::EMPTY);
+        }
+        return Ok(());
+    }
+    let (found, done) = match gate::with(|process| take_first(process, requests)) {
+        Some(taken) => taken,
+        None => gate::wait(|process| take_first(process, requests)),
+    };
+    // SAFETY: as above.
+    unsafe {
+        index.write(found as c_int);
+        report(done, &mut requests[found], status)
+    }
+}
+
+fn take_first(process: &mut Process, requests: &[MPI_Request]) -> Option<(usize, Done)> {
+    let found = first_done(process, requests)?;
+    Some((found, process.finish(requests[found].handle())))
+}
+
+/// `MPI_Testany` (section 3.7.5).
+pub(crate) unsafe fn testany(
+    count: c_int,
+    requests: *mut MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array.
+    let requests = unsafe { array(count, requests) };
+    let active = gate::with(|process| count_active(process, requests))?;
+    let taken = if active == 0 { None } else { take_or_progress(|process| take_first(process, requests)) };
+    // SAFETY: the entry has refused null for index and flag; the program's status.
+    unsafe {
+        match taken {
+            Some((found, done)) => {
+                index.write(found as c_int);
+                flag.write(1);
+                report(done, &mut requests[found], status)
+            }
+            None => {
+                index.write(abi::MPI_UNDEFINED);
+                flag.write(c_int::from(active == 0));
+                if active == 0 {
+                    status::write(status, &MpiStatus::EMPTY);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Completes the requests of `indices`, which are all done, into `statuses` (element `k` for the `k`-th index). With an error
+/// the call returns `MPI_ERR_IN_STATUS` and every status says how its request ended.
+///
+/// # Safety
+/// The program's statuses.
+unsafe fn complete_all(
+    requests: &mut [MPI_Request],
+    indices: impl Iterator<Item = usize> + Clone,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    let mut first_error: Option<Raised> = None;
+    for (place, index) in indices.clone().enumerate() {
+        let done = gate::with(|process| process.finish(requests[index].handle()));
+        // SAFETY: the caller's promise.
+        let (status, result) = unsafe {
+            let status = element(statuses, place);
+            (status, report(done, &mut requests[index], status))
+        };
+        let Err(raised) = result else {
+            if first_error.is_some() {
+                // SAFETY: as above.
+                unsafe { set_error(status, abi::MPI_SUCCESS) };
+            }
+            continue;
+        };
+        if first_error.is_none() {
+            for earlier in 0..place {
+                // SAFETY: as above.
+                unsafe { set_error(element(statuses, earlier), abi::MPI_SUCCESS) };
+            }
+        }
+        // SAFETY: as above.
+        unsafe { set_error(status, raised.code()) };
+        first_error.get_or_insert(raised);
+    }
+    match first_error {
+        None => Ok(()),
+        Some(raised) => Err(raised.returning(abi::MPI_ERR_IN_STATUS)),
+    }
+}
+
+unsafe fn set_error(status: *mut MPI_Status, code: c_int) {
+    if !status.is_null() {
+        // SAFETY: the program's status.
+        unsafe { (*status).error = code };
+    }
+}
+
+/// Whether all requests from `*from` on are done; moves `*from` past those that are, so that a long array is walked once.
+fn all_done(process: &Process, requests: &[MPI_Request], from: &mut usize) -> bool {
+    while let Some(request) = requests.get(*from) {
+        if !process.is_done(request.handle()) {
+            return false;
+        }
+        *from += 1;
+    }
+    true
+}
+
+/// `MPI_Waitall` (section 3.7.5).
+pub(crate) unsafe fn waitall(
+    count: c_int,
+    requests: *mut MPI_Request,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array.
+    let requests = unsafe { array(count, requests) };
+    let mut from = 0;
+    let ready = gate::with(|process| {
+        count_active(process, requests)?;
+        Ok(all_done(process, requests, &mut from))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    if !ready {
+        gate::wait(|process| all_done(process, requests, &mut from).then_some(()));
+    }
+    let all = 0..requests.len();
+    // SAFETY: the program's statuses.
+    unsafe { complete_all(requests, all, statuses) }
+}
+
+/// `MPI_Testall` (section 3.7.5).
+pub(crate) unsafe fn testall(
+    count: c_int,
+    requests: *mut MPI_Request,
+    flag: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array.
+    let requests = unsafe { array(count, requests) };
+    gate::with(|process| count_active(process, requests))?;
+    let mut from = 0;
+    let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
+    // SAFETY: the entry has refused a null flag.
+    unsafe { flag.write(c_int::from(done)) };
+    if !done {
+        return Ok(());
+    }
+    let all = 0..requests.len();
+    // SAFETY: the program's statuses.
+    unsafe { complete_all(requests, all, statuses) }
+}
+
+/// The indices of all requests that are active and done; `None` when there is none.
+fn some_done(process: &Process, requests: &[MPI_Request]) -> Option<Vec<usize>> {
+    let done: Vec<usize> = requests
+        .iter()
+        .enumerate()
+        .filter(|&(_, &request)| is_active(process, request) && process.is_done(request.handle()))
+        .map(|(index, _)| index)
+        .collect();
+    (!done.is_empty()).then_some(done)
+}
+
+/// Reports what a "some" call found.
+///
+/// # Safety
+/// The program's arrays, of the length of `requests`.
+unsafe fn report_some(
+    requests: &mut [MPI_Request],
+    done: &[usize],
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        outcount.write(done.len() as c_int);
+        for (place, &index) in done.iter().enumerate() {
+            indices.add(place).write(index as c_int);
+        }
+        complete_all(requests, done.iter().copied(), statuses)
+    }
+}
+
+/// `MPI_Waitsome` (section 3.7.5).
+pub(crate) unsafe fn waitsome(
+    incount: c_int,
+    requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array.
+    let requests = unsafe { array(incount, requests) };
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        // SAFETY: the entry has refused null.
+        unsafe { outcount.write(abi::MPI_UNDEFINED) };
+        return Ok(());
+    }
+    let done = match gate::with(|process| some_done(process, requests)) {
+        Some(done) => done,
+        None => gate::wait(|process| some_done(process, requests)),
+    };
+    // SAFETY: the program's arrays.
+    unsafe { report_some(requests, &done, outcount, indices, statuses) }
+}
+
+/// `MPI_Testsome` (section 3.7.5).
+pub(crate) unsafe fn testsome(
+    incount: c_int,
+    requests: *mut MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array.
+    let requests = unsafe { array(incount, requests) };
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        // SAFETY: the entry has refused null.
+        unsafe { outcount.write(abi::MPI_UNDEFINED) };
+        return Ok(());
+    }
+    let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
+    // SAFETY: the program's arrays.
+    unsafe { report_some(requests, &done, outcount, indices, statuses) }
+}
+
+/// Writes the status of a done request that stays as it is.
+///
+/// # Safety
+/// The program's status.
+unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
+    // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
+    unsafe {
+        status::write(status, &done.status);
+        done.generalized.map_or(Ok(()), |functions| generalized::call_query(&functions, status))
+    }
+}
+
+fn peek(request: MPI_Request) -> Done {
+    gate::with(|process| process.requests.peek(&process.engine, request.handle()))
+}
+
+/// `MPI_Request_get_status` (section 3.7.6).
+pub(crate) unsafe fn request_get_status(
+    request: MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    gate::with(|process| point_to_point::kind(process, request))?;
+    let done = take_or_progress(|process| process.is_done(request.handle()).then_some(())).is_some();
+    // SAFETY: the entry has refused a null flag; the program's status.
+    unsafe {
+        flag.write(c_int::from(done));
+        if done { show(&peek(request), status) } else { Ok(()) }
+    }
+}
+
+/// `MPI_Request_get_status_any` (section 3.7.6).
+pub(crate) unsafe fn request_get_status_any(
+    count: c_int,
+    requests: *const MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array, which is only read.
+    let requests = unsafe { array(count, requests.cast_mut()) };
+    let active = gate::with(|process| count_active(process, requests))?;
+    let found = if active == 0 { None } else { take_or_progress(|process| first_done(process, requests)) };
+    // SAFETY: the entry has refused null for index and flag; the program's status.
+    unsafe {
+        index.write(found.map_or(abi::MPI_UNDEFINED, |found| found as c_int));
+        flag.write(c_int::from(active == 0 || found.is_some()));
+        match found {
+            Some(found) => show(&peek(requests[found]), status),
+            None => {
+                if active == 0 {
+                    status::write(status, &MpiStatus::EMPTY);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `MPI_Request_get_status_all` (section 3.7.6).
+pub(crate) unsafe fn request_get_status_all(
+    count: c_int,
+    requests: *const MPI_Request,
+    flag: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array, which is only read.
+    let requests = unsafe { array(count, requests.cast_mut()) };
+    gate::with(|process| count_active(process, requests))?;
+    let mut from = 0;
+    let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
+    // SAFETY: the entry has refused a null flag; the program's statuses.
+    unsafe {
+        flag.write(c_int::from(done));
+        if done {
+            for (index, &request) in requests.iter().enumerate() {
+                show(&peek(request), element(statuses, index))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Request_get_status_some` (section 3.7.6).
+pub(crate) unsafe fn request_get_status_some(
+    incount: c_int,
+    requests: *const MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array, which is only read.
+    let requests = unsafe { array(incount, requests.cast_mut()) };
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        // SAFETY: the entry has refused null.
+        unsafe { outcount.write(abi::MPI_UNDEFINED) };
+        return Ok(());
+    }
+    let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
+    // SAFETY: the entry has refused null; the program's arrays.
+    unsafe {
+        outcount.write(done.len() as c_int);
+        for (place, &index) in done.iter().enumerate() {
+            indices.add(place).write(index as c_int);
+            show(&peek(requests[index]), element(statuses, place))?;
+        }
+    }
+    Ok(())
+}

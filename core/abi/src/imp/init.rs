@@ -1,0 +1,137 @@
+//! Initialisation, finalisation, abort and thread levels of the World Model (sections 11.2, 11.4, 11.6).
+
+use std::ffi::{c_char, c_int};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use weft_types::{Error, ErrorClass, Handle, abi};
+
+use super::attributes;
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// Held while the World Model starts or ends.
+static CHANGING: Mutex<()> = Mutex::new(());
+/// The thread level the World Model was given.
+static LEVEL: AtomicI32 = AtomicI32::new(abi::MPI_THREAD_SINGLE);
+
+const LEVELS: [(c_int, &str); 4] = [
+    (abi::MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"),
+    (abi::MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"),
+    (abi::MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"),
+    (abi::MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"),
+];
+
+/// `MPI_Init` (section 11.2.1).
+pub(crate) unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<(), Raised> {
+    start_world(abi::MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE")
+}
+
+/// `MPI_Init_thread` (section 11.2.1): every level is granted.
+pub(crate) unsafe fn init_thread(
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> Result<(), Raised> {
+    let Some(&(level, name)) = LEVELS.iter().find(|(level, _)| *level == required) else {
+        return Err(Error::new(
+            ErrorClass::ARG,
+            format!("required is {required}; it must be one of MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED, _MULTIPLE"),
+        )
+        .into());
+    };
+    start_world(level, name)?;
+    // SAFETY: the entry has refused null.
+    unsafe { provided.write(level) };
+    Ok(())
+}
+
+fn start_world(level: c_int, name: &str) -> Result<(), Raised> {
+    let _changing = CHANGING.lock();
+    if gate::phase() & gate::INITIALIZED != 0 {
+        return Err(Error::new(
+            ErrorClass::OTHER,
+            "MPI was initialised before; MPI_Init or MPI_Init_thread is called once in the life of a process (section 11.2.1)",
+        )
+        .into());
+    }
+    gate::start()?;
+    gate::set_main_thread();
+    LEVEL.store(level, Ordering::Relaxed);
+    let several = if level == abi::MPI_THREAD_MULTIPLE { gate::MULTIPLE } else { 0 };
+    gate::change_phase(several, 0);
+    let environment = gate::with(|process| {
+        process.start_world()?;
+        Ok(process.environment(name))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    gate::always(|always| always.environment = Some(environment));
+    gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
+    crate::departure::watch();
+    Ok(())
+}
+
+/// `MPI_Finalize` (section 11.2.2): attributes of MPI_COMM_SELF go first, with MPI still working; then everything under way
+/// is brought to its end, here and at the others.
+pub(crate) unsafe fn finalize() -> Result<(), Raised> {
+    let _changing = CHANGING.lock();
+    if gate::phase() & gate::WORLD == 0 {
+        return Err(Error::new(
+            ErrorClass::OTHER,
+            "MPI_Finalize ends what MPI_Init began, but the World Model is not active",
+        )
+        .into());
+    }
+    attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
+    let quiet = |process: &mut weft::Process| {
+        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
+    };
+    gate::wait(quiet);
+    super::collective::world_barrier()?;
+    gate::wait(quiet);
+    gate::with(|process| process.end_world())?;
+    gate::change_phase(gate::FINALIZED, gate::WORLD);
+    Ok(())
+}
+
+/// `MPI_Initialized` (section 11.2.3).
+pub(crate) unsafe fn initialized(flag: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { flag.write(c_int::from(gate::phase() & gate::INITIALIZED != 0)) };
+    Ok(())
+}
+
+/// `MPI_Finalized` (section 11.2.3).
+pub(crate) unsafe fn finalized(flag: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { flag.write(c_int::from(gate::phase() & gate::FINALIZED != 0)) };
+    Ok(())
+}
+
+/// `MPI_Query_thread` (section 11.2.1).
+pub(crate) unsafe fn query_thread(provided: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { provided.write(LEVEL.load(Ordering::Relaxed)) };
+    Ok(())
+}
+
+/// `MPI_Is_thread_main` (section 11.2.1).
+pub(crate) unsafe fn is_thread_main(flag: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { flag.write(c_int::from(gate::is_main_thread())) };
+    Ok(())
+}
+
+/// `MPI_Abort` (section 11.4.2): ends the job; `errorcode` becomes the exit code of mpiexec.
+pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
+    let (rank, name) = gate::with(|process| {
+        let name = process.comms.get(comm.handle()).map(|comm| comm.display_name());
+        (process.job.rank, name.unwrap_or_else(|_| "an invalid communicator".to_owned()))
+    });
+    let text = format!("rank {rank} called MPI_Abort on {name} with error code {errorcode}");
+    eprintln!("weft: {text}");
+    let code = if errorcode != 0 && errorcode & 0xff == 0 { 1 } else { errorcode & 0xff };
+    gate::abort(code, &text)
+}

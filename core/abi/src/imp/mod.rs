@@ -1,0 +1,35 @@
+//! The implementations behind the generated entry points, one function per procedure; see `crate::ctypes` for the
+//! convention. Every procedure is re-exported here under its C name without `MPI_`, in lower case.
+
+mod abi_support;
+mod attributes;
+mod collective;
+mod communicators;
+mod completion;
+mod datatypes;
+mod environment;
+mod errors;
+mod generalized;
+mod groups;
+mod info;
+mod init;
+mod persistent;
+mod point_to_point;
+mod probe;
+mod status;
+
+pub(crate) use abi_support::*;
+pub(crate) use attributes::*;
+pub(crate) use communicators::*;
+pub(crate) use completion::*;
+pub(crate) use datatypes::*;
+pub(crate) use environment::*;
+pub(crate) use errors::*;
+pub(crate) use generalized::*;
+pub(crate) use groups::*;
+pub(crate) use info::*;
+pub(crate) use init::*;
+pub(crate) use persistent::*;
+pub(crate) use point_to_point::*;
+pub(crate) use probe::*;
+pub(crate) use status::*;

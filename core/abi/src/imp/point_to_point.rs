@@ -1,0 +1,522 @@
+//! Sends and receives, blocking and nonblocking (sections 3.2 to 3.7), and their combinations (section 3.2.7).
+
+use std::ffi::{c_int, c_void};
+
+use weft::Process;
+use weft::request::{Kind, Local, MpiStatus, engine_handle, started_handle};
+use weft_datatype::{Datatype, RecvBuf, Scratch, SendBuf};
+use weft_engine::{Completion, RequestId, Selector, SendMode, Started};
+use weft_types::{Error, ErrorClass, Handle, Result as Outcome};
+
+use super::status;
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// The largest address constant (`MPI_BUFFER_AUTOMATIC`): data never lies there.
+const LAST_ADDRESS_CONSTANT: usize = 2;
+
+#[cold]
+#[inline(never)]
+fn no_buffer(address: usize, bytes: usize) -> Error {
+    let what = match address {
+        0 => "a null pointer",
+        1 => "MPI_IN_PLACE",
+        _ => "MPI_BUFFER_AUTOMATIC",
+    };
+    Error::new(
+        ErrorClass::BUFFER,
+        format!(
+            "the buffer is {what}, but {bytes} bytes of data belong there; pass the address of the data, or count 0"
+        ),
+    )
+}
+
+/// The buffer of a send argument. The entry has refused negative counts.
+///
+/// # Safety
+/// The program keeps the data as they are until the send is complete.
+#[inline(always)]
+pub(super) unsafe fn send_buffer(
+    datatype: &Datatype,
+    address: *const c_void,
+    count: i64,
+) -> Outcome<SendBuf> {
+    // SAFETY: the caller's promise.
+    let buffer = unsafe { datatype.send_buf(address.cast(), count as u64)? };
+    if address.addr() <= LAST_ADDRESS_CONSTANT && !buffer.is_empty() && datatype.is_contiguous() {
+        return Err(no_buffer(address.addr(), buffer.len()));
+    }
+    Ok(buffer)
+}
+
+/// The buffer of a receive argument.
+///
+/// # Safety
+/// The program leaves the memory alone until the receive is complete.
+#[inline(always)]
+pub(super) unsafe fn receive_buffer(
+    datatype: &Datatype,
+    address: *mut c_void,
+    count: i64,
+) -> Outcome<RecvBuf> {
+    // SAFETY: the caller's promise.
+    let buffer = unsafe { datatype.recv_buf(address.cast(), count as u64)? };
+    if address.addr() <= LAST_ADDRESS_CONSTANT && !buffer.is_empty() && datatype.is_contiguous() {
+        return Err(no_buffer(address.addr(), buffer.len()));
+    }
+    Ok(buffer)
+}
+
+/// Starts a send; complete at once when it goes to `MPI_PROC_NULL`.
+///
+/// # Safety
+/// As [`send_buffer`].
+#[inline(always)]
+unsafe fn start_send(
+    process: &mut Process,
+    mode: SendMode,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Outcome<Started> {
+    let comm = process.comms.get(comm.handle())?;
+    let Some(peer) = comm.destination(dest)? else { return Ok(Started::Complete) };
+    let envelope = comm.envelope(peer, tag)?;
+    // SAFETY: the caller's promise.
+    let buffer = unsafe { send_buffer(process.types.usable(datatype.handle())?, buf, count)? };
+    let started = process.engine.send(envelope, mode, buffer)?;
+    if let Started::Pending(request) = started {
+        process.engine.tag_request(request, comm.handle.0);
+    }
+    Ok(started)
+}
+
+/// What a receive call found.
+enum Received {
+    /// Nothing to wait for: the source is `MPI_PROC_NULL`.
+    Null,
+    /// The message was there.
+    Done(Completion),
+    /// It must be waited for.
+    Pending(RequestId),
+}
+
+/// # Safety
+/// As [`receive_buffer`].
+#[inline(always)]
+unsafe fn prepare_receive(
+    process: &mut Process,
+    (buf, count, datatype): (*mut c_void, i64, MPI_Datatype),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Outcome<Option<(Selector, RecvBuf)>> {
+    let comm = process.comms.get(comm.handle())?;
+    let Some(selector) = comm.selector(source, tag)? else { return Ok(None) };
+    // SAFETY: the caller's promise.
+    let buffer = unsafe { receive_buffer(process.types.usable(datatype.handle())?, buf, count)? };
+    Ok(Some((selector, buffer)))
+}
+
+/// Posts a receive and remembers its communicator.
+#[inline(always)]
+fn post(process: &mut Process, comm: MPI_Comm, selector: Selector, buffer: RecvBuf) -> Outcome<RequestId> {
+    let request = process.engine.recv(selector, buffer)?;
+    process.engine.tag_request(request, comm.handle().0);
+    Ok(request)
+}
+
+/// Waits for a request of the engine and takes it.
+#[inline]
+pub(super) fn complete(request: RequestId) -> Completion {
+    gate::wait(|process| process.engine.is_complete(request).then(|| process.engine.take(request)))
+}
+
+#[inline(always)]
+fn check(error: Option<Error>) -> Result<(), Raised> {
+    match error {
+        None => Ok(()),
+        Some(error) => Err(error.into()),
+    }
+}
+
+#[inline(always)]
+unsafe fn blocking_send(
+    mode: SendMode,
+    data: (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(), Raised> {
+    // SAFETY: the program's data stay until this call returns.
+    match gate::with(|process| unsafe { start_send(process, mode, data, dest, tag, comm) })? {
+        Started::Complete => Ok(()),
+        Started::Pending(request) => check(complete(request).error),
+    }
+}
+
+/// `MPI_Send` (section 3.2.1).
+pub(crate) unsafe fn send(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(), Raised> {
+    // SAFETY: as for every entry: the program keeps the procedure's contract.
+    unsafe { blocking_send(SendMode::Standard, (buf, count, datatype), dest, tag, comm) }
+}
+
+/// `MPI_Ssend` (section 3.4).
+pub(crate) unsafe fn ssend(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(), Raised> {
+    // SAFETY: as above.
+    unsafe { blocking_send(SendMode::Synchronous, (buf, count, datatype), dest, tag, comm) }
+}
+
+/// `MPI_Rsend` (section 3.4).
+pub(crate) unsafe fn rsend(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Result<(), Raised> {
+    // SAFETY: as above.
+    unsafe { blocking_send(SendMode::Ready, (buf, count, datatype), dest, tag, comm) }
+}
+
+/// `MPI_Recv` (section 3.2.4).
+pub(crate) unsafe fn recv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    let received = gate::with(|process| {
+        // SAFETY: the program's memory stays until this call returns.
+        let Some((selector, mut buffer)) =
+            (unsafe { prepare_receive(process, (buf, count, datatype), source, tag, comm)? })
+        else {
+            return Ok(Received::Null);
+        };
+        if let Some(completion) = process.engine.try_recv(selector, &mut buffer) {
+            return Ok(Received::Done(completion));
+        }
+        post(process, comm, selector, buffer).map(Received::Pending)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    let completion = match received {
+        Received::Done(completion) => completion,
+        Received::Pending(request) => complete(request),
+        Received::Null => {
+            // SAFETY: the program's status.
+            unsafe { status::write(status, &MpiStatus::PROC_NULL) };
+            return Ok(());
+        }
+    };
+    // SAFETY: the program's status.
+    unsafe { status::write(status, &completion.status.into()) };
+    check(completion.error)
+}
+
+#[inline(always)]
+unsafe fn nonblocking_send(
+    mode: SendMode,
+    data: (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<(), Raised> {
+    // SAFETY: the program's data stay until the request is complete.
+    let started = gate::with(|process| unsafe { start_send(process, mode, data, dest, tag, comm) })?;
+    // SAFETY: the entry has refused null.
+    unsafe { request.write(MPI_Request::from_raw(started_handle(started).0)) };
+    Ok(())
+}
+
+macro_rules! nonblocking_sends {
+    ($($name:ident: $mode:ident, $doc:literal;)*) => {$(
+        #[doc = $doc]
+        pub(crate) unsafe fn $name(
+            buf: *const c_void,
+            count: i64,
+            datatype: MPI_Datatype,
+            dest: c_int,
+            tag: c_int,
+            comm: MPI_Comm,
+            request: *mut MPI_Request,
+        ) -> Result<(), Raised> {
+            // SAFETY: as for every entry: the program keeps the procedure's contract.
+            unsafe { nonblocking_send(SendMode::$mode, (buf, count, datatype), dest, tag, comm, request) }
+        }
+    )*};
+}
+
+nonblocking_sends! {
+    isend: Standard, "`MPI_Isend` (section 3.7.2).";
+    issend: Synchronous, "`MPI_Issend` (section 3.7.2).";
+    irsend: Ready, "`MPI_Irsend` (section 3.7.2).";
+}
+
+/// `MPI_Irecv` (section 3.7.2).
+pub(crate) unsafe fn irecv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<(), Raised> {
+    let data = (buf, count, datatype);
+    // SAFETY: the program's memory stays until the request is complete.
+    let handle = gate::with(|process| unsafe { start_receive(process, data, source, tag, comm) })?;
+    // SAFETY: the entry has refused null.
+    unsafe { request.write(MPI_Request::from_raw(handle.0)) };
+    Ok(())
+}
+
+/// # Safety
+/// As [`receive_buffer`].
+#[inline(always)]
+unsafe fn start_receive(
+    process: &mut Process,
+    data: (*mut c_void, i64, MPI_Datatype),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Outcome<Handle> {
+    // SAFETY: the caller's promise.
+    match unsafe { prepare_receive(process, data, source, tag, comm)? } {
+        Some((selector, buffer)) => Ok(engine_handle(post(process, comm, selector, buffer)?)),
+        None => process.requests.insert(Local::NullReceive),
+    }
+}
+
+/// Starts both halves of a sendrecv; the receive first, so that a message to oneself is matched at once.
+///
+/// # Safety
+/// As [`start_send`] and [`start_receive`].
+unsafe fn start_both(
+    process: &mut Process,
+    (send, dest, sendtag): ((*const c_void, i64, MPI_Datatype), c_int, c_int),
+    (receive, source, recvtag): ((*mut c_void, i64, MPI_Datatype), c_int, c_int),
+    comm: MPI_Comm,
+) -> Outcome<(Handle, Handle)> {
+    // Everything is checked before anything starts: a failing call has no effect.
+    let checked = process.comms.get(comm.handle())?;
+    if let Some(peer) = checked.destination(dest)? {
+        checked.envelope(peer, sendtag)?;
+        // SAFETY: the caller's promise.
+        unsafe { send_buffer(process.types.usable(send.2.handle())?, send.0, send.1)? };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let receive = start_receive(process, receive, source, recvtag, comm)?;
+        let send = started_handle(start_send(process, SendMode::Standard, send, dest, sendtag, comm)?);
+        Ok((send, receive))
+    }
+}
+
+/// `MPI_Sendrecv` (section 3.2.7).
+pub(crate) unsafe fn sendrecv(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    let send = ((sendbuf, sendcount, sendtype), dest, sendtag);
+    let receive = ((recvbuf, recvcount, recvtype), source, recvtag);
+    // SAFETY: the program's memory stays until this call returns.
+    let started = gate::with(|process| unsafe { start_both(process, send, receive, comm) })?;
+    // SAFETY: the program's status.
+    unsafe { finish_both(started, status) }
+}
+
+unsafe fn finish_both((send, receive): (Handle, Handle), status: *mut MPI_Status) -> Result<(), Raised> {
+    let (send, receive) = gate::wait(|process| {
+        (process.is_done(send) && process.is_done(receive))
+            .then(|| (process.finish(send), process.finish(receive)))
+    });
+    // SAFETY: the caller's promise.
+    unsafe { status::write(status, &receive.status) };
+    check(receive.error.or(send.error))
+}
+
+/// A packed copy of what is to be sent, so that the buffer can be received into.
+///
+/// # Safety
+/// As [`send_buffer`].
+unsafe fn packed_copy(
+    process: &Process,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+) -> Outcome<SendBuf> {
+    // SAFETY: the caller's promise.
+    let buffer = unsafe { send_buffer(process.types.usable(datatype.handle())?, buf, count)? };
+    let copy = Scratch::new(buffer.len());
+    if let Some(room) = copy.recv_buf(0, buffer.len()).as_mut_slice() {
+        buffer.pack(0, room);
+    }
+    Ok(copy.send_buf(0, buffer.len()))
+}
+
+/// Starts a sendrecv that replaces the data in place.
+///
+/// # Safety
+/// As [`receive_buffer`].
+unsafe fn start_replace(
+    process: &mut Process,
+    (buf, count, datatype): (*mut c_void, i64, MPI_Datatype),
+    (dest, sendtag): (c_int, c_int),
+    (source, recvtag): (c_int, c_int),
+    comm: MPI_Comm,
+) -> Outcome<(Handle, Handle)> {
+    let checked = process.comms.get(comm.handle())?;
+    let envelope = checked.destination(dest)?.map(|peer| checked.envelope(peer, sendtag)).transpose()?;
+    // SAFETY: the caller's promise; packing reads the data before the receive may change them.
+    unsafe {
+        let copy = match envelope {
+            Some(envelope) => Some((envelope, packed_copy(process, (buf.cast_const(), count, datatype))?)),
+            None => None,
+        };
+        let receive = start_receive(process, (buf, count, datatype), source, recvtag, comm)?;
+        let started = match copy {
+            Some((envelope, copy)) => process.engine.send(envelope, SendMode::Standard, copy)?,
+            None => Started::Complete,
+        };
+        if let Started::Pending(request) = started {
+            process.engine.tag_request(request, comm.handle().0);
+        }
+        Ok((started_handle(started), receive))
+    }
+}
+
+/// `MPI_Sendrecv_replace` (section 3.2.7).
+pub(crate) unsafe fn sendrecv_replace(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    let data = (buf, count, datatype);
+    // SAFETY: the program's memory stays until this call returns.
+    let started = gate::with(|process| unsafe {
+        start_replace(process, data, (dest, sendtag), (source, recvtag), comm)
+    })?;
+    // SAFETY: the program's status.
+    unsafe { finish_both(started, status) }
+}
+
+/// One request for both halves.
+fn pair(process: &mut Process, (send, receive): (Handle, Handle), comm: MPI_Comm) -> Outcome<Handle> {
+    process.requests.insert(Local::Pair { send, receive, comm: comm.handle() })
+}
+
+/// `MPI_Isendrecv` (section 3.7.2).
+pub(crate) unsafe fn isendrecv(
+    sendbuf: *const c_void,
+    sendcount: i64,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<(), Raised> {
+    let send = ((sendbuf, sendcount, sendtype), dest, sendtag);
+    let receive = ((recvbuf, recvcount, recvtype), source, recvtag);
+    let handle = gate::with(|process| {
+        // SAFETY: the program's memory stays until the request is complete.
+        let both = unsafe { start_both(process, send, receive, comm)? };
+        pair(process, both, comm)
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { request.write(MPI_Request::from_raw(handle.0)) };
+    Ok(())
+}
+
+/// `MPI_Isendrecv_replace` (section 3.7.2).
+pub(crate) unsafe fn isendrecv_replace(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<(), Raised> {
+    let data = (buf, count, datatype);
+    let handle = gate::with(|process| {
+        // SAFETY: the program's memory stays until the request is complete.
+        let both = unsafe { start_replace(process, data, (dest, sendtag), (source, recvtag), comm)? };
+        pair(process, both, comm)
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { request.write(MPI_Request::from_raw(handle.0)) };
+    Ok(())
+}
+
+/// `MPI_Cancel` (section 3.8.4).
+pub(crate) unsafe fn cancel(request: *mut MPI_Request) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { request.read() }.handle();
+    let generalized = gate::with(|process| process.cancel(handle))?;
+    if let Some(generalized) = generalized {
+        // SAFETY: the functions are those of MPI_Grequest_start.
+        unsafe { super::generalized::call_cancel(&generalized)? };
+    }
+    Ok(())
+}
+
+/// `MPI_Request_free` (section 3.7.3).
+pub(crate) unsafe fn request_free(request: *mut MPI_Request) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { request.read() }.handle();
+    let generalized = gate::with(|process| process.free_request(handle))?;
+    // SAFETY: as above.
+    unsafe { request.write(MPI_Request::from_raw(weft_types::abi::MPI_REQUEST_NULL)) };
+    if let Some(generalized) = generalized {
+        // SAFETY: the functions are those of MPI_Grequest_start.
+        unsafe { super::generalized::call_free(&generalized)? };
+    }
+    Ok(())
+}
+
+/// What a request is; for callers that treat the engine's own requests apart.
+pub(super) fn kind(process: &Process, request: MPI_Request) -> Outcome<Kind> {
+    process.requests.kind(&process.engine, request.handle())
+}

@@ -1,0 +1,229 @@
+//! One C entry point: its Rust types, its argument checks, and how its arguments reach the implementation.
+
+use std::fmt::Write;
+
+use crate::model::{Argument, Check, Form, Model, Procedure};
+use crate::prototype::CType;
+use crate::{Result, TableError};
+
+/// An argument of the implementation, and how the two C forms make it.
+struct Passed {
+    name: String,
+    ty: String,
+    from_int: String,
+    from_large: String,
+}
+
+/// The Rust type of a C argument or result.
+pub(super) fn rust_type(ty: &CType) -> String {
+    let base = match ty.base.as_str() {
+        "int" => "c_int",
+        "char" => "c_char",
+        "void" => "c_void",
+        "double" => "f64",
+        other => other,
+    };
+    if base.ends_with("_function") || base.ends_with("_function_c") {
+        return format!("Callback<{base}>");
+    }
+    let mut text = base.to_owned();
+    for length in ty.arrays.iter().skip(1).rev().flatten() {
+        text = format!("[{text}; {length}]");
+    }
+    for level in 0..ty.pointers() {
+        let kind = if level == 0 && ty.is_const { "const" } else { "mut" };
+        text = format!("*{kind} {text}");
+    }
+    text
+}
+
+/// The name of the implementation in `crate::imp`.
+fn imp_name(base: &str) -> String {
+    base.trim_start_matches("MPI_").to_lowercase()
+}
+
+fn is_wide(ty: &CType) -> bool {
+    matches!(ty.base.as_str(), "MPI_Count" | "MPI_Aint")
+}
+
+/// How the arguments of both forms reach the implementation they share.
+fn passed(int: &Procedure, large: Option<&Procedure>) -> Result<Vec<Passed>> {
+    let mut passed = Vec::new();
+    for wide in &large.unwrap_or(int).arguments {
+        let name = wide.parameter.name.clone();
+        let narrow = int.arguments.iter().find(|argument| argument.parameter.name == name);
+        passed.push(match narrow {
+            Some(narrow) => join(name, &narrow.parameter.ty, &wide.parameter.ty, int)?,
+            None => absent(name, wide, int)?,
+        });
+    }
+    if let Some(argument) = int.arguments.iter().find(|a| passed.iter().all(|p| p.name != a.parameter.name)) {
+        return Err(TableError(format!("{}_c has no argument {}", int.name(), argument.parameter.name)));
+    }
+    if int.width {
+        passed.push(Passed {
+            name: "width".to_owned(),
+            ty: "Width".to_owned(),
+            from_int: "Width::Int".to_owned(),
+            from_large: "Width::Large".to_owned(),
+        });
+    }
+    Ok(passed)
+}
+
+fn join(name: String, narrow: &CType, wide: &CType, procedure: &Procedure) -> Result<Passed> {
+    let view = |ty: &str, int: &str, large: &str| Passed {
+        ty: ty.to_owned(),
+        from_int: format!("{int}({name})"),
+        from_large: format!("{large}({name})"),
+        name: name.clone(),
+    };
+    let plain =
+        |ty: String| Passed { ty, from_int: name.clone(), from_large: name.clone(), name: name.clone() };
+    let to_wide = is_wide(wide) && narrow.pointers() == wide.pointers() && narrow.is_const == wide.is_const;
+    Ok(if rust_type(narrow) == rust_type(wide) {
+        plain(rust_type(wide))
+    } else if to_wide && is_wide(narrow) {
+        plain(rust_type(&CType { base: "i64".to_owned(), ..wide.clone() }))
+    } else if to_wide && wide.is_value() {
+        Passed { from_int: format!("i64::from({name})"), ..plain("i64".to_owned()) }
+    } else if to_wide && wide.pointers() == 1 && wide.is_const {
+        view("IntArray", "IntArray::I32", "IntArray::I64")
+    } else if to_wide && wide.pointers() == 1 {
+        view("CountOut", "CountOut::I32", "CountOut::I64")
+    } else if narrow.base == "MPI_User_function" {
+        view("UserFunction", "UserFunction::Int", "UserFunction::Large")
+    } else if narrow.base == "MPI_Datarep_conversion_function" {
+        view("ConversionFunction", "ConversionFunction::Int", "ConversionFunction::Large")
+    } else {
+        return Err(TableError(format!(
+            "no rule joins the types of {name} in the two forms of {}",
+            procedure.name()
+        )));
+    })
+}
+
+fn absent(name: String, wide: &Argument, procedure: &Procedure) -> Result<Passed> {
+    let Some(value) = wide.absent.clone() else {
+        return Err(TableError(format!(
+            "facts.tsv: {} has no argument {name} in its int form; say what is passed (fact absent)",
+            procedure.name()
+        )));
+    };
+    let ty = &wide.parameter.ty;
+    Ok(if value.starts_with("CountOut") {
+        Passed {
+            ty: "CountOut".to_owned(),
+            from_int: value,
+            from_large: format!("CountOut::I64({name})"),
+            name,
+        }
+    } else {
+        let ty = if ty.is_value() { "i64".to_owned() } else { rust_type(ty) };
+        Passed { ty, from_int: value, from_large: name.clone(), name }
+    })
+}
+
+/// The base procedure and its large-count form.
+fn forms<'a>(model: &'a Model, procedure: &'a Procedure) -> Result<(&'a Procedure, Option<&'a Procedure>)> {
+    let find = |name: &str| model.procedure(name).ok_or_else(|| TableError(format!("no procedure {name}")));
+    Ok(match &procedure.form {
+        Form::Only => (procedure, None),
+        Form::Int(large) => (procedure, Some(find(large)?)),
+        Form::Large(int) => (find(int)?, Some(procedure)),
+        Form::Alias(main) => (find(main)?, None),
+    })
+}
+
+/// The Rust function that implements a procedure: what a developer writes in `core/abi/src/imp/`.
+pub fn signature(model: &Model, procedure: &Procedure) -> Result<String> {
+    let (int, large) = forms(model, procedure)?;
+    let arguments: Vec<String> =
+        passed(int, large)?.iter().map(|argument| format!("{}: {}", argument.name, argument.ty)).collect();
+    let result = match int.returns_code() {
+        true => "Result<(), Raised>".to_owned(),
+        false => rust_type(&int.prototype.result),
+    };
+    Ok(format!(
+        "/// `{}` (section {}).\npub(crate) unsafe fn {}({}) -> {result}",
+        int.name(),
+        int.section,
+        imp_name(int.name()),
+        arguments.join(", ")
+    ))
+}
+
+/// The Rust text of the entry point of an implemented procedure.
+pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
+    let (int, large) = forms(model, procedure)?;
+    let is_large = matches!(procedure.form, Form::Large(_));
+    let arguments: Vec<String> = passed(int, large)?
+        .into_iter()
+        .map(|argument| if is_large { argument.from_large } else { argument.from_int })
+        .collect();
+    let name = procedure.name();
+    let parameters: Vec<String> = procedure
+        .prototype
+        .parameters
+        .iter()
+        .map(|parameter| format!("{}: {}", parameter.name, rust_type(&parameter.ty)))
+        .collect();
+    let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
+    let safety = "// SAFETY: the program keeps the contract of the procedure.";
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "/// `{name}` ({} {}).\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn P{name}({}) -> {} {{",
+        procedure.section,
+        procedure.title,
+        parameters.join(", "),
+        rust_type(&procedure.prototype.result)
+    );
+    if procedure.returns_code() {
+        let mut checks = String::new();
+        if !procedure.anytime && !procedure.is_tool() {
+            checks.push_str("gate::check_active()?;\n");
+        }
+        for argument in &procedure.arguments {
+            checks.push_str(&check(argument, procedure));
+        }
+        // An error without another object belongs to the communicator of the call (section 9.3).
+        let comm = procedure
+            .arguments
+            .iter()
+            .find(|argument| argument.parameter.ty.base == "MPI_Comm" && argument.parameter.ty.is_value());
+        let finish = match comm {
+            _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
+            Some(comm) => format!("finish_on_comm(\"{name}\", {}, call())", comm.parameter.name),
+            None => format!("finish(\"{name}\", call())"),
+        };
+        let _ =
+            writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
+    } else {
+        let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
+    }
+    text.push_str("}\n");
+    Ok(text)
+}
+
+/// The lines that check one argument.
+fn check(argument: &Argument, procedure: &Procedure) -> String {
+    let name = &argument.parameter.name;
+    let wide = |name: &str| {
+        let parameter = procedure.prototype.parameters.iter().find(|parameter| parameter.name == name);
+        match parameter.is_some_and(|parameter| parameter.ty.base == "int") {
+            true => format!("i64::from({name})"),
+            false => name.to_owned(),
+        }
+    };
+    match &argument.check {
+        Check::None => String::new(),
+        Check::NotNull => format!("args::out(\"{name}\", {name})?;\n"),
+        Check::NotNegative(class) => {
+            format!("args::not_negative(ErrorClass::{class}, \"{name}\", {})?;\n", wide(name))
+        }
+        Check::Text(class) => format!("args::string(ErrorClass::{class}, \"{name}\", {name})?;\n"),
+        Check::Array(length) => format!("args::array(\"{name}\", {name}.is_null(), {})?;\n", wide(length)),
+    }
+}

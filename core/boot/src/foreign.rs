@@ -1,0 +1,123 @@
+//! Joining a job that another launcher started, over PMI-1 or PMI-2.
+//!
+//! Such launchers tell rank, size and (mostly) the node of each rank, but make no shared memory. So each process puts a
+//! greeting into the key-value space (its host, its CPUs, and for a possible leader a memfd), one fence later reads those of its node-mates, and opens
+//! the leader's memory.
+
+use std::env;
+
+use weft_place::Topology;
+use weft_types::{Error, ErrorClass, Result};
+
+use crate::discover::own_command;
+use crate::job::{Job, LauncherKind, NodeSegment};
+use crate::launcher::Launcher;
+use crate::machine::{LiveSystem, allowed_cpus, usable};
+use crate::pmi::channel::LauncherSocket;
+use crate::pmi::{client1, client2, mapping};
+use crate::share;
+
+/// What a launcher said before any exchange between processes.
+struct Said {
+    rank: u32,
+    size: u32,
+    job_id: String,
+    appnum: Option<i32>,
+    universe_size: Option<i32>,
+    mapping: Option<String>,
+    kind: LauncherKind,
+}
+
+/// Joins through `channel`, by PMI-1 or, where the server wants it, PMI-2. Collective over the job.
+pub(crate) fn join(channel: LauncherSocket) -> Result<(Job, Box<dyn Launcher>)> {
+    let number = |names: &[&str]| {
+        let texts = names.iter().filter_map(|name| env::var(name).ok());
+        texts.filter_map(|text| text.trim().parse::<u32>().ok()).next()
+    };
+    let rank = number(&["PMI_RANK", "PMI_ID", "SLURM_PROCID"]);
+    let size = number(&["PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"]);
+    join_as(channel, rank, size, &env::var("PMI_JOBID").unwrap_or_default())
+}
+
+fn join_as(
+    channel: LauncherSocket,
+    rank: Option<u32>,
+    size: Option<u32>,
+    job: &str,
+) -> Result<(Job, Box<dyn Launcher>)> {
+    match client1::Client::greet(channel)? {
+        Some((client, facts)) => {
+            let (Some(rank), Some(size)) = (rank, size) else {
+                return Err(Error::new(
+                    ErrorClass::OTHER,
+                    "the launcher set PMI_FD but neither PMI_RANK nor PMI_SIZE; unset PMI_FD to run without a launcher",
+                ));
+            };
+            let said = Said {
+                rank,
+                size,
+                job_id: facts.kvs,
+                appnum: facts.appnum,
+                universe_size: facts.universe_size,
+                mapping: facts.mapping,
+                kind: LauncherKind::Pmi1,
+            };
+            meet(said, Box::new(client))
+        }
+        None => {
+            let (client, facts) = client2::Client::greet(channel, rank.unwrap_or_default(), job)?;
+            let said = Said {
+                rank: facts.rank,
+                size: facts.size,
+                job_id: facts.job,
+                appnum: facts.appnum,
+                universe_size: facts.universe_size,
+                mapping: facts.mapping,
+                kind: LauncherKind::Pmi2,
+            };
+            meet(said, Box::new(client))
+        }
+    }
+}
+
+fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Launcher>)> {
+    if said.rank >= said.size {
+        return Err(Error::new(
+            ErrorClass::OTHER,
+            format!("the launcher says rank {} of {}: ranks run from 0", said.rank, said.size),
+        ));
+    }
+    let mates = match said.size {
+        1 => share::Mates { ranks: vec![0], cpus: allowed_cpus(), segment: NodeSegment::Private },
+        size => {
+            let nodes = said.mapping.as_deref().and_then(|text| mapping::nodes(text, size).ok());
+            share::meet_mates(said.rank, size, &said.job_id, nodes.as_deref(), launcher.as_mut())?
+        }
+    };
+    let own = allowed_cpus();
+    let bound = own.len() < mates.cpus.len();
+    let job = Job {
+        rank: said.rank,
+        size: said.size,
+        job_id: said.job_id,
+        appnum: said.appnum,
+        universe_size: said.universe_size,
+        local_index: mates.ranks.iter().position(|&rank| rank == said.rank).unwrap_or_default() as u32,
+        local_ranks: mates.ranks,
+        cores: usable(&mates.cpus),
+        numa_node: Topology::read(&LiveSystem, &own).numa_node(&own).filter(|_| bound),
+        binding: Some(own).filter(|_| bound),
+        segment: mates.segment,
+        launcher: said.kind,
+        command: own_command(),
+        maxprocs: None,
+        wdir: None,
+        initial_errhandler: None,
+        memory_alloc_kinds: None,
+    };
+    Ok((job, launcher))
+}
+
+#[cfg(test)]
+#[path = "foreign_tests.rs"]
+mod tests;

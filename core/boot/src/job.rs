@@ -1,0 +1,104 @@
+//! The facts of a job as one of its processes knows them.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use weft_place::CpuSet;
+use weft_types::Result;
+
+use crate::launcher::Launcher;
+use crate::segment;
+
+/// Who started this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LauncherKind {
+    /// Nobody: a job of one.
+    Singleton,
+    /// Weft's own mpiexec.
+    Weft,
+    /// A launcher that speaks PMI-1 (Hydra, Intel's mpiexec, Flux).
+    Pmi1,
+    /// A launcher that speaks PMI-2 only (Slurm).
+    Pmi2,
+}
+
+/// Where the node's shared memory comes from.
+#[derive(Debug)]
+pub enum NodeSegment {
+    /// Made by the launcher or the node's first rank, shared by all ranks of the node; length 0 until the first call
+    /// of [`Job::node_segment`].
+    Shared(OwnedFd),
+    /// This process is alone on its node; made on demand.
+    Private,
+}
+
+/// One process's knowledge of its job.
+#[derive(Debug)]
+pub struct Job {
+    /// Rank in MPI_COMM_WORLD.
+    pub rank: u32,
+    /// Size of MPI_COMM_WORLD.
+    pub size: u32,
+    /// Name of the job, the same in all its processes.
+    pub job_id: String,
+    /// MPI_APPNUM: which program of the command line this is; `None` when not started by a launcher.
+    pub appnum: Option<i32>,
+    /// MPI_UNIVERSE_SIZE, where the launcher tells it.
+    pub universe_size: Option<i32>,
+    /// Ranks on this node, ascending; contains `rank`.
+    pub local_ranks: Vec<u32>,
+    /// Position of `rank` in `local_ranks`.
+    pub local_index: u32,
+    /// Cores this process and its node-mates may use together, at least 1. Fewer than `local_ranks.len()` means oversubscription:
+    /// waiting ranks must sleep at once.
+    pub cores: usize,
+    /// CPUs this process is bound to by the launcher; `None` when it is not bound.
+    pub binding: Option<CpuSet>,
+    /// NUMA node of `binding`, when it lies in one.
+    pub numa_node: Option<u32>,
+    /// The node's shared memory; see [`Job::node_segment`].
+    pub segment: NodeSegment,
+    /// Who started this process.
+    pub launcher: LauncherKind,
+    /// Program and arguments as given to the launcher, or the process's own.
+    pub command: Vec<String>,
+    /// Number of processes asked for this program (MPI_INFO_ENV, key "maxprocs").
+    pub maxprocs: Option<u32>,
+    /// Working directory asked for (MPI_INFO_ENV, key "wdir").
+    pub wdir: Option<String>,
+    /// Initial error handler asked for: "mpi_errors_are_fatal", "mpi_errors_abort" or "mpi_errors_return", lower case
+    /// (section 11.2.1).
+    pub initial_errhandler: Option<String>,
+    /// Memory allocation kinds asked for (section 11.4.3).
+    pub memory_alloc_kinds: Option<String>,
+}
+
+impl Job {
+    /// Finds out who this process is. Exchanges no message under Weft's mpiexec or alone; under PMI it is collective over
+    /// the job.
+    ///
+    /// Errors: class `MPI_ERR_OTHER` with what is wrong with the launcher's variables or channel and what to do.
+    pub fn discover() -> Result<(Job, Box<dyn Launcher>)> {
+        crate::discover::discover()
+    }
+
+    /// Whether more ranks live on this node than cores may be used.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.local_ranks.len() > self.cores
+    }
+
+    /// The node's shared memory, `bytes` long: the same memory in all ranks of the node, zero at first, gone when the last
+    /// of them is. All ranks of the node must ask for the same length; calls may happen in any order and need no
+    /// barrier between them.
+    ///
+    /// Errors: class `MPI_ERR_NO_MEM` with the call that failed and the remedy.
+    pub fn node_segment(&mut self, bytes: u64) -> Result<File> {
+        let memory = match &self.segment {
+            NodeSegment::Shared(memory) => memory.try_clone(),
+            NodeSegment::Private => return segment::create_memory(bytes).map(File::from),
+        };
+        let file = File::from(memory.map_err(|error| segment::refused("dup", bytes, &error))?);
+        segment::set_length(&file, bytes)?;
+        Ok(file)
+    }
+}

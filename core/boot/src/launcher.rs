@@ -1,0 +1,197 @@
+//! The way to talk to whoever started the job.
+
+use weft_types::{Error, ErrorClass, Result};
+
+use crate::pmi::channel::LauncherSocket;
+use crate::pmi::wire1::{Command, encode_word};
+use crate::pmi::wire2;
+
+/// A key-value store with fences, and the job's lifecycle. One value per process, used by one thread at a time.
+///
+/// Keys and values are one word of printable ASCII without blanks and `;`, keys also without `=` (PMI carries them as text);
+/// [`Launcher::max_key`] and [`Launcher::max_value`] say how long they may be. Violations give class
+/// `MPI_ERR_INTERN`, a launcher that went away class `MPI_ERR_OTHER`.
+pub trait Launcher: Send {
+    /// Stores `value` under `key`, seen by the others after the next [`Launcher::fence`].
+    fn put(&mut self, key: &str, value: &str) -> Result<()>;
+
+    /// Returns once every process of the job has called it; collective over the job.
+    fn fence(&mut self) -> Result<()>;
+
+    /// The value under `key`, put by any process before the last fence; `None` where there is none.
+    fn get(&mut self, key: &str) -> Result<Option<String>>;
+
+    /// Longest key in bytes.
+    fn max_key(&self) -> usize;
+
+    /// Longest value in bytes.
+    fn max_value(&self) -> usize;
+
+    /// The way to end the job, to be kept where any thread can reach it.
+    fn aborter(&self) -> Aborter;
+
+    /// [`Aborter::abort`].
+    fn abort(&self, code: i32, message: &str) {
+        self.aborter().abort(code, message);
+    }
+
+    /// Tells the launcher that this process has finished MPI: from now on its exit with code 0 is no failure.
+    /// Must be called once, at the end of MPI_Finalize.
+    fn finalize(&mut self) -> Result<()>;
+
+    /// Publishes `port` under the service `name` (MPI_Publish_name).
+    fn publish(&mut self, name: &str, port: &str) -> Result<()>;
+
+    /// Withdraws the service `name` (MPI_Unpublish_name).
+    fn unpublish(&mut self, name: &str) -> Result<()>;
+
+    /// The port published under the service `name` (MPI_Lookup_name).
+    fn lookup(&mut self, name: &str) -> Result<String>;
+
+    /// Gives the launcher one line of diagnosis about this process (what it waits for); no answer is awaited.
+    /// Launchers other than Weft's ignore it.
+    fn note(&mut self, line: &str) {
+        let _ = line;
+    }
+}
+
+/// Ends the job from any thread, also while another one waits in [`Launcher::fence`].
+#[derive(Clone, Copy, Debug)]
+pub struct Aborter(Way);
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Alone,
+    Pmi1(LauncherSocket),
+    Weft(LauncherSocket),
+    Pmi2(LauncherSocket),
+}
+
+impl Aborter {
+    pub(crate) fn pmi_1(socket: LauncherSocket) -> Aborter {
+        Aborter(Way::Pmi1(socket))
+    }
+
+    pub(crate) fn weft(socket: LauncherSocket) -> Aborter {
+        Aborter(Way::Weft(socket))
+    }
+
+    pub(crate) fn pmi_2(socket: LauncherSocket) -> Aborter {
+        Aborter(Way::Pmi2(socket))
+    }
+
+    /// Asks the launcher to end the whole job with exit code `code` and shows `message`, which names who aborts
+    /// what; it may have several lines. Returns when the request is on its way; the caller then ends its own process with
+    /// `code` (section 11.4.2).
+    pub fn abort(&self, code: i32, message: &str) {
+        let (socket, request) = match self.0 {
+            Way::Alone => {
+                eprintln!("{message}");
+                return;
+            }
+            Way::Weft(socket) => {
+                let command = Command::new("abort").with("exitcode", code);
+                (socket, command.with("weft_message", encode_word(message)).emit())
+            }
+            Way::Pmi1(socket) => {
+                say_before_abort(message);
+                (socket, Command::new("abort").with("exitcode", code).emit())
+            }
+            Way::Pmi2(socket) => {
+                // PMI-2 carries no exit code; the process's own exit with `code`, which follows, does.
+                let text = format!("{message} (exit code {code})");
+                say_before_abort(&text);
+                (socket, wire2::emit(&Command::new("abort").with("isworld", "TRUE").with("msg", text)))
+            }
+        };
+        // A launcher that is gone has ended the job already.
+        let _ = socket.send_all(request.as_bytes());
+    }
+}
+
+/// Shows why the job ends, where the launcher does not do it. Launchers relay standard error through a pipe of their own and drop
+/// what is in it when they end a job, so the words get a head start on the request.
+fn say_before_abort(message: &str) {
+    eprintln!("{message}");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+}
+
+/// Holds keys and values to what PMI can carry.
+pub(crate) fn check_words(key: &str, max_key: usize, value: &str, max_value: usize) -> Result<()> {
+    let word = |text: &str, most: usize| {
+        !text.is_empty()
+            && text.len() <= most
+            && text.bytes().all(|byte| matches!(byte, b'!'..=b'~') && byte != b';')
+    };
+    if word(key, max_key) && !key.contains('=') && word(value, max_value) {
+        return Ok(());
+    }
+    let lengths = (key.len(), value.len());
+    Err(Error::internal(format_args!(
+        "the key {key:?} or its value cannot go to the launcher: {} and {} bytes, allowed are 1 to {max_key} and 1 to \
+         {max_value} bytes of printable ASCII without blanks and ';'",
+        lengths.0, lengths.1
+    )))
+}
+
+/// The launcher of a process nobody launched.
+#[derive(Debug, Default)]
+pub(crate) struct Alone {
+    store: std::collections::BTreeMap<String, String>,
+    services: std::collections::BTreeMap<String, String>,
+}
+
+impl Launcher for Alone {
+    fn put(&mut self, key: &str, value: &str) -> Result<()> {
+        self.store.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn fence(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<String>> {
+        Ok(self.store.get(key).cloned())
+    }
+
+    fn max_key(&self) -> usize {
+        usize::MAX
+    }
+
+    fn max_value(&self) -> usize {
+        usize::MAX
+    }
+
+    fn aborter(&self) -> Aborter {
+        Aborter(Way::Alone)
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn publish(&mut self, name: &str, port: &str) -> Result<()> {
+        self.services.insert(name.to_owned(), port.to_owned());
+        Ok(())
+    }
+
+    fn unpublish(&mut self, name: &str) -> Result<()> {
+        match self.services.remove(name) {
+            Some(_) => Ok(()),
+            None => Err(Error::new(ErrorClass::SERVICE, format!("no service named {name:?} was published"))),
+        }
+    }
+
+    fn lookup(&mut self, name: &str) -> Result<String> {
+        self.services.get(name).cloned().ok_or_else(|| {
+            Error::new(
+                ErrorClass::NAME,
+                format!(
+                    "no service named {name:?} is published. This process was started without mpiexec, so it sees \
+                     only names it published itself"
+                ),
+            )
+        })
+    }
+}

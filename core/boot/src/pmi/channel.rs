@@ -1,0 +1,60 @@
+//! The socket to the launcher.
+
+use std::os::fd::RawFd;
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv, send};
+use weft_types::{Error, ErrorClass, Result};
+
+/// The descriptor `PMI_FD`, inherited from the launcher. It is used by number and never closed: it belongs to the process's
+/// environment.
+#[derive(Clone, Copy, Debug)]
+pub struct LauncherSocket(RawFd);
+
+impl LauncherSocket {
+    /// The socket with this number.
+    pub fn new(number: RawFd) -> LauncherSocket {
+        LauncherSocket(number)
+    }
+
+    fn failed(&self, what: &str, errno: Errno) -> Error {
+        let why = match errno {
+            Errno::EBADF => {
+                "the descriptor is closed: something between the launcher and this program closed it, or this program was \
+                 started by a rank of another job and inherited its environment (then unset PMI_FD and WEFT_JOB)"
+            }
+            Errno::ENOTSOCK => "the descriptor is no socket; unset PMI_FD to run without a launcher",
+            Errno::EPIPE | Errno::ECONNRESET => "the launcher has ended",
+            _ => "unexpected",
+        };
+        let number = self.0;
+        Error::new(ErrorClass::OTHER, format!("cannot {what} the launcher (PMI_FD={number}): {errno}; {why}"))
+    }
+}
+
+impl LauncherSocket {
+    /// Sends all of `bytes`.
+    pub fn send_all(&self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match send(self.0, rest, MsgFlags::MSG_NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(self.failed("write to", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes and puts them at the start of `bytes`; their number is at least 1.
+    pub fn receive(&self, bytes: &mut [u8]) -> Result<usize> {
+        loop {
+            match recv(self.0, bytes, MsgFlags::empty()) {
+                Ok(0) => return Err(self.failed("read from", Errno::ECONNRESET)),
+                Ok(count) => return Ok(count),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(self.failed("read from", errno)),
+            }
+        }
+    }
+}

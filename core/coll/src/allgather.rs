@@ -1,0 +1,138 @@
+//! Allgather and its `v` form (section 6.7).
+
+use crate::bcast;
+use crate::call::{Block, Group};
+use crate::gather::{add_gather, block};
+use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::tree::Shape;
+
+/// Where every rank's data goes in the receive argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Blocks<'a> {
+    /// Blocks of so many bytes, in rank order.
+    Even(u64),
+    /// Blocks at displacements.
+    Varying(&'a [Block]),
+}
+
+impl Blocks<'_> {
+    fn bytes(&self, rank: u32) -> u64 {
+        match self {
+            Blocks::Even(bytes) => *bytes,
+            Blocks::Varying(blocks) => blocks[rank as usize].bytes,
+        }
+    }
+
+    fn place(&self, rank: u32) -> Range {
+        match self {
+            Blocks::Even(bytes) => Range::new(Buffer::Recv, u64::from(rank) * bytes, *bytes),
+            Blocks::Varying(blocks) => block(Buffer::Recv, blocks[rank as usize]),
+        }
+    }
+}
+
+fn own_block(b: &mut Builder, group: Group, blocks: Blocks<'_>, in_place: bool) {
+    if !in_place {
+        b.copy(Range::new(Buffer::Send, 0, blocks.bytes(group.rank)), blocks.place(group.rank));
+    }
+}
+
+/// Every rank passes on to its successor what its predecessor gave it.
+pub(crate) fn ring(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedule {
+    let Group { rank, size } = group;
+    let mut b = Builder::new();
+    own_block(&mut b, group, blocks, in_place);
+    for step in 0..size.saturating_sub(1) {
+        let given = (rank + size - step) % size;
+        let taken = (rank + size - step - 1) % size;
+        if blocks.bytes(taken) > 0 {
+            b.recv_on(step, (rank + size - 1) % size, blocks.place(taken));
+        }
+        if blocks.bytes(given) > 0 {
+            b.send_on(step, (rank + 1) % size, blocks.place(given));
+        }
+    }
+    b.finish()
+}
+
+/// Powers of two only: exchange ever larger neighbouring ranges, in place.
+pub(crate) fn recursive_doubling(group: Group, bytes: u64, in_place: bool) -> Schedule {
+    let Group { rank, size } = group;
+    debug_assert!(size.is_power_of_two());
+    let mut b = Builder::new();
+    if bytes == 0 {
+        return b.finish();
+    }
+    own_block(&mut b, group, Blocks::Even(bytes), in_place);
+    let range =
+        |first: u32, count: u32| Range::new(Buffer::Recv, u64::from(first) * bytes, u64::from(count) * bytes);
+    let mut distance = 1;
+    while distance < size {
+        let partner = rank ^ distance;
+        let (mine, theirs) = (rank & !(distance - 1), partner & !(distance - 1));
+        b.recv(partner, range(theirs, distance));
+        b.send(partner, range(mine, distance));
+        distance *= 2;
+    }
+    b.finish()
+}
+
+/// In rounds of doubling distance every rank passes on all it has (Bruck et al. 1997), through packed scratch in which
+/// its own block is first.
+pub(crate) fn bruck(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedule {
+    let Group { rank, size } = group;
+    let mut b = Builder::new();
+    // Scratch offset of the block of rank (rank + i) % size.
+    let mut offsets = vec![0; size as usize + 1];
+    for i in 0..size {
+        offsets[i as usize + 1] = offsets[i as usize] + blocks.bytes((rank + i) % size);
+    }
+    let total = offsets[size as usize];
+    if total == 0 {
+        return b.finish();
+    }
+    let scratch = b.packed_scratch(total);
+    let span = |first: u32, last: u32| {
+        scratch.part(offsets[first as usize], offsets[last as usize] - offsets[first as usize])
+    };
+    let mine = if in_place { blocks.place(rank) } else { Range::new(Buffer::Send, 0, blocks.bytes(rank)) };
+    b.copy(mine, span(0, 1));
+    let mut distance = 1;
+    while distance < size {
+        let count = distance.min(size - distance);
+        if span(distance, distance + count).bytes > 0 {
+            b.recv((rank + distance) % size, span(distance, distance + count));
+        }
+        if span(0, count).bytes > 0 {
+            b.send((rank + size - distance) % size, span(0, count));
+        }
+        distance *= 2;
+    }
+    own_block(&mut b, group, blocks, in_place);
+    if let Blocks::Even(bytes) = blocks {
+        // Two runs: the blocks of the ranks after this one, and those before it.
+        let run = |first: u32, count: u32| {
+            Range::new(Buffer::Recv, u64::from(first) * bytes, u64::from(count) * bytes)
+        };
+        b.copy(span(1, size - rank), run(rank + 1, size - rank - 1));
+        b.copy(span(size - rank, size), run(0, rank));
+    } else {
+        for i in 1..size {
+            b.copy(span(i, i + 1), blocks.place((rank + i) % size));
+        }
+    }
+    b.finish()
+}
+
+/// Rank 0 collects and broadcasts: the fewest waits when ranks share cores.
+pub(crate) fn through_one(group: Group, bytes: u64, in_place: bool, shape: Shape) -> Schedule {
+    let mut b = Builder::new();
+    let own = match in_place {
+        true => Blocks::Even(bytes).place(group.rank),
+        false => Range::new(Buffer::Send, 0, bytes),
+    };
+    add_gather(&mut b, group, 0, own, in_place, shape);
+    let all = Range::new(Buffer::Recv, 0, bytes * u64::from(group.size));
+    bcast::add_tree(&mut b, group, 0, all, shape, u64::MAX);
+    b.finish()
+}

@@ -1,0 +1,76 @@
+//! Broadcasts (section 6.4). The buffer is the receive argument at every rank.
+
+use crate::call::Group;
+use crate::partition::Partition;
+use crate::schedule::{Buffer, Builder, CHANNELS, Range, Schedule};
+use crate::tree::{Rotation, Shape, Tree};
+
+/// Down a tree, in segments of `segment` bytes; a rank passes on each segment as it arrives.
+pub(crate) fn tree(group: Group, root: u32, bytes: u64, shape: Shape, segment: u64) -> Schedule {
+    let mut b = Builder::new();
+    add_tree(&mut b, group, root, Range::new(Buffer::Recv, 0, bytes), shape, segment);
+    b.finish()
+}
+
+/// Appends a broadcast of `data` down a tree.
+pub(crate) fn add_tree(b: &mut Builder, group: Group, root: u32, data: Range, shape: Shape, segment: u64) {
+    let rotation = Rotation { root, size: group.size };
+    let tree = Tree::new(shape, rotation.relative(group.rank), group.size);
+    let segment = segment.max(data.bytes.div_ceil(u64::from(CHANNELS))).max(1);
+    let mut offset = 0;
+    while offset < data.bytes {
+        let part = data.part(offset, segment.min(data.bytes - offset));
+        let channel = (offset / segment) as u32;
+        if let Some(parent) = tree.parent {
+            b.recv_on(channel, rotation.absolute(parent), part);
+        }
+        // The child with the most ranks below it first.
+        for &(child, _) in tree.children.iter().rev() {
+            b.send_on(channel, rotation.absolute(child), part);
+        }
+        offset += part.bytes;
+    }
+}
+
+/// Scatters the message down a binomial tree, then passes the parts around a ring (van de Geijn; Barnett et al. 1994).
+pub(crate) fn scatter_allgather(group: Group, root: u32, bytes: u64) -> Schedule {
+    let size = group.size;
+    let rotation = Rotation { root, size };
+    let me = rotation.relative(group.rank);
+    let parts = Partition { count: bytes, element: 1, parts: u64::from(size) };
+    let data = |first, last| {
+        let (offset, bytes) = parts.span(first, last);
+        Range::new(Buffer::Recv, offset, bytes)
+    };
+    // After the scatter, rank `v` has the parts from `v` to the end of its subtree.
+    let reach = |v: u32| {
+        Tree::new(Shape::Binomial, v, size).children.last().map_or(v + 1, |&(child, below)| child + below)
+    };
+    let mut b = Builder::new();
+    let tree = Tree::new(Shape::Binomial, me, size);
+    let scattered = me..reach(me);
+    if let Some(parent) = tree.parent
+        && data(me, scattered.end).bytes > 0
+    {
+        b.recv(rotation.absolute(parent), data(me, scattered.end));
+    }
+    for &(child, below) in tree.children.iter().rev() {
+        if data(child, child + below).bytes > 0 {
+            b.send(rotation.absolute(child), data(child, child + below));
+        }
+    }
+    let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
+    let scattered_to_next = next..reach(next);
+    for step in 0..size - 1 {
+        let given = (me + size - step) % size;
+        let taken = (me + size - step - 1) % size;
+        // A part that came down the tree is not sent again to a rank that has it.
+        if data(given, given + 1).bytes > 0 && !scattered_to_next.contains(&given) {
+            b.send_on(step + 1, rotation.absolute(next), data(given, given + 1));
+        }
+        if data(taken, taken + 1).bytes > 0 && !scattered.contains(&taken) {
+            b.recv_on(step + 1, rotation.absolute(previous), data(taken, taken + 1));
+        }
+    }
+    b.finish()
+}

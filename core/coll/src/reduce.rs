@@ -1,0 +1,97 @@
+//! Reductions to one rank (section 6.9.1).
+
+use crate::call::{Group, Vector};
+use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::tree::{Rotation, Shape, Tree};
+
+/// Vectors up to this many bytes get a receive buffer for each child, so that all receives are posted at the start.
+const SMALL: u64 = 8 << 10;
+
+/// Up a tree. An operation that does not commute is combined in the tree of absolute ranks, in which every subtree is a
+/// range of ranks, and the result goes from rank 0 to the root.
+pub(crate) fn tree(group: Group, root: u32, vector: Vector, in_place: bool, shape: Shape) -> Schedule {
+    let mut b = Builder::new();
+    let is_root = group.rank == root;
+    let bytes = vector.bytes();
+    let own = Range::new(if is_root && in_place { Buffer::Recv } else { Buffer::Send }, 0, bytes);
+    let result = is_root.then_some(Range::new(Buffer::Recv, 0, bytes));
+    add_tree(&mut b, group, root, vector, own, result, shape);
+    b.finish()
+}
+
+/// Appends a reduction of every rank's `own`; at the root into `result`.
+pub(crate) fn add_tree(
+    b: &mut Builder,
+    group: Group,
+    root: u32,
+    vector: Vector,
+    own: Range,
+    result: Option<Range>,
+    shape: Shape,
+) {
+    if own.bytes == 0 {
+        return;
+    }
+    let top = if vector.commutative { root } else { 0 };
+    let rotation = Rotation { root: top, size: group.size };
+    let tree = Tree::new(shape, rotation.relative(group.rank), group.size);
+    let at_top = if top == root { result } else { None };
+    let combined = combine(b, rotation, &tree, vector, own, at_top);
+    if let Some(parent) = tree.parent {
+        b.send(rotation.absolute(parent), combined);
+    } else if group.rank != root {
+        b.send(root, combined);
+    }
+    if let Some(result) = result
+        && top != root
+    {
+        b.recv(top, result);
+    }
+}
+
+/// Combines `own` with what the children send, in ascending order; into `result` if given. Returns where it lies.
+fn combine(
+    b: &mut Builder,
+    rotation: Rotation,
+    tree: &Tree,
+    vector: Vector,
+    own: Range,
+    result: Option<Range>,
+) -> Range {
+    let buffers = if own.bytes <= SMALL { tree.children.len() } else { tree.children.len().min(3) };
+    let mut scratch: Vec<Range> = Vec::with_capacity(buffers);
+    let mut combined = own;
+    for (index, &(child, _)) in tree.children.iter().enumerate() {
+        let last = index + 1 == tree.children.len();
+        let into_result = result.filter(|result| {
+            result.buffer != combined.buffer && (last || (vector.commutative && combined == own))
+        });
+        let received = into_result.unwrap_or_else(|| {
+            if scratch.len() < buffers {
+                scratch.push(b.operand_scratch(own.bytes));
+                return scratch[scratch.len() - 1];
+            }
+            // The one used longest ago; with at least two it is not the one that holds the operand.
+            scratch.rotate_left(1);
+            if scratch[buffers - 1] == combined {
+                scratch.rotate_left(1);
+            }
+            scratch[buffers - 1]
+        });
+        b.recv(rotation.absolute(child), received);
+        // A user's send argument is only read; the own operand may be written where it is the result's place too.
+        if vector.commutative && (combined != own || result == Some(own)) {
+            b.reduce(received, combined);
+        } else {
+            b.reduce(combined, received);
+            combined = received;
+        }
+    }
+    match result {
+        Some(result) => {
+            b.copy(combined, result);
+            result
+        }
+        None => combined,
+    }
+}

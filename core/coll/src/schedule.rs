@@ -1,0 +1,329 @@
+//! The schedule: what one rank does in one collective operation, as a small graph of steps over named buffers.
+//!
+//! A [`Builder`] takes the steps in program order and finds by itself which of them must wait for which: two steps
+//! that touch the same bytes, one of them writing, keep their order; all others may run at the same time. Steps
+//! that must wait for a reason other than data (a barrier, a window of messages) are ordered by [`Builder::order`].
+
+/// Which memory a range lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Buffer {
+    /// The send argument.
+    Send,
+    /// The receive argument; the only argument of a broadcast and of calls with `MPI_IN_PLACE`.
+    Recv,
+    /// The send argument for one peer, where each has its own datatype (`MPI_Alltoallw`).
+    SendPeer(u32),
+    /// The receive argument for one peer, where each has its own datatype.
+    RecvPeer(u32),
+    /// Memory of the library, by its index in [`Schedule::scratch`].
+    Scratch(u32),
+}
+
+/// Packed bytes `start..start + bytes` of the elements that begin `displacement` bytes from the buffer's address.
+///
+/// Forwarding ranks handle packed bytes, so that a datatype may differ from rank to rank (section 6.1); one range
+/// form serves whole arguments, blocks at displacements and parts of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// The memory.
+    pub buffer: Buffer,
+    /// Bytes in memory from the buffer's address to the first element.
+    pub displacement: i64,
+    /// Packed bytes to skip.
+    pub start: u64,
+    /// Packed bytes.
+    pub bytes: u64,
+}
+
+impl Range {
+    /// Packed bytes of a buffer from its address on.
+    pub const fn new(buffer: Buffer, start: u64, bytes: u64) -> Range {
+        Range { buffer, displacement: 0, start, bytes }
+    }
+
+    /// `bytes` bytes from `offset` on inside this range.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    #[must_use]
+    pub fn part(self, offset: u64, bytes: u64) -> Range {
+        assert!(offset + bytes <= self.bytes, "part {offset}+{bytes} of a range of {} bytes", self.bytes);
+        Range { start: self.start + offset, bytes, ..self }
+    }
+
+    fn conflicts(&self, other: &Range) -> bool {
+        self.buffer == other.buffer
+            && self.displacement == other.displacement
+            && self.start < other.start + other.bytes
+            && other.start < self.start + self.bytes
+    }
+
+    fn covers(&self, other: &Range) -> bool {
+        self.buffer == other.buffer
+            && self.displacement == other.displacement
+            && self.start <= other.start
+            && self.start + self.bytes >= other.start + other.bytes
+    }
+}
+
+/// One step. Ranks are those of the communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send a range to a rank. Between two ranks no two messages of one schedule have the same channel.
+    Send {
+        /// Receiver.
+        to: u32,
+        /// Tells messages between the same two ranks apart; below [`CHANNELS`].
+        channel: u16,
+        /// Data.
+        from: Range,
+    },
+    /// Receive a range from a rank.
+    Recv {
+        /// Sender.
+        from: u32,
+        /// As in the matching send.
+        channel: u16,
+        /// Room; the message has exactly this length.
+        into: Range,
+    },
+    /// Copy between two ranges of the same packed length.
+    Copy {
+        /// Source.
+        from: Range,
+        /// Destination.
+        into: Range,
+    },
+    /// `into = left op into`: `left` comes from lower ranks when the operation does not commute.
+    Reduce {
+        /// Left operand.
+        left: Range,
+        /// Right operand and result.
+        into: Range,
+    },
+}
+
+/// Number of channels between two ranks in one schedule.
+pub const CHANNELS: u32 = 1 << 11;
+
+/// Index of a step.
+pub type StepId = u32;
+
+/// Memory a schedule needs beside the user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScratchNeed {
+    /// Packed bytes.
+    pub bytes: u64,
+    /// Whether it must have the memory layout of the reduction's datatype (operands) or is plain bytes.
+    pub elements: bool,
+}
+
+/// What one rank does: steps, and which must be complete before which.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    steps: Vec<Step>,
+    /// Number of steps each one waits for.
+    waits_for: Vec<u32>,
+    /// `successors[first_successor[i]..first_successor[i + 1]]` wait for step `i`.
+    first_successor: Vec<u32>,
+    successors: Vec<StepId>,
+    scratch: Vec<ScratchNeed>,
+}
+
+impl Schedule {
+    /// The steps, by [`StepId`].
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// How many steps each one waits for.
+    pub fn waits_for(&self) -> &[u32] {
+        &self.waits_for
+    }
+
+    /// The steps that wait for `step`.
+    pub fn successors(&self, step: StepId) -> &[StepId] {
+        let step = step as usize;
+        &self.successors[self.first_successor[step] as usize..self.first_successor[step + 1] as usize]
+    }
+
+    /// The scratch memory it needs.
+    pub fn scratch(&self) -> &[ScratchNeed] {
+        &self.scratch
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+/// Collects steps in program order.
+#[derive(Debug, Default)]
+pub struct Builder {
+    steps: Vec<Step>,
+    /// (earlier, later)
+    edges: Vec<(StepId, StepId)>,
+    scratch: Vec<ScratchNeed>,
+    accesses: Vec<Access>,
+}
+
+#[derive(Debug)]
+struct Access {
+    range: Range,
+    writes: bool,
+    step: StepId,
+}
+
+impl Builder {
+    /// An empty schedule.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Plain scratch of `bytes` bytes.
+    pub fn packed_scratch(&mut self, bytes: u64) -> Range {
+        self.new_scratch(bytes, false)
+    }
+
+    /// Scratch for operands of a reduction: `bytes` packed bytes of whole elements.
+    pub fn operand_scratch(&mut self, bytes: u64) -> Range {
+        self.new_scratch(bytes, true)
+    }
+
+    fn new_scratch(&mut self, bytes: u64, elements: bool) -> Range {
+        self.scratch.push(ScratchNeed { bytes, elements });
+        Range::new(Buffer::Scratch(self.scratch.len() as u32 - 1), 0, bytes)
+    }
+
+    /// Sends `from` to rank `to`.
+    pub fn send(&mut self, to: u32, from: Range) -> StepId {
+        self.send_on(0, to, from)
+    }
+
+    /// Sends on one of several channels to the same rank. Channels from [`CHANNELS`] on use the earlier ones again, after
+    /// the messages there.
+    pub fn send_on(&mut self, channel: u32, to: u32, from: Range) -> StepId {
+        let (channel, earlier) = self.channel(
+            channel,
+            |step, channel| matches!(*step, Step::Send { to: t, channel: c, .. } if t == to && c == channel),
+        );
+        let step = self.push(Step::Send { to, channel, from }, &[(from, false)]);
+        earlier.iter().for_each(|&earlier| self.order(earlier, step));
+        step
+    }
+
+    /// Receives `into` from rank `from`.
+    pub fn recv(&mut self, from: u32, into: Range) -> StepId {
+        self.recv_on(0, from, into)
+    }
+
+    /// Receives on one of several channels from the same rank, as in [`Builder::send_on`].
+    pub fn recv_on(&mut self, channel: u32, from: u32, into: Range) -> StepId {
+        let (channel, earlier) = self.channel(channel, |step, channel| {
+            matches!(*step, Step::Recv { from: f, channel: c, .. } if f == from && c == channel)
+        });
+        let step = self.push(Step::Recv { from, channel, into }, &[(into, true)]);
+        earlier.iter().for_each(|&earlier| self.order(earlier, step));
+        step
+    }
+
+    /// The channel on the wire, and the step that used it last when the number has wrapped.
+    fn channel(&self, channel: u32, same: impl Fn(&Step, u16) -> bool) -> (u16, Option<StepId>) {
+        let wire = (channel % CHANNELS) as u16;
+        let earlier =
+            (channel >= CHANNELS).then(|| self.steps.iter().rposition(|step| same(step, wire))).flatten();
+        (wire, earlier.map(|step| step as StepId))
+    }
+
+    /// Copies; nothing when the range is empty or both are the same.
+    pub fn copy(&mut self, from: Range, into: Range) {
+        debug_assert_eq!(from.bytes, into.bytes);
+        if from.bytes > 0 && from != into {
+            self.push(Step::Copy { from, into }, &[(from, false), (into, true)]);
+        }
+    }
+
+    /// `into = left op into`; nothing when the range is empty.
+    pub fn reduce(&mut self, left: Range, into: Range) {
+        debug_assert_eq!(left.bytes, into.bytes);
+        if into.bytes > 0 {
+            self.push(Step::Reduce { left, into }, &[(left, false), (into, true)]);
+        }
+    }
+
+    /// Lets `later` wait for `earlier` though they share no data.
+    pub fn order(&mut self, earlier: StepId, later: StepId) {
+        debug_assert!(earlier < later);
+        self.edges.push((earlier, later));
+    }
+
+    fn push(&mut self, step: Step, touched: &[(Range, bool)]) -> StepId {
+        let id = self.steps.len() as StepId;
+        self.steps.push(step);
+        for (range, writes) in touched.iter().filter(|(range, _)| range.bytes > 0) {
+            let edges = &mut self.edges;
+            // What a write covers entirely need not be remembered: whoever conflicts with it conflicts with the write.
+            self.accesses.retain(|earlier| {
+                if earlier.step != id && (*writes || earlier.writes) && range.conflicts(&earlier.range) {
+                    edges.push((earlier.step, id));
+                    return !(*writes && range.covers(&earlier.range));
+                }
+                true
+            });
+        }
+        for &(range, writes) in touched.iter().filter(|(range, _)| range.bytes > 0) {
+            self.accesses.push(Access { range, writes, step: id });
+        }
+        id
+    }
+
+    /// The finished schedule.
+    pub fn finish(mut self) -> Schedule {
+        let count = self.steps.len();
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        let mut waits_for = vec![0; count];
+        let mut first_successor = vec![0; count + 1];
+        for &(earlier, later) in &self.edges {
+            waits_for[later as usize] += 1;
+            first_successor[earlier as usize + 1] += 1;
+        }
+        for i in 0..count {
+            first_successor[i + 1] += first_successor[i];
+        }
+        let successors = self.edges.iter().map(|&(_, later)| later).collect();
+        Schedule { steps: self.steps, waits_for, first_successor, successors, scratch: self.scratch }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_on_the_same_bytes_keep_their_order_and_others_do_not_wait() {
+        let mut b = Builder::new();
+        let user = Range::new(Buffer::Recv, 0, 8);
+        let received = b.recv(1, user);
+        let other = b.recv(2, Range::new(Buffer::Recv, 8, 8));
+        let sent = b.send(3, user);
+        let reused = b.recv_on(1, 1, user.part(0, 4));
+        let schedule = b.finish();
+        assert_eq!(schedule.waits_for(), [0, 0, 1, 2]);
+        assert_eq!(schedule.successors(received), [sent, reused]);
+        assert_eq!(schedule.successors(sent), [reused]);
+        assert!(schedule.successors(other).is_empty());
+    }
+
+    #[test]
+    fn a_covering_write_takes_the_place_of_what_it_covers() {
+        let mut b = Builder::new();
+        let whole = Range::new(Buffer::Scratch(0), 0, 16);
+        b.recv(1, whole.part(0, 8));
+        b.recv(2, whole.part(8, 8));
+        b.recv(3, whole);
+        b.send(4, whole.part(4, 8));
+        assert_eq!(b.finish().waits_for(), [0, 0, 2, 1]);
+    }
+}

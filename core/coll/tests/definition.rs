@@ -1,0 +1,681 @@
+//! Every algorithm of every operation against the definition of the operation, all ranks in one process: sizes 1 to 64
+//! and some larger ones, all roots at small sizes, eager and synchronous sends, an operation that does not commute.
+//! Covers of `musts.md`, chapter 6: zero counts, `MPI_IN_PLACE` of 6.5 to 6.11, operand order (6.9.1), identical results
+//! (6.9.6), `v` displacements (6.5 to 6.8), the untouched buffer of Exscan's rank 0 (6.11).
+
+mod world;
+
+use weft_coll::registry::candidates;
+use weft_coll::{Algorithm, Block, Buffer, Call, Group, Model, Schedule, Vector};
+use world::{Memory, Operation, Random, Sends, World, check_channels};
+
+/// Bytes of one operand: an index and the range of ranks combined so far.
+const ELEMENT: u64 = 12;
+
+fn operand(index: u32, low: u32, high: u32) -> [u8; 12] {
+    let mut out = [0; 12];
+    for (bytes, value) in out.chunks_exact_mut(4).zip([index, low, high]) {
+        bytes.copy_from_slice(&value.to_le_bytes());
+    }
+    out
+}
+
+fn parse(bytes: &[u8]) -> (u32, u32, u32) {
+    let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().unwrap());
+    (word(0), word(1), word(2))
+}
+
+/// Joins ranges of ranks; only neighbours may be joined, lower before higher. Associative, anything but commutative.
+fn join(left: &[u8], into: &mut [u8]) {
+    for (a, b) in left.chunks_exact(12).zip(into.chunks_exact_mut(12)) {
+        let ((i, low, middle), (j, middle2, high)) = (parse(a), parse(b));
+        assert!(i == j && middle == middle2, "combined {i}:{low}..{middle} with {j}:{middle2}..{high}");
+        b.copy_from_slice(&operand(i, low, high));
+    }
+}
+
+/// Commutative: counts contributions and adds up what they are.
+fn count(left: &[u8], into: &mut [u8]) {
+    for (a, b) in left.chunks_exact(12).zip(into.chunks_exact_mut(12)) {
+        let ((i, x, n), (j, y, m)) = (parse(a), parse(b));
+        assert_eq!(i, j);
+        b.copy_from_slice(&operand(i, x + y, n + m));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Kind {
+    commutative: bool,
+    operation: Operation,
+}
+
+const KINDS: [Kind; 2] =
+    [Kind { commutative: false, operation: join }, Kind { commutative: true, operation: count }];
+
+impl Kind {
+    fn vector(self, count: u64) -> Vector {
+        Vector { count, element: ELEMENT, commutative: self.commutative }
+    }
+
+    fn input(self, rank: u32, count: u64) -> Vec<u8> {
+        (0..count as u32)
+            .flat_map(|i| match self.commutative {
+                true => operand(i, rank * 7 + 1, 1),
+                false => operand(i, rank, rank + 1),
+            })
+            .collect()
+    }
+
+    /// The combination of ranks `low..high` at elements `first..last`.
+    fn expected(self, (low, high): (u32, u32), (first, last): (u64, u64)) -> Vec<u8> {
+        (first as u32..last as u32)
+            .flat_map(|i| match self.commutative {
+                true => operand(i, (low..high).map(|rank| rank * 7 + 1).sum(), high - low),
+                false => operand(i, low, high),
+            })
+            .collect()
+    }
+}
+
+/// Bytes no two blocks share.
+fn pattern(from: u32, to: u32, bytes: u64) -> Vec<u8> {
+    let mut random = Random(u64::from(from) << 32 | u64::from(to));
+    (0..bytes).map(|_| random.next() as u8).collect()
+}
+
+const UNTOUCHED: u8 = 0x5a;
+
+struct Case<'a> {
+    size: u32,
+    calls: Vec<Call<'a>>,
+    memories: Vec<Memory>,
+    expected: Vec<Memory>,
+    operation: Operation,
+}
+
+impl Case<'_> {
+    /// Every algorithm that applies, with both kinds of sends.
+    fn check(&self, random: &mut Random) {
+        let model = Model { segment: 64, window: 3, ..Model::default() };
+        let group = |rank: u32| Group { rank, size: self.size };
+        let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group(0)).collect();
+        assert!(!algorithms.is_empty());
+        for algorithm in algorithms {
+            if self.size > 64 && many_messages(algorithm) {
+                continue;
+            }
+            let build = |(rank, call): (u32, &Call<'_>)| (algorithm.build)(call, group(rank), &model);
+            let schedules: Vec<Schedule> = (0..).zip(&self.calls).map(build).collect();
+            check_channels(&schedules);
+            // Both kinds of sends where it is cheap, one of them elsewhere.
+            let one = [Sends::Eager, Sends::Synchronous][random.below(2) as usize];
+            let kinds = if self.size <= 16 { vec![Sends::Eager, Sends::Synchronous] } else { vec![one] };
+            for sends in kinds {
+                let after = World::new(&schedules, &self.memories, self.operation, sends).finish(random);
+                for (rank, (after, expected)) in after.iter().zip(&self.expected).enumerate() {
+                    for (buffer, bytes) in &expected.0 {
+                        assert!(
+                            after.0[buffer] == *bytes,
+                            "{algorithm:?}, {sends:?}, size {}, rank {rank}, {buffer:?}, call {:?}:\n got {:?}\nwant {:?}",
+                            self.size,
+                            self.calls[rank],
+                            after.0[buffer],
+                            bytes
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether an algorithm has about size^2 messages or steps in all.
+fn many_messages(algorithm: &Algorithm) -> bool {
+    matches!(algorithm.name, "ring" | "spread" | "pairwise" | "scatter-allgather")
+        || algorithm.operations == ["alltoall"]
+        || algorithm.operations == ["allgather", "allgatherv"]
+}
+
+fn sizes() -> Vec<u32> {
+    (1..=64).chain([100, 127, 129, 1000]).collect()
+}
+
+fn roots(size: u32, random: &mut Random) -> Vec<u32> {
+    match size {
+        1..=9 => (0..size).collect(),
+        _ => vec![0, size - 1, random.below(u64::from(size)) as u32],
+    }
+}
+
+fn counts(random: &mut Random) -> [u64; 3] {
+    [0, 1 + random.below(3), 4 + random.below(30)]
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_entered() {
+    let mut random = Random(1);
+    for size in sizes() {
+        let group = |rank| Group { rank, size };
+        for algorithm in candidates(&Call::Barrier, group(0)) {
+            let schedules: Vec<Schedule> = (0..size)
+                .map(|rank| (algorithm.build)(&Call::Barrier, group(rank), &Model::default()))
+                .collect();
+            check_channels(&schedules);
+            let absent = random.below(u64::from(size)) as usize;
+            for sends in [Sends::Eager, Sends::Synchronous] {
+                let memories = vec![Memory::default(); size as usize];
+                let mut world = World::new(&schedules, &memories, join, sends);
+                if size > 1 {
+                    world.run_without(Some(absent), &mut random);
+                    let left = (0..size as usize).find(|&rank| world.is_finished(rank));
+                    assert_eq!(left, None, "{algorithm:?}: left although {absent} of {size} has not entered");
+                }
+                world.finish(&mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn everybody_gets_the_roots_broadcast() {
+    let mut random = Random(2);
+    for size in sizes() {
+        for root in roots(size, &mut random) {
+            for bytes in [0, 1 + random.below(50), 200 + random.below(300)] {
+                let data = pattern(root, 0, bytes);
+                let memory = |rank| match rank == root {
+                    true => Memory::default().with(Buffer::Recv, data.clone()),
+                    false => Memory::default().with(Buffer::Recv, vec![UNTOUCHED; bytes as usize]),
+                };
+                Case {
+                    size,
+                    calls: vec![Call::Bcast { root, bytes }; size as usize],
+                    memories: (0..size).map(memory).collect(),
+                    expected: vec![Memory::default().with(Buffer::Recv, data.clone()); size as usize],
+                    operation: join,
+                }
+                .check(&mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_root_gathers_every_block_in_rank_order() {
+    let mut random = Random(3);
+    for size in sizes() {
+        for root in roots(size, &mut random) {
+            for bytes in counts(&mut random) {
+                let in_place = random.below(2) == 1;
+                let all: Vec<u8> = (0..size).flat_map(|rank| pattern(rank, 0, bytes)).collect();
+                let memory = |rank: u32| {
+                    let memory = Memory::default();
+                    if rank != root {
+                        return memory.with(Buffer::Send, pattern(rank, 0, bytes));
+                    }
+                    let mut recv = vec![UNTOUCHED; all.len()];
+                    if in_place {
+                        let at = (u64::from(rank) * bytes) as usize;
+                        recv[at..at + bytes as usize].copy_from_slice(&pattern(rank, 0, bytes));
+                        return memory.with(Buffer::Recv, recv);
+                    }
+                    memory.with(Buffer::Recv, recv).with(Buffer::Send, pattern(rank, 0, bytes))
+                };
+                let expected = |rank| match rank == root {
+                    true => Memory::default().with(Buffer::Recv, all.clone()),
+                    false => Memory::default().with(Buffer::Send, pattern(rank, 0, bytes)),
+                };
+                Case {
+                    size,
+                    calls: vec![Call::Gather { root, bytes, in_place }; size as usize],
+                    memories: (0..size).map(memory).collect(),
+                    expected: (0..size).map(expected).collect(),
+                    operation: join,
+                }
+                .check(&mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rank_gets_its_block_of_the_roots_scatter() {
+    let mut random = Random(4);
+    for size in sizes() {
+        for root in roots(size, &mut random) {
+            for bytes in counts(&mut random) {
+                let in_place = random.below(2) == 1;
+                let all: Vec<u8> = (0..size).flat_map(|rank| pattern(rank, 0, bytes)).collect();
+                let memory = |rank| {
+                    let recv = vec![UNTOUCHED; bytes as usize];
+                    match (rank == root, in_place) {
+                        (true, true) => Memory::default().with(Buffer::Send, all.clone()),
+                        (true, false) => {
+                            Memory::default().with(Buffer::Send, all.clone()).with(Buffer::Recv, recv)
+                        }
+                        (false, _) => Memory::default().with(Buffer::Recv, recv),
+                    }
+                };
+                let expected = |rank| match rank == root && in_place {
+                    true => Memory::default().with(Buffer::Send, all.clone()),
+                    false => Memory::default().with(Buffer::Recv, pattern(rank, 0, bytes)),
+                };
+                Case {
+                    size,
+                    calls: vec![Call::Scatter { root, bytes, in_place }; size as usize],
+                    memories: (0..size).map(memory).collect(),
+                    expected: (0..size).map(expected).collect(),
+                    operation: join,
+                }
+                .check(&mut random);
+            }
+        }
+    }
+}
+
+/// Blocks of random length in random order with gaps, and the memory they need.
+fn scattered_blocks(lengths: &[u64], random: &mut Random) -> (Vec<Block>, usize) {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    let mut blocks = vec![Block::default(); lengths.len()];
+    let mut at = 0;
+    for index in order {
+        at += random.below(3) as i64;
+        blocks[index] = Block { displacement: at, bytes: lengths[index] };
+        at += lengths[index] as i64;
+    }
+    (blocks, at as usize + 2)
+}
+
+fn put(memory: &mut [u8], block: Block, data: &[u8]) {
+    memory[block.displacement as usize..][..block.bytes as usize].copy_from_slice(data);
+}
+
+fn lengths(size: u32, random: &mut Random) -> Vec<u64> {
+    (0..size).map(|_| random.below(4) * random.below(9)).collect()
+}
+
+#[test]
+fn gatherv_and_scatterv_move_blocks_of_any_length_to_any_place() {
+    let mut random = Random(5);
+    for size in sizes() {
+        for root in roots(size, &mut random) {
+            let lengths = lengths(size, &mut random);
+            let (blocks, room) = scattered_blocks(&lengths, &mut random);
+            let in_place = random.below(2) == 1;
+            let mut all = vec![UNTOUCHED; room];
+            for rank in 0..size {
+                put(&mut all, blocks[rank as usize], &pattern(rank, 0, lengths[rank as usize]));
+            }
+            let bytes = |rank: u32| lengths[rank as usize];
+            let own = |rank: u32| pattern(rank, 0, bytes(rank));
+
+            let gather = |rank| match rank == root {
+                true => Call::Gatherv { root, bytes: 0, blocks: &blocks, in_place },
+                false => Call::Gatherv { root, bytes: bytes(rank), blocks: &[], in_place: false },
+            };
+            let before = |rank: u32| {
+                if rank != root {
+                    return Memory::default().with(Buffer::Send, own(rank));
+                }
+                let mut recv = vec![UNTOUCHED; room];
+                if in_place {
+                    put(&mut recv, blocks[rank as usize], &own(rank));
+                    return Memory::default().with(Buffer::Recv, recv);
+                }
+                Memory::default().with(Buffer::Recv, recv).with(Buffer::Send, own(rank))
+            };
+            let after = |rank| match rank == root {
+                true => Memory::default().with(Buffer::Recv, all.clone()),
+                false => Memory::default(),
+            };
+            Case {
+                size,
+                calls: (0..size).map(gather).collect(),
+                memories: (0..size).map(before).collect(),
+                expected: (0..size).map(after).collect(),
+                operation: join,
+            }
+            .check(&mut random);
+
+            let scatter = |rank| match rank == root {
+                true => Call::Scatterv { root, bytes: 0, blocks: &blocks, in_place },
+                false => Call::Scatterv { root, bytes: bytes(rank), blocks: &[], in_place: false },
+            };
+            let before = |rank| {
+                let recv = vec![UNTOUCHED; bytes(rank) as usize];
+                match (rank == root, in_place) {
+                    (true, true) => Memory::default().with(Buffer::Send, all.clone()),
+                    (true, false) => {
+                        Memory::default().with(Buffer::Send, all.clone()).with(Buffer::Recv, recv)
+                    }
+                    (false, _) => Memory::default().with(Buffer::Recv, recv),
+                }
+            };
+            let after = |rank| match rank == root && in_place {
+                true => Memory::default().with(Buffer::Send, all.clone()),
+                false => Memory::default().with(Buffer::Recv, own(rank)),
+            };
+            Case {
+                size,
+                calls: (0..size).map(scatter).collect(),
+                memories: (0..size).map(before).collect(),
+                expected: (0..size).map(after).collect(),
+                operation: join,
+            }
+            .check(&mut random);
+        }
+    }
+}
+
+#[test]
+fn everybody_gathers_all_blocks() {
+    let mut random = Random(6);
+    for size in sizes() {
+        for bytes in counts(&mut random) {
+            let in_place = random.below(2) == 1;
+            let all: Vec<u8> = (0..size).flat_map(|rank| pattern(rank, 0, bytes)).collect();
+            let memory = |rank: u32| {
+                let mut recv = vec![UNTOUCHED; all.len()];
+                if in_place {
+                    let at = (u64::from(rank) * bytes) as usize;
+                    recv[at..at + bytes as usize].copy_from_slice(&pattern(rank, 0, bytes));
+                    return Memory::default().with(Buffer::Recv, recv);
+                }
+                Memory::default().with(Buffer::Recv, recv).with(Buffer::Send, pattern(rank, 0, bytes))
+            };
+            Case {
+                size,
+                calls: vec![Call::Allgather { bytes, in_place }; size as usize],
+                memories: (0..size).map(memory).collect(),
+                expected: vec![Memory::default().with(Buffer::Recv, all.clone()); size as usize],
+                operation: join,
+            }
+            .check(&mut random);
+        }
+    }
+}
+
+#[test]
+fn allgatherv_puts_blocks_where_each_rank_wants_them() {
+    let mut random = Random(7);
+    for size in sizes().into_iter().filter(|&size| size < 200) {
+        for in_place in [false, true] {
+            let lengths = lengths(size, &mut random);
+            // Counts are the same at all ranks, displacements need not be.
+            let places: Vec<_> = (0..size).map(|_| scattered_blocks(&lengths, &mut random)).collect();
+            let own = |rank: u32| pattern(rank, 0, lengths[rank as usize]);
+            let memory = |rank: u32| {
+                let (blocks, room) = &places[rank as usize];
+                let mut recv = vec![UNTOUCHED; *room];
+                if in_place {
+                    put(&mut recv, blocks[rank as usize], &own(rank));
+                    return Memory::default().with(Buffer::Recv, recv);
+                }
+                Memory::default().with(Buffer::Recv, recv).with(Buffer::Send, own(rank))
+            };
+            let expected = |rank: u32| {
+                let (blocks, room) = &places[rank as usize];
+                let mut recv = vec![UNTOUCHED; *room];
+                (0..size).for_each(|from| put(&mut recv, blocks[from as usize], &own(from)));
+                Memory::default().with(Buffer::Recv, recv)
+            };
+            Case {
+                size,
+                calls: places.iter().map(|(blocks, _)| Call::Allgatherv { blocks, in_place }).collect(),
+                memories: (0..size).map(memory).collect(),
+                expected: (0..size).map(expected).collect(),
+                operation: join,
+            }
+            .check(&mut random);
+        }
+    }
+}
+
+#[test]
+fn every_pair_exchanges_its_blocks() {
+    let mut random = Random(8);
+    for size in 1..=64 {
+        for bytes in [0, 1 + random.below(20)] {
+            let in_place = random.below(2) == 1;
+            let row = |rank: u32| (0..size).flat_map(|to| pattern(rank, to, bytes)).collect::<Vec<u8>>();
+            let memory = |rank| match in_place {
+                true => Memory::default().with(Buffer::Recv, row(rank)),
+                false => Memory::default()
+                    .with(Buffer::Send, row(rank))
+                    .with(Buffer::Recv, vec![UNTOUCHED; (u64::from(size) * bytes) as usize]),
+            };
+            let expected = |rank| {
+                let column = (0..size).flat_map(|from| pattern(from, rank, bytes)).collect();
+                Memory::default().with(Buffer::Recv, column)
+            };
+            Case {
+                size,
+                calls: vec![Call::Alltoall { bytes, in_place }; size as usize],
+                memories: (0..size).map(memory).collect(),
+                expected: (0..size).map(expected).collect(),
+                operation: join,
+            }
+            .check(&mut random);
+        }
+    }
+}
+
+#[test]
+fn alltoallv_and_alltoallw_exchange_blocks_of_any_length() {
+    let mut random = Random(9);
+    for size in (1..=24).chain([31, 32, 64]) {
+        for in_place in [false, true] {
+            let n = size as usize;
+            let seed = random.next();
+            let length = |from: u64, to: u64| {
+                // With MPI_IN_PLACE both directions of a pair are equally long (section 6.8).
+                let (a, b) = if in_place { (from.min(to), from.max(to)) } else { (from, to) };
+                Random(seed ^ (a << 32 | b)).below(6) * (a + b).min(2)
+            };
+            let lengths: Vec<Vec<u64>> =
+                (0..n as u64).map(|from| (0..n as u64).map(|to| length(from, to)).collect()).collect();
+            let column = |rank: u32| lengths.iter().map(|row| row[rank as usize]).collect::<Vec<u64>>();
+            let block = |from: u32, to: u32| pattern(from, to, lengths[from as usize][to as usize]);
+            let sends: Vec<_> = lengths.iter().map(|row| scattered_blocks(row, &mut random)).collect();
+            let recvs: Vec<_> = (0..size).map(|rank| scattered_blocks(&column(rank), &mut random)).collect();
+            let filled = |(blocks, room): &(Vec<Block>, usize), data: &dyn Fn(u32) -> Vec<u8>| {
+                let mut memory = vec![UNTOUCHED; *room];
+                (0..size).for_each(|peer| put(&mut memory, blocks[peer as usize], &data(peer)));
+                memory
+            };
+            let call = |rank: usize| Call::Alltoallv { send: &sends[rank].0, recv: &recvs[rank].0, in_place };
+            let memory = |rank: u32| {
+                let (send, recv) = (&sends[rank as usize], &recvs[rank as usize]);
+                match in_place {
+                    true => Memory::default().with(Buffer::Recv, filled(recv, &|to| block(rank, to))),
+                    false => Memory::default()
+                        .with(Buffer::Send, filled(send, &|to| block(rank, to)))
+                        .with(Buffer::Recv, vec![UNTOUCHED; recv.1]),
+                }
+            };
+            let expected = |rank: u32| {
+                Memory::default().with(Buffer::Recv, filled(&recvs[rank as usize], &|from| block(from, rank)))
+            };
+            Case {
+                size,
+                calls: (0..n).map(call).collect(),
+                memories: (0..size).map(memory).collect(),
+                expected: (0..size).map(expected).collect(),
+                operation: join,
+            }
+            .check(&mut random);
+
+            let columns: Vec<_> = (0..size).map(column).collect();
+            let call = |rank: usize| Call::Alltoallw { send: &lengths[rank], recv: &columns[rank], in_place };
+            let memory = |rank: u32| {
+                (0..size).fold(Memory::default(), |memory, peer| match in_place {
+                    true => memory.with(Buffer::RecvPeer(peer), block(rank, peer)),
+                    false => memory
+                        .with(Buffer::SendPeer(peer), block(rank, peer))
+                        .with(Buffer::RecvPeer(peer), vec![UNTOUCHED; block(peer, rank).len()]),
+                })
+            };
+            let expected = |rank: u32| {
+                (0..size).fold(Memory::default(), |memory, peer| {
+                    memory.with(Buffer::RecvPeer(peer), block(peer, rank))
+                })
+            };
+            Case {
+                size,
+                calls: (0..n).map(call).collect(),
+                memories: (0..size).map(memory).collect(),
+                expected: (0..size).map(expected).collect(),
+                operation: join,
+            }
+            .check(&mut random);
+        }
+    }
+}
+
+/// Arguments of a reduction: input in the send argument, or in the receive argument in place.
+fn reduction_memory(kind: Kind, rank: u32, count: u64, in_place: bool, room: u64) -> Memory {
+    let input = kind.input(rank, count);
+    if in_place {
+        return Memory::default().with(Buffer::Recv, input);
+    }
+    let recv = vec![UNTOUCHED; (room * ELEMENT) as usize];
+    Memory::default().with(Buffer::Send, input).with(Buffer::Recv, recv)
+}
+
+#[test]
+fn reduce_combines_in_rank_order_at_any_root() {
+    let mut random = Random(10);
+    for size in sizes() {
+        for kind in KINDS {
+            for root in roots(size, &mut random) {
+                for count in [0, 1, 2 + random.below(9), 700] {
+                    if count > 100 && size > 20 {
+                        continue;
+                    }
+                    let in_place = random.below(2) == 1;
+                    let vector = kind.vector(count);
+                    let memory = |rank| match rank == root {
+                        true => reduction_memory(kind, rank, count, in_place, count),
+                        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
+                    };
+                    let expected = |rank| match rank == root {
+                        true => Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count))),
+                        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
+                    };
+                    Case {
+                        size,
+                        calls: (0..size)
+                            .map(|rank| Call::Reduce { root, vector, in_place: in_place && rank == root })
+                            .collect(),
+                        memories: (0..size).map(memory).collect(),
+                        expected: (0..size).map(expected).collect(),
+                        operation: kind.operation,
+                    }
+                    .check(&mut random);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn allreduce_gives_all_ranks_the_combination_in_rank_order() {
+    let mut random = Random(11);
+    for size in sizes() {
+        for kind in KINDS {
+            for count in [0, 1, 2 + random.below(9), u64::from(size) + random.below(40), 700] {
+                if count > 100 && size > 20 {
+                    continue;
+                }
+                let in_place = random.below(2) == 1;
+                let result = Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count)));
+                Case {
+                    size,
+                    calls: vec![Call::Allreduce { vector: kind.vector(count), in_place }; size as usize],
+                    memories: (0..size)
+                        .map(|rank| reduction_memory(kind, rank, count, in_place, count))
+                        .collect(),
+                    expected: vec![result; size as usize],
+                    operation: kind.operation,
+                }
+                .check(&mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn reduce_scatter_gives_every_rank_its_part() {
+    let mut random = Random(12);
+    for size in sizes().into_iter().filter(|&size| size < 200) {
+        for kind in KINDS {
+            let counts: Vec<u64> = (0..size).map(|_| random.below(4)).collect();
+            let count = counts.iter().sum();
+            // In place need not be chosen by all (section 6.10.2).
+            let in_place: Vec<bool> = (0..size).map(|_| random.below(2) == 1).collect();
+            let first = |rank: u32| counts[..rank as usize].iter().sum::<u64>();
+            let memory = |rank: u32| {
+                reduction_memory(kind, rank, count, in_place[rank as usize], counts[rank as usize])
+            };
+            let expected = |rank: u32| {
+                let mine = counts[rank as usize];
+                let part = kind.expected((0, size), (first(rank), first(rank) + mine));
+                let mut recv = memory(rank).0[&Buffer::Recv].clone();
+                recv[..part.len()].copy_from_slice(&part);
+                Memory::default().with(Buffer::Recv, recv)
+            };
+            let call = |&in_place: &bool| Call::ReduceScatter {
+                counts: &counts,
+                vector: kind.vector(count),
+                in_place,
+            };
+            Case {
+                size,
+                calls: in_place.iter().map(call).collect(),
+                memories: (0..size).map(memory).collect(),
+                expected: (0..size).map(expected).collect(),
+                operation: kind.operation,
+            }
+            .check(&mut random);
+        }
+    }
+}
+
+#[test]
+fn scan_and_exscan_combine_the_ranks_before() {
+    let mut random = Random(13);
+    for size in sizes() {
+        for kind in KINDS {
+            for count in counts(&mut random) {
+                let vector = kind.vector(count);
+                let in_place: Vec<bool> = (0..size).map(|_| random.below(2) == 1).collect();
+                let memory = |rank: u32| reduction_memory(kind, rank, count, in_place[rank as usize], count);
+                let inclusive =
+                    |rank| Memory::default().with(Buffer::Recv, kind.expected((0, rank + 1), (0, count)));
+                let exclusive = |rank| match rank {
+                    0 => Memory::default().with(Buffer::Recv, memory(0).0[&Buffer::Recv].clone()),
+                    _ => Memory::default().with(Buffer::Recv, kind.expected((0, rank), (0, count))),
+                };
+                Case {
+                    size,
+                    calls: in_place.iter().map(|&in_place| Call::Scan { vector, in_place }).collect(),
+                    memories: (0..size).map(memory).collect(),
+                    expected: (0..size).map(inclusive).collect(),
+                    operation: kind.operation,
+                }
+                .check(&mut random);
+                Case {
+                    size,
+                    calls: in_place.iter().map(|&in_place| Call::Exscan { vector, in_place }).collect(),
+                    memories: (0..size).map(memory).collect(),
+                    expected: (0..size).map(exclusive).collect(),
+                    operation: kind.operation,
+                }
+                .check(&mut random);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Reduction loops, one per operation and representation, written so that the compiler can vectorise them: the
+//! elements are read and written as byte arrays, so that any alignment is right and nothing is unsafe.
+
+use crate::op::{Kernel, PredefinedOp};
+use crate::predefined::Kind;
+use crate::x87;
+
+/// The loop for an operation on elements of a kind; `None` when this processor has none. The tables of section 6.9.2
+/// are applied by the caller.
+pub(crate) fn find(op: PredefinedOp, kind: Kind) -> Option<Kernel> {
+    match kind {
+        Kind::I8 => integer::i8(op),
+        Kind::I16 => integer::i16(op),
+        Kind::I32 => integer::i32(op),
+        Kind::I64 => integer::i64(op),
+        Kind::I128 => integer::i128(op),
+        Kind::U8 => integer::u8(op),
+        Kind::U16 => integer::u16(op),
+        Kind::U32 => integer::u32(op),
+        Kind::U64 => integer::u64(op),
+        Kind::F32 => float::f32(op),
+        Kind::F64 => float::f64(op),
+        Kind::C32 => complex::f32(op),
+        Kind::C64 => complex::f64(op),
+        Kind::Bool | Kind::Logical(1) => integer::u8(op),
+        Kind::Logical(2) => integer::u16(op),
+        Kind::Logical(4) => integer::u32(op),
+        Kind::Logical(8) => integer::u64(op),
+        Kind::Logical(16) => integer::i128(op),
+        Kind::Logical(_) | Kind::Opaque(_) => None,
+        Kind::LongDouble => x87::real(op),
+        Kind::CLongDouble => x87::complex(op),
+        Kind::FloatInt => pair::float_int(op),
+        Kind::DoubleInt => pair::double_int(op),
+        Kind::LongInt => pair::long_int(op),
+        Kind::IntInt => pair::int_int(op),
+        Kind::ShortInt => pair::short_int(op),
+        Kind::LongDoubleInt => pair::long_double_int(op),
+        Kind::FloatFloat => pair::float_float(op),
+        Kind::DoubleDouble => pair::double_double(op),
+    }
+}
+
+/// `into[i] = f(left[i], into[i])` over elements of `N` bytes.
+#[inline(always)]
+pub(crate) fn zip<const N: usize>(left: &[u8], into: &mut [u8], f: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
+    let (left, _) = left.as_chunks::<N>();
+    let (into, _) = into.as_chunks_mut::<N>();
+    for (a, b) in left.iter().zip(into) {
+        *b = f(*a, *b);
+    }
+}
+
+mod integer {
+    use super::{Kernel, PredefinedOp, zip};
+
+    macro_rules! integers {
+        ($($name:ident)*) => {$(
+            pub(super) fn $name(op: PredefinedOp) -> Option<Kernel> {
+                type T = $name;
+                macro_rules! kernel {
+                    (|$a:ident, $b:ident| $result:expr) => {
+                        Kernel::new(|left, into| zip(left, into, |a, b| {
+                            let ($a, $b) = (T::from_ne_bytes(a), T::from_ne_bytes(b));
+                            T::to_ne_bytes($result)
+                        }))
+                    };
+                }
+                Some(match op {
+                    PredefinedOp::Max => kernel!(|a, b| a.max(b)),
+                    PredefinedOp::Min => kernel!(|a, b| a.min(b)),
+                    PredefinedOp::Sum => kernel!(|a, b| a.wrapping_add(b)),
+                    PredefinedOp::Prod => kernel!(|a, b| a.wrapping_mul(b)),
+                    PredefinedOp::Land => kernel!(|a, b| T::from(a != 0 && b != 0)),
+                    PredefinedOp::Lor => kernel!(|a, b| T::from(a != 0 || b != 0)),
+                    PredefinedOp::Lxor => kernel!(|a, b| T::from((a != 0) != (b != 0))),
+                    PredefinedOp::Band => kernel!(|a, b| a & b),
+                    PredefinedOp::Bor => kernel!(|a, b| a | b),
+                    PredefinedOp::Bxor => kernel!(|a, b| a ^ b),
+                    _ => return None,
+                })
+            }
+        )*};
+    }
+
+    integers! { i8 i16 i32 i64 i128 u8 u16 u32 u64 }
+}
+
+mod float {
+    use super::{Kernel, PredefinedOp, zip};
+
+    macro_rules! floats {
+        ($($name:ident)*) => {$(
+            pub(super) fn $name(op: PredefinedOp) -> Option<Kernel> {
+                type T = $name;
+                macro_rules! kernel {
+                    (|$a:ident, $b:ident| $result:expr) => {
+                        Kernel::new(|left, into| zip(left, into, |a, b| {
+                            let ($a, $b) = (T::from_ne_bytes(a), T::from_ne_bytes(b));
+                            T::to_ne_bytes($result)
+                        }))
+                    };
+                }
+                Some(match op {
+                    PredefinedOp::Max => kernel!(|a, b| if a > b { a } else { b }),
+                    PredefinedOp::Min => kernel!(|a, b| if a < b { a } else { b }),
+                    PredefinedOp::Sum => kernel!(|a, b| a + b),
+                    PredefinedOp::Prod => kernel!(|a, b| a * b),
+                    _ => return None,
+                })
+            }
+        )*};
+    }
+
+    floats! { f32 f64 }
+}
+
+mod complex {
+    use super::{Kernel, PredefinedOp};
+
+    macro_rules! complexes {
+        ($($name:ident)*) => {$(
+            pub(super) fn $name(op: PredefinedOp) -> Option<Kernel> {
+                const N: usize = size_of::<$name>();
+                fn product(left: &[u8], into: &mut [u8]) {
+                    let (left, _) = left.as_chunks::<N>();
+                    let (into, _) = into.as_chunks_mut::<N>();
+                    for (a, b) in left.as_chunks::<2>().0.iter().zip(into.as_chunks_mut::<2>().0) {
+                        let [ar, ai] = a.map($name::from_ne_bytes);
+                        let [br, bi] = b.map($name::from_ne_bytes);
+                        *b = [ar * br - ai * bi, ar * bi + ai * br].map($name::to_ne_bytes);
+                    }
+                }
+                match op {
+                    PredefinedOp::Sum => super::float::$name(op),
+                    PredefinedOp::Prod => Some(Kernel::new(product)),
+                    _ => None,
+                }
+            }
+        )*};
+    }
+
+    complexes! { f32 f64 }
+}
+
+mod pair {
+    use super::{Kernel, PredefinedOp};
+    use crate::x87;
+    use std::cmp::Ordering;
+
+    /// `MPI_MAXLOC` (`better` is `Greater`) and `MPI_MINLOC` (`Less`) on pairs of a `V`-byte value at the start and an
+    /// `I`-byte index at `index` of every `extent` bytes. The last element may end at its last data byte.
+    #[inline(always)]
+    fn locate<const V: usize, const I: usize>(
+        left: &[u8],
+        into: &mut [u8],
+        (index, extent): (usize, usize),
+        better: Ordering,
+        value: impl Fn(&[u8; V], &[u8; V]) -> Option<Ordering>,
+        lower: impl Fn(&[u8; I], &[u8; I]) -> bool,
+    ) {
+        for (a, b) in left.chunks(extent).zip(into.chunks_mut(extent)) {
+            let (Some((u, _)), Some((i, _))) =
+                (a.split_first_chunk::<V>(), a[index..].split_first_chunk::<I>())
+            else {
+                continue;
+            };
+            let (value_bytes, index_bytes) = b.split_at_mut(index);
+            let (Some((v, _)), Some((j, _))) =
+                (value_bytes.split_first_chunk_mut::<V>(), index_bytes.split_first_chunk_mut::<I>())
+            else {
+                continue;
+            };
+            match value(u, v) {
+                Some(order) if order == better => {
+                    *v = *u;
+                    *j = *i;
+                }
+                Some(Ordering::Equal) if lower(i, j) => *j = *i,
+                _ => {}
+            }
+        }
+    }
+
+    macro_rules! pairs {
+        ($($name:ident: $value:ident, $index:ident, $at:expr, $extent:expr;)*) => {$(
+            pub(super) fn $name(op: PredefinedOp) -> Option<Kernel> {
+                macro_rules! kernel {
+                    ($better:expr) => {
+                        Kernel::new(|left, into| locate(
+                            left,
+                            into,
+                            ($at, $extent),
+                            $better,
+                            |u, v| $value::from_ne_bytes(*u).partial_cmp(&$value::from_ne_bytes(*v)),
+                            |i, j| $index::from_ne_bytes(*i) < $index::from_ne_bytes(*j),
+                        ))
+                    };
+                }
+                match op {
+                    PredefinedOp::Maxloc => Some(kernel!(Ordering::Greater)),
+                    PredefinedOp::Minloc => Some(kernel!(Ordering::Less)),
+                    _ => None,
+                }
+            }
+        )*};
+    }
+
+    pairs! {
+        float_int: f32, i32, 4, 8;
+        double_int: f64, i32, 8, 16;
+        long_int: i64, i32, 8, 16;
+        int_int: i32, i32, 4, 8;
+        short_int: i16, i32, 4, 8;
+        float_float: f32, f32, 4, 8;
+        double_double: f64, f64, 8, 16;
+    }
+
+    pub(super) fn long_double_int(op: PredefinedOp) -> Option<Kernel> {
+        macro_rules! kernel {
+            ($better:expr) => {
+                Kernel::new(|left, into| {
+                    locate(left, into, (16, 32), $better, x87::compare, |i, j| {
+                        i32::from_ne_bytes(*i) < i32::from_ne_bytes(*j)
+                    })
+                })
+            };
+        }
+        match op {
+            _ if !x87::AVAILABLE => None,
+            PredefinedOp::Maxloc => Some(kernel!(Ordering::Greater)),
+            PredefinedOp::Minloc => Some(kernel!(Ordering::Less)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A whole user argument (address, datatype and the elements it covers), from which buffers are cut.
+//!
+//! A collective makes many messages out of one argument. [`Memory`] is made once, at the boundary, with the promise
+//! about all the bytes the call may touch; every view is checked against it, so that what stands above stays safe.
+
+use crate::buffer::{Extra, RecvBuf, Scratch, SendBuf};
+use crate::object::Datatype;
+use std::sync::Arc;
+use weft_types::{Error, ErrorClass, Result};
+
+/// An address, the datatype of the elements there, and the range of bytes that may be touched.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    address: *mut u8,
+    datatype: Datatype,
+    /// Touchable bytes, relative to `address`.
+    low: i64,
+    high: i64,
+    writable: bool,
+    /// Set when the library owns the bytes.
+    keep: Option<Arc<Extra>>,
+}
+
+// SAFETY: an address and immutable description; the constructor's promise covers whichever thread drives the call.
+unsafe impl Send for Memory {}
+
+/// Whole elements inside a [`Memory`], in their memory layout, for a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements {
+    pub(crate) address: *mut u8,
+    pub(crate) count: usize,
+    /// Bytes from the first element's origin to the end of the last element's data.
+    pub(crate) span: usize,
+    pub(crate) writable: bool,
+}
+
+impl Elements {
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Address of the first element's origin, for a user-defined operation.
+    pub fn address(&self) -> usize {
+        self.address as usize
+    }
+}
+
+// SAFETY: as for `Memory`.
+unsafe impl Send for Elements {}
+
+impl Datatype {
+    /// The bytes that `count` elements at displacement 0 cover: first, and one past the last.
+    pub fn span(&self, count: u64) -> Result<(i64, i64)> {
+        let bounds = self.bounds();
+        if count == 0 || bounds.true_extent == 0 {
+            return Ok((0, 0));
+        }
+        let reach = i64::try_from(count - 1).ok().and_then(|last| bounds.extent.checked_mul(last));
+        let low = bounds.true_lb;
+        let high = low.checked_add(bounds.true_extent);
+        match (reach, high) {
+            (Some(reach), Some(high)) => {
+                match (low.checked_add(reach.min(0)), high.checked_add(reach.max(0))) {
+                    (Some(low), Some(high)) => Ok((low, high)),
+                    _ => Err(self.too_many(count)),
+                }
+            }
+            _ => Err(self.too_many(count)),
+        }
+    }
+
+    /// Packed bytes of `count` elements.
+    #[inline]
+    pub fn packed_bytes(&self, count: u64) -> Result<usize> {
+        match count.checked_mul(self.element_bytes() as u64) {
+            Some(bytes) if bytes <= i64::MAX as u64 => Ok(bytes as usize),
+            _ => Err(self.too_many(count)),
+        }
+    }
+
+    #[cold]
+    fn too_many(&self, count: u64) -> Error {
+        Error::new(
+            ErrorClass::COUNT,
+            format!(
+                "count {count} times {} bytes of the datatype does not fit 63 bits",
+                self.element_bytes()
+            ),
+        )
+    }
+
+    /// The buffer to send `count` elements at `address`; for a contiguous type one multiplication.
+    ///
+    /// # Safety
+    /// Every byte of the type map of these elements stays readable and unmodified until the request that uses the
+    /// buffer is complete (section 3.7.2).
+    #[inline]
+    pub unsafe fn send_buf(&self, address: *const u8, count: u64) -> Result<SendBuf> {
+        let bytes = self.packed_bytes(count)?;
+        if self.is_contiguous() {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { SendBuf::contiguous(address, bytes) });
+        }
+        // SAFETY: the caller's promise.
+        Ok(unsafe { SendBuf::sliced(address, 0, bytes, self.layout(), None) })
+    }
+
+    /// The room to receive `count` elements at `address`; for a contiguous type one multiplication.
+    ///
+    /// # Safety
+    /// Every byte of the type map of these elements stays writable and otherwise untouched until the request that
+    /// uses the buffer is complete.
+    #[inline]
+    pub unsafe fn recv_buf(&self, address: *mut u8, count: u64) -> Result<RecvBuf> {
+        let bytes = self.packed_bytes(count)?;
+        if self.is_contiguous() {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { RecvBuf::contiguous(address, bytes) });
+        }
+        // SAFETY: the caller's promise.
+        Ok(unsafe { RecvBuf::sliced(address, 0, bytes, self.layout(), None) })
+    }
+}
+
+impl Memory {
+    /// No elements at all (an argument that is not significant at this rank).
+    pub fn none() -> Memory {
+        Memory {
+            address: std::ptr::null_mut(),
+            datatype: byte(),
+            low: 0,
+            high: 0,
+            writable: false,
+            keep: None,
+        }
+    }
+
+    /// An argument that is only read: elements of `datatype` in the bytes `low..high` from `address`.
+    ///
+    /// # Safety
+    /// The bytes of the type map of all elements inside the range stay readable and unmodified until the operation
+    /// is complete.
+    pub unsafe fn read(address: *const u8, datatype: &Datatype, (low, high): (i64, i64)) -> Memory {
+        let address = address.cast_mut();
+        Memory { address, datatype: datatype.clone(), low, high, writable: false, keep: None }
+    }
+
+    /// An argument that is written (and perhaps read): elements of `datatype` in the bytes `low..high` from `address`.
+    ///
+    /// # Safety
+    /// The bytes of the type map of all elements inside the range stay readable and writable and otherwise untouched
+    /// until the operation is complete.
+    pub unsafe fn write(address: *mut u8, datatype: &Datatype, (low, high): (i64, i64)) -> Memory {
+        Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: None }
+    }
+
+    /// Zeroed memory of the library, in the memory layout of `count` elements of `datatype`.
+    pub fn scratch(datatype: &Datatype, count: u64) -> Result<Memory> {
+        let (low, high) = datatype.span(count)?;
+        let bytes = usize::try_from(high - low).map_err(Error::internal)?;
+        // The first data byte keeps the alignment the user's own element would have.
+        let lead = low.rem_euclid(16) as usize;
+        let scratch = Scratch::new(bytes + lead);
+        let address = scratch.address().wrapping_add(lead).wrapping_offset(-low as isize);
+        let keep = Some(Extra::keeping(&scratch));
+        Ok(Memory { address, datatype: datatype.clone(), low, high, writable: true, keep })
+    }
+
+    /// Zeroed memory of the library for `bytes` packed bytes.
+    pub fn packed_scratch(bytes: usize) -> Memory {
+        let scratch = Scratch::new(bytes);
+        Memory {
+            address: scratch.address(),
+            datatype: byte(),
+            low: 0,
+            high: bytes as i64,
+            writable: true,
+            keep: Some(Extra::keeping(&scratch)),
+        }
+    }
+
+    /// The elements' type.
+    pub fn datatype(&self) -> &Datatype {
+        &self.datatype
+    }
+
+    /// The address the argument began at.
+    pub fn address(&self) -> usize {
+        self.address as usize
+    }
+
+    /// Packed bytes `start..start + bytes` of the elements `displacement` bytes from the address, to be sent.
+    ///
+    /// # Panics
+    /// When that lies outside the promised range: a wrong schedule.
+    pub fn send_view(&self, displacement: i64, start: u64, bytes: u64) -> SendBuf {
+        let Some((address, skip, bytes)) = self.checked(displacement, start, bytes) else {
+            return SendBuf::empty();
+        };
+        if self.datatype.is_contiguous() {
+            // SAFETY: `checked` found the bytes inside the range that the constructor's caller promised.
+            return unsafe { SendBuf::kept(address.wrapping_add(skip), bytes, self.keep.clone()) };
+        }
+        // SAFETY: as above.
+        unsafe { SendBuf::sliced(address, skip, bytes, self.datatype.layout(), self.keep.as_ref()) }
+    }
+
+    /// The room for packed bytes `start..start + bytes` of the elements `displacement` bytes from the address.
+    ///
+    /// # Panics
+    /// When that lies outside the promised range, or the argument is only read.
+    pub fn recv_view(&self, displacement: i64, start: u64, bytes: u64) -> RecvBuf {
+        let Some((address, skip, bytes)) = self.checked(displacement, start, bytes) else {
+            return RecvBuf::empty();
+        };
+        assert!(self.writable, "a schedule writes to an argument that is only read");
+        if self.datatype.is_contiguous() {
+            // SAFETY: `checked` found the bytes inside the range that the constructor's caller promised.
+            return unsafe { RecvBuf::kept(address.wrapping_add(skip), bytes, self.keep.clone()) };
+        }
+        // SAFETY: as above.
+        unsafe { RecvBuf::sliced(address, skip, bytes, self.datatype.layout(), self.keep.as_ref()) }
+    }
+
+    /// The whole elements at packed bytes `start..start + bytes`, for a reduction.
+    ///
+    /// # Panics
+    /// When the range is outside, or does not begin and end between elements.
+    pub fn elements(&self, displacement: i64, start: u64, bytes: u64) -> Elements {
+        let Some((address, skip, bytes)) = self.checked(displacement, start, bytes) else {
+            return Elements { address: self.address, count: 0, span: 0, writable: self.writable };
+        };
+        let size = self.datatype.element_bytes();
+        assert!(skip % size == 0 && bytes % size == 0, "a reduction begins or ends inside an element");
+        let bounds = self.datatype.bounds();
+        let count = bytes / size;
+        Elements {
+            address: address.wrapping_offset((skip / size) as isize * bounds.extent as isize),
+            count,
+            span: ((count as i64 - 1) * bounds.extent + bounds.true_lb + bounds.true_extent).max(0) as usize,
+            writable: self.writable,
+        }
+    }
+
+    /// Address of the elements, packed bytes to skip, packed bytes; `None` when there is nothing.
+    fn checked(&self, displacement: i64, start: u64, bytes: u64) -> Option<(*mut u8, usize, usize)> {
+        let size = self.datatype.element_bytes() as u64;
+        if bytes == 0 || size == 0 {
+            return None;
+        }
+        let bounds = self.datatype.bounds();
+        let end = start.checked_add(bytes).expect("a schedule's packed range overflows");
+        let inside = if self.datatype.is_contiguous() {
+            let low = displacement as i128 + start as i128;
+            low >= self.low as i128 && displacement as i128 + end as i128 <= self.high as i128
+        } else {
+            let (first, last) = ((start / size) as i128, ((end - 1) / size) as i128);
+            let origin = displacement as i128 + bounds.true_lb as i128;
+            let (a, b) = (origin + first * bounds.extent as i128, origin + last * bounds.extent as i128);
+            a.min(b) >= self.low as i128 && a.max(b) + bounds.true_extent as i128 <= self.high as i128
+        };
+        assert!(
+            inside,
+            "a schedule touches packed bytes {start}..{end} at displacement {displacement}, outside {}..{}",
+            self.low, self.high
+        );
+        Some((self.address.wrapping_offset(displacement as isize), start as usize, bytes as usize))
+    }
+}
+
+fn byte() -> Datatype {
+    Datatype::predefined(weft_types::abi::MPI_BYTE).expect("MPI_BYTE is predefined").into()
+}
+
+/// Copies all of `from` into the room of `to`.
+///
+/// # Panics
+/// When the packed lengths differ.
+pub fn copy(from: &SendBuf, to: &mut RecvBuf) {
+    assert_eq!(from.len(), to.len(), "a copy between ranges of different length");
+    if let Some(slice) = from.as_slice() {
+        to.unpack(0, slice);
+    } else if let Some(slice) = to.as_mut_slice() {
+        from.pack(0, slice);
+    } else {
+        let mut staging = [0_u8; 4096];
+        for offset in (0..from.len()).step_by(staging.len()) {
+            let len = staging.len().min(from.len() - offset);
+            from.pack(offset, &mut staging[..len]);
+            to.unpack(offset, &staging[..len]);
+        }
+    }
+}

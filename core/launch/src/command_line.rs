@@ -1,0 +1,379 @@
+//! From the words of the command line to the job that is asked for.
+//!
+//! `mpiexec OPTIONS program arguments : OPTIONS program arguments : ...` (MPI 4.1 section 11.5). Pure: files that options name are read
+//! through a callback.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::configfile;
+use crate::options::{Key, Section, Settings, find, suggestion};
+
+/// More ranks than this on one machine are taken for a slip of the finger.
+pub const MAX_RANKS: u32 = 4096;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Start a job.
+    Run(Vec<Section>, Settings),
+    /// Print the help text.
+    Help,
+    /// Print the version.
+    Version,
+}
+
+/// What is wrong with the command line: one sentence, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageError(pub String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Reads files and variables on behalf of the parser.
+pub trait Surroundings {
+    /// The text of a file an option names.
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// A variable of mpiexec's own environment.
+    fn variable(&self, name: &OsStr) -> Option<OsString>;
+    /// The machine's architecture as `-arch` names it.
+    fn architecture(&self) -> &str;
+}
+
+/// Reads the words after the program name.
+pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, UsageError> {
+    let mut parser = Parser { around, settings: Settings::default(), per_node: None };
+    let mut sections = Vec::new();
+    for words in words.split(|word| word == ":") {
+        match parser.section(words)? {
+            Outcome::Section(section) => sections.push(section),
+            Outcome::File(lines) => {
+                for line in lines {
+                    match parser.section(&line)? {
+                        Outcome::Section(section) => sections.push(section),
+                        Outcome::File(_) => {
+                            return Err(usage("-configfile inside a configuration file is not possible"));
+                        }
+                        Outcome::Only(request) => return Ok(request),
+                    }
+                }
+            }
+            Outcome::Only(request) => return Ok(request),
+        }
+    }
+    let total: u64 = sections.iter().map(|section| u64::from(section.count)).sum();
+    if total == 0 {
+        return Err(usage(
+            "the job has no process: every program has -n 0, or the configuration file is empty",
+        ));
+    }
+    if total > u64::from(MAX_RANKS) {
+        return Err(usage(format!(
+            "{total} processes are asked for; on one machine at most {MAX_RANKS} are allowed"
+        )));
+    }
+    if let Some(per_node) = parser.per_node.filter(|&per_node| u64::from(per_node) < total) {
+        return Err(usage(format!(
+            "{total} processes with at most {per_node} on each machine need several machines, and this version runs on one; \
+             several hosts come with a later version"
+        )));
+    }
+    let mut settings = parser.settings;
+    if settings.timeout.is_none() {
+        settings.timeout = around
+            .variable(OsStr::new("MPIEXEC_TIMEOUT"))
+            .map(|text| seconds("the variable MPIEXEC_TIMEOUT", &text))
+            .transpose()?;
+    }
+    Ok(Request::Run(sections, settings))
+}
+
+enum Outcome {
+    Section(Section),
+    File(Vec<Vec<OsString>>),
+    Only(Request),
+}
+
+struct Parser<'a> {
+    around: &'a dyn Surroundings,
+    settings: Settings,
+    per_node: Option<u32>,
+}
+
+impl Parser<'_> {
+    fn section(&mut self, words: &[OsString]) -> Result<Outcome, UsageError> {
+        let mut section = Section {
+            count: 1,
+            program: OsString::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            wdir: None,
+            path: None,
+        };
+        let mut soft = None;
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let Some((name, inline)) = option_name(word) else {
+                section.program.clone_from(word);
+                break;
+            };
+            if name.is_empty() {
+                // `--`: the next word is the program, whatever it looks like.
+                section.program = words.next().cloned().unwrap_or_default();
+                break;
+            }
+            let key = find(name).ok_or_else(|| unknown(word, name))?;
+            let mut values = Vec::with_capacity(2);
+            values.extend(inline.clone());
+            if inline.is_some() && key.values() == 0 {
+                return Err(usage(format!("the option {} takes no value", word.display())));
+            }
+            while values.len() < key.values() {
+                let missing = || usage(format!("the option {} needs {}", word.display(), needs(key)));
+                values.push(words.next().cloned().ok_or_else(missing)?);
+            }
+            match key {
+                Key::Help => return Ok(Outcome::Only(Request::Help)),
+                Key::Version => return Ok(Outcome::Only(Request::Version)),
+                Key::ConfigFile => return self.config_file(&values[0]).map(Outcome::File),
+                Key::Count => section.count = count(word, &values[0])?,
+                Key::Env => section.environment.push(variable(word, &values[0], &values[1])?),
+                Key::Export => self.export(word, &values[0], &mut section)?,
+                Key::Wdir => section.wdir = Some(values.remove(0).into()),
+                Key::Path => section.path = Some(values.remove(0)),
+                Key::Soft => soft = Some(soft_counts(word, &values[0])?),
+                _ => self.global(key, word, &values)?,
+            }
+        }
+        section.arguments = words.cloned().collect();
+        if section.program.is_empty() {
+            return Err(usage("no program is named: mpiexec -n 4 ./program arguments"));
+        }
+        if let Some(allowed) = soft {
+            let asked = section.count;
+            section.count =
+                allowed.into_iter().filter(|&count| count <= asked).max().ok_or_else(|| {
+                    usage(format!("-soft allows no number of processes up to {asked} (-n)"))
+                })?;
+        }
+        Ok(Outcome::Section(section))
+    }
+
+    fn config_file(&self, path: &OsStr) -> Result<Vec<Vec<OsString>>, UsageError> {
+        let text = self.around.read(Path::new(path)).map_err(|error| {
+            usage(format!("the configuration file {} cannot be read: {error}", path.display()))
+        })?;
+        configfile::sections(&text)
+            .map_err(|why| usage(format!("the configuration file {}: {why}", path.display())))
+    }
+
+    /// `-x NAME=VALUE` sets, `-x NAME` passes on; ranks inherit everything already unless `-genvnone` is given.
+    fn export(&mut self, word: &OsStr, value: &OsStr, section: &mut Section) -> Result<(), UsageError> {
+        let bytes = value.as_bytes();
+        match bytes.iter().position(|&byte| byte == b'=') {
+            Some(at) => {
+                let (name, value) = (OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..]));
+                section.environment.push(variable(word, name, value)?);
+            }
+            None => {
+                if let Some(present) = self.around.variable(value) {
+                    section.environment.push(variable(word, value, &present)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn global(&mut self, key: Key, word: &OsStr, values: &[OsString]) -> Result<(), UsageError> {
+        let settings = &mut self.settings;
+        let text = || {
+            let value = values.first().map(OsString::as_os_str).unwrap_or_default();
+            value.to_str().ok_or_else(|| usage(format!("the value of {} is not UTF-8 text", word.display())))
+        };
+        match key {
+            Key::GlobalEnv => settings.environment.push(variable(word, &values[0], &values[1])?),
+            Key::BareEnvironment => settings.bare_environment = true,
+            Key::EnvironmentList => {
+                for name in text()?.split(',').filter(|name| !name.is_empty()) {
+                    let name = OsStr::new(name);
+                    if let Some(present) = self.around.variable(name) {
+                        settings.environment.push(variable(word, name, &present)?);
+                    }
+                }
+            }
+            Key::TagOutput => settings.tag_output = true,
+            Key::Timeout => settings.timeout = Some(seconds(&word.to_string_lossy(), &values[0])?),
+            Key::BindTo => settings.bind_to = Some(text()?.parse().map_err(UsageError)?),
+            Key::MapBy => settings.map_by = Some(text()?.parse().map_err(UsageError)?),
+            Key::ReportBindings => settings.report_bindings = true,
+            Key::Verbose => settings.verbose = true,
+            Key::Hosts => settings.hosts.extend(text()?.split(',').map(host_of)),
+            Key::HostFile => {
+                let path = Path::new(&values[0]);
+                let read = self.around.read(path);
+                let list = read.map_err(|error| {
+                    usage(format!("the host file {} cannot be read: {error}", path.display()))
+                })?;
+                settings.hosts.extend(hosts_in_file(&list));
+            }
+            Key::PerNode => self.per_node = Some(count(word, &values[0])?),
+            Key::Stdin => match text()? {
+                "0" => settings.no_stdin = false,
+                "none" => settings.no_stdin = true,
+                other => {
+                    return Err(usage(format!(
+                        "standard input goes to rank 0 or to none ({} 0, {} none), not to {other:?}",
+                        word.display(),
+                        word.display()
+                    )));
+                }
+            },
+            Key::UniverseSize => settings.universe_size = Some(count(word, &values[0])?),
+            Key::InitialErrhandler => settings.initial_errhandler = Some(error_handler(text()?)?),
+            Key::MemoryAllocKinds => settings.memory_alloc_kinds = Some(text()?.to_owned()),
+            Key::Arch => {
+                let (asked, here) = (text()?, self.around.architecture());
+                if !asked.eq_ignore_ascii_case(here) {
+                    return Err(usage(format!(
+                        "a machine of architecture {asked:?} is asked for (-arch); this one is {here}"
+                    )));
+                }
+            }
+            Key::OpenMpiParameter => {
+                return Err(usage(format!(
+                    "{} sets parameters of Open MPI, which mean nothing here ({} {}): remove it",
+                    word.display(),
+                    values[0].display(),
+                    values[1].display()
+                )));
+            }
+            // The whole environment is passed on, and more ranks than cores and root are fine, without being asked.
+            Key::WholeEnvironment | Key::Granted => {}
+            _ => unreachable!("options of a section are handled there: {key:?}"),
+        }
+        Ok(())
+    }
+}
+
+/// The name of an option without its dashes, and the value after `=`; `None` when the word is no option.
+fn option_name(word: &OsStr) -> Option<(&str, Option<OsString>)> {
+    let bytes = word.as_bytes();
+    let name = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-"))?;
+    if bytes == b"-" {
+        return None;
+    }
+    let (name, value) = match name.iter().position(|&byte| byte == b'=').filter(|_| bytes.starts_with(b"--"))
+    {
+        Some(at) => (&name[..at], Some(OsStr::from_bytes(&name[at + 1..]).to_owned())),
+        None => (name, None),
+    };
+    Some((std::str::from_utf8(name).unwrap_or("\u{fffd}"), value))
+}
+
+fn usage(text: impl Into<String>) -> UsageError {
+    UsageError(text.into())
+}
+
+fn unknown(word: &OsStr, name: &str) -> UsageError {
+    let hint = match suggestion(name) {
+        Some(near) => format!("; did you mean {}{near}?", if near.len() > 2 { "--" } else { "-" }),
+        None => "; options of the program stand after its name".to_owned(),
+    };
+    usage(format!("there is no option {}{hint}", word.display()))
+}
+
+fn needs(key: Key) -> &'static str {
+    match key {
+        Key::Count | Key::PerNode | Key::UniverseSize => "a number of processes",
+        Key::Env | Key::GlobalEnv => "a variable's name and its value (two words)",
+        Key::Timeout => "a number of seconds",
+        Key::Wdir => "a folder",
+        Key::HostFile | Key::ConfigFile => "a file",
+        _ => "a value",
+    }
+}
+
+fn count(word: &OsStr, value: &OsStr) -> Result<u32, UsageError> {
+    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        usage(format!("{} needs a number of processes, not {:?}", word.display(), value.to_string_lossy()))
+    })
+}
+
+fn seconds(word: &str, value: &OsStr) -> Result<Duration, UsageError> {
+    let number = value.to_str().and_then(|text| text.parse::<f64>().ok());
+    number
+        .filter(|number| *number > 0.0)
+        .and_then(|number| Duration::try_from_secs_f64(number).ok())
+        .ok_or_else(|| {
+            usage(format!("{word} needs a number of seconds above 0, not {:?}", value.to_string_lossy()))
+        })
+}
+
+fn variable(word: &OsStr, name: &OsStr, value: &OsStr) -> Result<(OsString, OsString), UsageError> {
+    match name.is_empty() || name.as_bytes().contains(&b'=') {
+        true => Err(usage(format!(
+            "{} needs a variable's name and its value, and {:?} is no name",
+            word.display(),
+            name.to_string_lossy()
+        ))),
+        false => Ok((name.to_owned(), value.to_owned())),
+    }
+}
+
+/// The host in `name`, `name:slots` or an IPv6 address in brackets.
+fn host_of(item: &str) -> String {
+    match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address.to_owned(),
+        None => item.split(':').next().unwrap_or(item).to_owned(),
+    }
+}
+
+fn hosts_in_file(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    lines.filter_map(|line| line.split_whitespace().next()).map(host_of).collect()
+}
+
+fn error_handler(name: &str) -> Result<String, UsageError> {
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        "mpi_errors_are_fatal" | "mpi_errors_abort" | "mpi_errors_return" => Ok(lower),
+        _ => Err(usage(format!(
+            "the initial error handler is mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return, not {name:?}"
+        ))),
+    }
+}
+
+/// The counts a `-soft` list allows: items `a`, `a:b` or `a:b:step`, separated by commas (MPI 4.1 section 11.8.4).
+fn soft_counts(word: &OsStr, value: &OsStr) -> Result<Vec<u32>, UsageError> {
+    let bad =
+        || usage(format!("{} needs a list like 2,4:16:4, not {:?}", word.display(), value.to_string_lossy()));
+    let mut counts = Vec::new();
+    for item in value.to_str().ok_or_else(bad)?.split(',') {
+        let numbers = item.split(':').map(|number| number.parse::<i64>().map_err(|_| bad()));
+        let numbers = numbers.collect::<Result<Vec<i64>, UsageError>>()?;
+        let (first, last, step) = match numbers[..] {
+            [only] => (only, only, 1),
+            [first, last] => (first, last, 1),
+            [first, last, step] if step != 0 => (first, last, step),
+            _ => return Err(bad()),
+        };
+        let inside = |count: &i64| if step > 0 { *count <= last } else { *count >= last };
+        let steps = std::iter::successors(Some(first), |count| count.checked_add(step)).take_while(inside);
+        // Only as many as can matter: the counts are bounded by the job's.
+        counts.extend(steps.take(2 * MAX_RANKS as usize).filter_map(|count| u32::try_from(count).ok()));
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+#[path = "command_line_tests.rs"]
+mod tests;

@@ -1,0 +1,161 @@
+use super::*;
+use proptest::prelude::*;
+use weft_place::policy::{BindTo, MapBy};
+
+struct Fake;
+
+impl Surroundings for Fake {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        match path.to_str() {
+            Some("two.conf") => Ok("-n 2 ocean -v\n-n 3 -wdir /tmp atmos\n".to_owned()),
+            Some("hosts") => Ok("# machines\nnode1:4\nnode2 slots=2\n".to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn variable(&self, name: &OsStr) -> Option<OsString> {
+        (name == "SHELL_VARIABLE").then(|| OsString::from("here"))
+    }
+
+    fn architecture(&self) -> &str {
+        "x86_64"
+    }
+}
+
+fn read(line: &str) -> Result<(Vec<Section>, Settings), String> {
+    let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    match parse(&words, &Fake) {
+        Ok(Request::Run(sections, settings)) => Ok((sections, settings)),
+        Ok(other) => Err(format!("{other:?}")),
+        Err(error) => Err(error.0),
+    }
+}
+
+#[test]
+fn one_program_with_its_own_options() {
+    let (sections, _) = read("-n 4 ./solver -n 7 --verbose").expect("well formed");
+    assert_eq!(sections.len(), 1);
+    assert_eq!((sections[0].count, sections[0].program.to_str()), (4, Some("./solver")));
+    assert_eq!(sections[0].arguments, ["-n", "7", "--verbose"]);
+}
+
+#[test]
+fn the_number_of_processes_is_one_unless_given() {
+    let (sections, _) = read("a in1 : b in2").expect("well formed");
+    assert_eq!(sections.iter().map(|section| section.count).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
+fn sections_have_their_own_environment_and_folder() {
+    let (sections, settings) =
+        read("-genv A 1 -n 2 -env B 2 -x C=3 -x SHELL_VARIABLE -x UNSET ocean : -np 3 -wdir /tmp atmos")
+            .expect("well formed");
+    assert_eq!(settings.environment, [("A".into(), "1".into())]);
+    let pairs: [(OsString, OsString); 3] =
+        [("B".into(), "2".into()), ("C".into(), "3".into()), ("SHELL_VARIABLE".into(), "here".into())];
+    assert_eq!(sections[0].environment, pairs);
+    assert_eq!(sections[1].wdir.as_deref(), Some(Path::new("/tmp")));
+    assert!(sections[1].environment.is_empty());
+}
+
+#[test]
+fn one_or_two_dashes_and_an_equal_sign() {
+    for line in ["-timeout 2.5 -l a", "--timeout 2.5 --tag-output a", "--timeout=2.5 -prepend-rank a"] {
+        let (_, settings) = read(line).expect("well formed");
+        assert_eq!(settings.timeout, Some(Duration::from_millis(2500)), "{line}");
+        assert!(settings.tag_output, "{line}");
+    }
+}
+
+#[test]
+fn placement_words_are_read() {
+    let (_, settings) = read("--bind-to core --map-by socket --report-bindings a").expect("well formed");
+    assert_eq!((settings.bind_to, settings.map_by), (Some(BindTo::Core), Some(MapBy::Socket)));
+    assert!(settings.report_bindings);
+}
+
+#[test]
+fn a_configuration_file_gives_sections() {
+    let (sections, _) = read("-configfile two.conf").expect("well formed");
+    assert_eq!(sections.iter().map(|section| section.count).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(sections[0].arguments, ["-v"]);
+}
+
+#[test]
+fn hosts_are_collected_without_their_slots() {
+    assert_eq!(read("-hosts a:2,b -f hosts x").expect("well formed").1.hosts, ["a", "b", "node1", "node2"]);
+}
+
+#[test]
+fn soft_counts_choose_the_largest_allowed() {
+    assert_eq!(read("-n 7 -soft 2,4:16:2 a").expect("well formed").0[0].count, 6);
+    assert!(read("-n 3 -soft 5 a").expect_err("none allowed").contains("-soft"));
+}
+
+/// Every wrong line gives a text with the culprit in it.
+#[test]
+fn wrong_lines_name_the_culprit() {
+    let table = [
+        ("", "no program"),
+        ("-n 2", "no program"),
+        ("-n", "a number of processes"),
+        ("-n two a", "\"two\""),
+        ("-n -3 a", "\"-3\""),
+        ("-n 0 a", "no process"),
+        ("-n 5000 a", "at most 4096"),
+        ("-n 4000 a : -n 4000 b", "8000 processes"),
+        ("a :", "no program"),
+        ("-env A", "two words"),
+        ("-env A=B c d", "is no name"),
+        ("--timeout 0 a", "above 0"),
+        ("--timeout soon a", "\"soon\""),
+        ("--bindto core a", "--bind-to"),
+        ("--bind-to moon a", "moon"),
+        ("--map-by moon a", "moon"),
+        ("--mca btl self a", "Open MPI"),
+        ("-configfile missing.conf", "missing.conf"),
+        ("-f missing a", "missing"),
+        ("-ppn 1 -n 2 a", "several machines"),
+        ("-arch arm a", "x86_64"),
+        ("--initial-errhandler mpi_errors_ignored a", "mpi_errors_return"),
+        ("-s all a", "\"all\""),
+        ("--verbose=1 a", "takes no value"),
+    ];
+    for (line, part) in table {
+        let text = read(line).expect_err(line);
+        assert!(text.contains(part), "{line:?} gave {text:?}");
+    }
+}
+
+#[test]
+fn the_error_handler_is_named_in_any_case() {
+    let (_, settings) = read("-initial-errhandler MPI_ERRORS_RETURN a").expect("well formed");
+    assert_eq!(settings.initial_errhandler.as_deref(), Some("mpi_errors_return"));
+}
+
+proptest! {
+    /// Whatever stands after a program's name reaches the program untouched.
+    #[test]
+    fn arguments_pass_through(counts in prop::collection::vec(1u32..9, 1..4), arguments in prop::collection::vec("[!-9;-~]{1,8}", 0..6)) {
+        let mut words: Vec<OsString> = Vec::new();
+        for (at, count) in counts.iter().enumerate() {
+            if at > 0 {
+                words.push(":".into());
+            }
+            words.extend([OsString::from("-n"), count.to_string().into(), "program".into()]);
+            words.extend(arguments.iter().map(OsString::from));
+        }
+        let Ok(Request::Run(sections, _)) = parse(&words, &Fake) else { panic!("{words:?}") };
+        prop_assert_eq!(sections.iter().map(|section| section.count).collect::<Vec<_>>(), counts);
+        let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+        for section in sections {
+            prop_assert_eq!(&section.arguments, &arguments);
+        }
+    }
+
+    #[test]
+    fn no_line_panics(words in prop::collection::vec("(-{0,2}[a-z]{1,10}(=[a-z0-9]{0,3})?|:|[0-9]{1,5}|[ -~]{0,5})", 0..8)) {
+        let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        let _ = parse(&words, &Fake);
+    }
+}

@@ -1,0 +1,46 @@
+//! The text of `mpiexec --help`.
+
+/// What mpiexec can do, by example first.
+pub(crate) const TEXT: &str = "\
+mpiexec starts MPI programs (and any others) as the ranks of one job on this machine.
+
+  mpiexec -n 4 ./program arguments          four processes
+  mpiexec -n 1 ./master : -n 3 ./worker     several programs in one job (they share MPI_COMM_WORLD)
+  mpiexec -n 4 -l ./program                 tell whose line is whose
+  mpiexec -n 4 --timeout 60 ./program       end the job after a minute
+  mpiexec -n 2 --bind-to core ./program     one core for each rank
+
+One or two dashes mean the same. Options stand before the program; what follows it belongs to it.
+
+For one program (between two ':')
+  -n, -np N                 number of processes (1 if not given); more than cores is fine
+  -env NAME VALUE           set a variable; -x NAME=VALUE is the same
+  -wdir FOLDER              working folder
+  -path FOLDERS             where to look for the program before PATH
+  -soft LIST                acceptable numbers of processes, such as 2,4:16:4 (the largest up to -n is taken)
+  -arch NAME                refuse to run on a machine of another architecture
+
+For the job
+  -genv NAME VALUE          set a variable for all programs; -genvnone passes on none of your own but PATH
+  -l, --tag-output          begin every line of output with its rank: [3] text
+  --timeout SECONDS         end the job after this time, with exit code 124 (also: variable MPIEXEC_TIMEOUT)
+  --bind-to none|hwthread|core|numa|socket
+                            keep each rank on one such part of the machine (none if not given)
+  --map-by slot|hwthread|core|numa|socket|node
+                            deal the ranks over such parts in turn
+  --report-bindings         print where each rank runs
+  -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
+  --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
+                            error handler before and at MPI_Init
+  --memory-alloc-kinds LIST memory allocation kinds the programs ask for
+  -usize N                  value of MPI_UNIVERSE_SIZE
+  -configfile FILE          programs and their options from a file, one program a line, # for comments
+  -host, -hosts, -hostfile  accepted when they name this machine; several hosts come with a later version
+  -v, --verbose             print what is started
+  -h, --help; -V, --version
+
+Output of all ranks comes out line by line. Signals that mpiexec gets go to all ranks; the second Ctrl-C ends the job
+at once. When a rank dies, calls MPI_Abort, or leaves without MPI_Finalize, the others are ended, and mpiexec
+says which rank it was and how it ended. Exit code: that of the first rank that failed (128 + number for a
+signal), 124 after --timeout, 127 and 126 when a program is missing or cannot be executed, 2 for wrong options.
+";

@@ -1,0 +1,211 @@
+//! The options of mpiexec: their names, and what one section of the command line asks for.
+//!
+//! One table names every option with all spellings other launchers made usual; one or two dashes mean the same.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_place::policy::{BindTo, MapBy};
+
+/// One program of the command line (what stands between two `:`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Number of processes.
+    pub count: u32,
+    /// Program as given.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables set for this program only, in order.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Working directory.
+    pub wdir: Option<PathBuf>,
+    /// Folders searched for the program before PATH.
+    pub path: Option<OsString>,
+}
+
+/// What is asked for the whole job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Variables set for all programs, in order.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Ranks get only the variables set on the command line (and PATH).
+    pub bare_environment: bool,
+    /// Lines of output carry their rank.
+    pub tag_output: bool,
+    /// The job may not take longer.
+    pub timeout: Option<Duration>,
+    /// What a rank is bound to; `None`: not said.
+    pub bind_to: Option<BindTo>,
+    /// How ranks are dealt to the machine; `None`: not said.
+    pub map_by: Option<MapBy>,
+    /// Print where each rank runs.
+    pub report_bindings: bool,
+    /// Print what is started.
+    pub verbose: bool,
+    /// No rank reads standard input.
+    pub no_stdin: bool,
+    /// MPI_UNIVERSE_SIZE.
+    pub universe_size: Option<u32>,
+    /// Initial error handler, as the standard names it, lower case.
+    pub initial_errhandler: Option<String>,
+    /// Memory allocation kinds.
+    pub memory_alloc_kinds: Option<String>,
+    /// Hosts that were named, for the check that they are this one.
+    pub hosts: Vec<String>,
+}
+
+/// The option a name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Count,
+    Env,
+    Export,
+    Wdir,
+    Path,
+    Soft,
+    Arch,
+    GlobalEnv,
+    WholeEnvironment,
+    BareEnvironment,
+    EnvironmentList,
+    TagOutput,
+    Timeout,
+    BindTo,
+    MapBy,
+    ReportBindings,
+    Verbose,
+    Hosts,
+    HostFile,
+    PerNode,
+    Stdin,
+    UniverseSize,
+    InitialErrhandler,
+    MemoryAllocKinds,
+    ConfigFile,
+    Granted,
+    OpenMpiParameter,
+    Help,
+    Version,
+}
+
+impl Key {
+    /// How many words follow the option.
+    pub(crate) fn values(self) -> usize {
+        match self {
+            Key::Env | Key::GlobalEnv | Key::OpenMpiParameter => 2,
+            Key::WholeEnvironment
+            | Key::BareEnvironment
+            | Key::TagOutput
+            | Key::ReportBindings
+            | Key::Verbose
+            | Key::Granted
+            | Key::Help
+            | Key::Version => 0,
+            _ => 1,
+        }
+    }
+}
+
+/// Every name, without dashes.
+pub(crate) const NAMES: &[(&str, Key)] = &[
+    ("n", Key::Count),
+    ("np", Key::Count),
+    ("c", Key::Count),
+    ("env", Key::Env),
+    ("x", Key::Export),
+    ("wdir", Key::Wdir),
+    ("wd", Key::Wdir),
+    ("path", Key::Path),
+    ("soft", Key::Soft),
+    ("arch", Key::Arch),
+    ("genv", Key::GlobalEnv),
+    ("genvall", Key::WholeEnvironment),
+    ("envall", Key::WholeEnvironment),
+    ("genvnone", Key::BareEnvironment),
+    ("envnone", Key::BareEnvironment),
+    ("genvlist", Key::EnvironmentList),
+    ("envlist", Key::EnvironmentList),
+    ("l", Key::TagOutput),
+    ("prepend-rank", Key::TagOutput),
+    ("tag-output", Key::TagOutput),
+    ("timeout", Key::Timeout),
+    ("bind-to", Key::BindTo),
+    ("map-by", Key::MapBy),
+    ("report-bindings", Key::ReportBindings),
+    ("v", Key::Verbose),
+    ("verbose", Key::Verbose),
+    ("host", Key::Hosts),
+    ("hosts", Key::Hosts),
+    ("H", Key::Hosts),
+    ("f", Key::HostFile),
+    ("hostfile", Key::HostFile),
+    ("machinefile", Key::HostFile),
+    ("ppn", Key::PerNode),
+    ("perhost", Key::PerNode),
+    ("npernode", Key::PerNode),
+    ("N", Key::PerNode),
+    ("s", Key::Stdin),
+    ("stdin", Key::Stdin),
+    ("usize", Key::UniverseSize),
+    ("initial-errhandler", Key::InitialErrhandler),
+    ("memory-alloc-kinds", Key::MemoryAllocKinds),
+    ("configfile", Key::ConfigFile),
+    ("oversubscribe", Key::Granted),
+    ("allow-run-as-root", Key::Granted),
+    ("use-hwthread-cpus", Key::Granted),
+    ("mca", Key::OpenMpiParameter),
+    ("gmca", Key::OpenMpiParameter),
+    ("help", Key::Help),
+    ("h", Key::Help),
+    ("?", Key::Help),
+    ("version", Key::Version),
+    ("V", Key::Version),
+];
+
+/// The option named `name` (without dashes).
+pub(crate) fn find(name: &str) -> Option<Key> {
+    NAMES.iter().find(|(known, _)| *known == name).map(|&(_, key)| key)
+}
+
+/// The known name most like `name`, when one is close.
+pub(crate) fn suggestion(name: &str) -> Option<&'static str> {
+    let near = NAMES.iter().map(|&(known, _)| (distance(name, known), known)).min()?;
+    (near.0 <= name.chars().count() / 3).then_some(near.1)
+}
+
+/// Edits (insert, delete, replace) between two short words.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (at, (name, _)) in NAMES.iter().enumerate() {
+            assert!(NAMES[at + 1..].iter().all(|(other, _)| other != name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_recognised() {
+        assert_eq!(suggestion("bindto"), Some("bind-to"));
+        assert_eq!(suggestion("time-out"), Some("timeout"));
+        assert_eq!(suggestion("frobnicate"), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! From what is asked for to what is started: every rank with its program, environment and place.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use weft_boot::card::{self, Card};
+use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
+use weft_place::policy::{self, BindTo};
+use weft_place::{CpuSet, Placement, Topology};
+
+use crate::machine;
+use crate::options::{Section, Settings};
+use crate::resolve::{self, Unstartable};
+
+/// A job ready to be started.
+pub(crate) struct Plan {
+    /// Name of the job.
+    pub(crate) job_id: String,
+    /// This machine.
+    pub(crate) host: String,
+    /// The ranks in order.
+    pub(crate) ranks: Vec<RankPlan>,
+    /// MPI_UNIVERSE_SIZE.
+    pub(crate) universe_size: u32,
+    /// Lines of `--report-bindings`.
+    pub(crate) bindings: Vec<String>,
+}
+
+/// One rank.
+pub(crate) struct RankPlan {
+    /// Which section it belongs to.
+    pub(crate) appnum: i32,
+    /// Absolute path of the program.
+    pub(crate) executable: PathBuf,
+    /// Program as given.
+    pub(crate) program: OsString,
+    /// Its arguments.
+    pub(crate) arguments: Vec<OsString>,
+    /// Working directory.
+    pub(crate) wdir: PathBuf,
+    /// Its whole environment, but for what depends on descriptors.
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    /// CPUs it is bound to.
+    pub(crate) binding: Option<CpuSet>,
+}
+
+/// Plans the job, or says why it cannot be started.
+pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Unstartable> {
+    let host = machine::host_name();
+    let refuse = |why: String, code: i32| Unstartable { why, code };
+    if let Some(other) = machine::foreign_host(&settings.hosts, &host) {
+        let why = format!(
+            "the host {other} is not this machine ({host}); several hosts come with a later version of Weft"
+        );
+        return Err(refuse(why, 2));
+    }
+    let size: u32 = sections.iter().map(|section| section.count).sum();
+    let allowed = allowed_cpus();
+    let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
+    let (placements, bindings) = match bind_to == BindTo::None && !settings.report_bindings {
+        true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new()),
+        false => {
+            let topology = Topology::read(&LiveSystem, &allowed);
+            let placements = policy::place(&topology, size as usize, bind_to, map_by);
+            let report = |(rank, placement)| policy::report(&topology, rank, placement);
+            let lines =
+                placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
+            (placements, lines)
+        }
+    };
+    let used: CpuSet = placements
+        .iter()
+        .flat_map(|placement| placement.cpus.as_ref().unwrap_or(&allowed).iter().copied())
+        .collect();
+    let cores = usable(&used);
+    let universe_size = settings.universe_size.unwrap_or_else(|| size.max(cores as u32));
+    let job_id = job_id();
+    let inherited = inherited_environment(settings.bare_environment);
+    let current = std::env::current_dir()
+        .map_err(|error| refuse(format!("the current folder cannot be used: {error}"), 1))?;
+
+    let mut ranks = Vec::with_capacity(size as usize);
+    for (appnum, section) in (0..).zip(sections) {
+        let wdir = section.wdir.as_ref().map_or_else(|| current.clone(), |wdir| current.join(wdir));
+        if section.wdir.is_some() && !wdir.is_dir() {
+            return Err(refuse(format!("there is no folder {} (-wdir)", wdir.display()), 1));
+        }
+        let mut environment = inherited.clone();
+        environment.extend(settings.environment.iter().cloned());
+        environment.extend(section.environment.iter().cloned());
+        let path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+        let search: Vec<&OsStr> =
+            section.path.iter().map(OsString::as_os_str).chain([path.as_os_str()]).collect();
+        let executable = resolve::find(&section.program, &wdir, &current, &search)?;
+        for _ in 0..section.count {
+            let rank = ranks.len() as u32;
+            let placement = &placements[rank as usize];
+            let card = Card {
+                rank,
+                size,
+                job_id: job_id.clone(),
+                appnum,
+                universe_size: Some(universe_size as i32),
+                local_ranks: (0..size).collect(),
+                cores,
+                binding: placement.cpus.clone(),
+                numa_node: placement.numa_node,
+                command: command_words(section),
+                maxprocs: section.count,
+                wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
+                initial_errhandler: settings.initial_errhandler.clone(),
+                memory_alloc_kinds: settings.memory_alloc_kinds.clone(),
+            };
+            let mut environment = environment.clone();
+            for (name, value) in [
+                (card::VARIABLE, card.emit()),
+                ("PMI_RANK", rank.to_string()),
+                ("PMI_SIZE", size.to_string()),
+                // As Hydra sets them; scripts that choose a GPU by local rank read these.
+                ("MPI_LOCALRANKID", rank.to_string()),
+                ("MPI_LOCALNRANKS", size.to_string()),
+            ] {
+                environment.insert(name.into(), value.into());
+            }
+            ranks.push(RankPlan {
+                appnum,
+                executable: executable.clone(),
+                program: section.program.clone(),
+                arguments: section.arguments.clone(),
+                wdir: wdir.clone(),
+                environment,
+                binding: placement.cpus.clone(),
+            });
+        }
+    }
+    Ok(Plan { job_id, host, ranks, universe_size, bindings })
+}
+
+/// mpiexec's own environment without what another launcher put there: a rank must not find two stories.
+fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
+    const FOREIGN: [&[u8]; 5] = [b"PMI_", b"PMI2_", b"PMIX_", b"HYDI_", b"WEFT_JOB"];
+    let foreign = |name: &OsStr| {
+        FOREIGN.iter().any(|prefix| name.as_bytes().starts_with(prefix)) || name == card::NODE_FD_VARIABLE
+    };
+    let keep = |name: &OsStr| !foreign(name) && (!bare || name == "PATH");
+    std::env::vars_os().filter(|(name, _)| keep(name)).collect()
+}
+
+/// Program and arguments for MPI_INFO_ENV; very long ones are cut, since the environment is bounded.
+fn command_words(section: &Section) -> Vec<String> {
+    const MOST: usize = 16 * 1024;
+    let mut room = MOST;
+    let words = std::iter::once(&section.program).chain(&section.arguments);
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .take_while(|word| {
+            let fits = word.len() < room;
+            room = room.saturating_sub(word.len() + 1);
+            fits
+        })
+        .collect()
+}
+
+/// Unique on this machine while the job lives, and hard to meet again afterwards.
+fn job_id() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("weft-{}-{:x}", std::process::id(), since.as_nanos())
+}
+
+/// The name a rank is shown under.
+pub(crate) fn shown(program: &OsStr) -> String {
+    Path::new(program).display().to_string()
+}

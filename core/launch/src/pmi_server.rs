@@ -1,0 +1,429 @@
+//! The launcher's side of PMI-1, as Hydra speaks it, and the one-way commands of Weft's own ranks.
+//!
+//! Sans-IO: bytes of a rank in, [`Action`]s out. One server serves all ranks of a job; they form one key-value space.
+//!
+//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_note text=` (one line of
+//! diagnosis), and the field `weft_message` of `abort`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weft_boot::pmi::mapping;
+use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
+
+/// Longest key and value, and name of a key-value space; the same as Hydra's.
+const MAX_KEY: usize = 64;
+const MAX_VALUE: usize = 1024;
+const MAX_NAME: usize = 256;
+
+/// Most entries of the key-value space: enough for some dozens per rank of a large job, and a bound on memory.
+const MAX_ENTRIES: usize = 1 << 20;
+
+/// What the launcher has to do after bytes of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send `line` to `rank`.
+    Reply {
+        /// To whom.
+        rank: usize,
+        /// The line with its end.
+        line: String,
+    },
+    /// `rank` has begun MPI.
+    Started {
+        /// Who.
+        rank: usize,
+        /// Its process, when it told; may be a descendant of the one that was started.
+        pid: Option<i32>,
+    },
+    /// `rank` has ended MPI; its exit is no failure from now on.
+    Finished {
+        /// Who.
+        rank: usize,
+    },
+    /// `rank` asks for the end of the job.
+    Abort {
+        /// Who.
+        rank: usize,
+        /// Exit code it wants.
+        code: i32,
+        /// Its words.
+        message: Option<String>,
+    },
+    /// `rank` tells a line of diagnosis.
+    Note {
+        /// Who.
+        rank: usize,
+        /// Its words.
+        text: String,
+    },
+    /// `rank` began MPI a second time.
+    StartedAgain {
+        /// Who.
+        rank: usize,
+    },
+    /// `rank` does not speak PMI-1.
+    Garbled {
+        /// Who.
+        rank: usize,
+        /// What came.
+        what: String,
+    },
+}
+
+/// The server of one job.
+#[derive(Debug)]
+pub struct Server {
+    name: String,
+    universe_size: u32,
+    store: HashMap<String, String>,
+    services: BTreeMap<String, String>,
+    ranks: Vec<Conversation>,
+    /// Ranks inside the current barrier.
+    inside: usize,
+}
+
+#[derive(Debug, Default)]
+struct Conversation {
+    lines: LineBuffer,
+    appnum: i32,
+    in_barrier: bool,
+    started: bool,
+    /// Inside the lines of a multi-line command (`mcmd=` ... `endcmd`).
+    in_block: bool,
+}
+
+impl Server {
+    /// A server for ranks with these application numbers. `name` is the name of the job.
+    pub fn new(name: &str, appnums: &[i32], universe_size: u32) -> Server {
+        let ranks =
+            appnums.iter().map(|&appnum| Conversation { appnum, ..Conversation::default() }).collect();
+        let store =
+            HashMap::from([("PMI_process_mapping".to_owned(), mapping::one_node(appnums.len() as u32))]);
+        Server { name: name.to_owned(), universe_size, store, services: BTreeMap::new(), ranks, inside: 0 }
+    }
+
+    /// Takes bytes that came from `rank`.
+    pub fn receive(&mut self, rank: usize, bytes: &[u8], actions: &mut Vec<Action>) {
+        if !self.ranks[rank].lines.push(bytes) {
+            actions.push(Action::Garbled { rank, what: "a line without end".to_owned() });
+            return;
+        }
+        while let Some(line) = self.ranks[rank].lines.next_line() {
+            let line = line.to_vec();
+            self.line(rank, &line, actions);
+        }
+    }
+
+    /// Whether somebody waits in a barrier.
+    pub fn anybody_waits(&self) -> bool {
+        self.inside > 0
+    }
+
+    /// Whether `rank` waits in a barrier.
+    pub fn waits(&self, rank: usize) -> bool {
+        self.ranks[rank].in_barrier
+    }
+
+    fn line(&mut self, rank: usize, line: &[u8], actions: &mut Vec<Action>) {
+        let conversation = &mut self.ranks[rank];
+        if conversation.in_block {
+            if line.trim_ascii() == b"endcmd" {
+                conversation.in_block = false;
+                actions.push(refusal(
+                    rank,
+                    "spawn_result",
+                    "this_version_of_mpiexec_cannot_start_processes_in_a_running_job",
+                ));
+            }
+            return;
+        }
+        if line.starts_with(b"mcmd=") {
+            conversation.in_block = true;
+            return;
+        }
+        match Command::parse(line) {
+            Ok(command) => self.command(rank, &command, actions),
+            Err(_) => {
+                let what = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+                actions.push(Action::Garbled { rank, what });
+            }
+        }
+    }
+
+    fn command(&mut self, rank: usize, command: &Command, actions: &mut Vec<Action>) {
+        let mut reply = |command: Command| actions.push(Action::Reply { rank, line: command.emit() });
+        let word = |key: &str| command.get(key).unwrap_or_default();
+        match command.name.as_str() {
+            "init" => {
+                let known = command.get("pmi_version") == Some("1");
+                let answer =
+                    Command::new("response_to_init").with("pmi_version", 1).with("pmi_subversion", 1);
+                reply(answer.with("rc", if known { 0 } else { -1 }));
+                if known {
+                    // As under Hydra, programs of other libraries may follow each other in one rank.
+                    self.ranks[rank].started = false;
+                    self.start(rank, None, actions);
+                }
+            }
+            "get_maxes" => {
+                let answer = Command::new("maxes").with("rc", 0).with("kvsname_max", MAX_NAME);
+                reply(answer.with("keylen_max", MAX_KEY).with("vallen_max", MAX_VALUE));
+            }
+            "get_appnum" => {
+                reply(Command::new("appnum").with("rc", 0).with("appnum", self.ranks[rank].appnum))
+            }
+            "get_my_kvsname" => reply(Command::new("my_kvsname").with("rc", 0).with("kvsname", &self.name)),
+            "get_universe_size" => {
+                reply(Command::new("universe_size").with("rc", 0).with("size", self.universe_size));
+            }
+            "put" => {
+                let (key, value) = (word("key"), word("value"));
+                let refused = if key.is_empty() || key.len() > MAX_KEY || value.len() > MAX_VALUE {
+                    Some("key_or_value_too_long")
+                } else if self.store.len() >= MAX_ENTRIES && !self.store.contains_key(key) {
+                    Some("too_many_keys")
+                } else {
+                    None
+                };
+                match refused {
+                    Some(why) => actions.push(refusal(rank, "put_result", why)),
+                    None => {
+                        self.store.insert(key.to_owned(), value.to_owned());
+                        reply(Command::new("put_result").with("rc", 0).with("msg", "success"));
+                    }
+                }
+            }
+            "get" => match self.store.get(word("key")) {
+                Some(value) => {
+                    reply(
+                        Command::new("get_result").with("rc", 0).with("msg", "success").with("value", value),
+                    );
+                }
+                None => {
+                    let answer = Command::new("get_result").with("rc", -1).with("msg", "key_not_found");
+                    reply(answer.with("value", "unknown"));
+                }
+            },
+            "barrier_in" => self.barrier(rank, actions),
+            "finalize" => {
+                reply(Command::new("finalize_ack").with("rc", 0));
+                actions.push(Action::Finished { rank });
+            }
+            "abort" => {
+                let code = command.number("exitcode").unwrap_or(1);
+                let message = command.get("weft_message").and_then(decode_word);
+                let message = message.or_else(|| command.get("message").map(str::to_owned));
+                actions.push(Action::Abort { rank, code, message: message.filter(|text| !text.is_empty()) });
+            }
+            "publish_name" => {
+                let name = word("service");
+                match self.services.contains_key(name) {
+                    true => actions.push(refusal(rank, "publish_result", "the_name_is_published_already")),
+                    false => {
+                        self.services.insert(name.to_owned(), word("port").to_owned());
+                        reply(
+                            Command::new("publish_result")
+                                .with("info", "ok")
+                                .with("rc", 0)
+                                .with("msg", "success"),
+                        );
+                    }
+                }
+            }
+            "unpublish_name" => match self.services.remove(word("service")) {
+                Some(_) => {
+                    reply(
+                        Command::new("unpublish_result")
+                            .with("info", "ok")
+                            .with("rc", 0)
+                            .with("msg", "success"),
+                    );
+                }
+                None => actions.push(refusal(rank, "unpublish_result", "no_such_name_is_published")),
+            },
+            "lookup_name" => match self.services.get(word("service")) {
+                Some(port) => {
+                    let answer = Command::new("lookup_result").with("port", port).with("info", "ok");
+                    reply(answer.with("rc", 0).with("msg", "success"));
+                }
+                None => actions.push(refusal(rank, "lookup_result", "no_such_name_is_published")),
+            },
+            "weft_start" => self.start(rank, command.number("pid"), actions),
+            "weft_done" => actions.push(Action::Finished { rank }),
+            "weft_note" => {
+                let text = decode_word(word("text")).unwrap_or_default();
+                actions.push(Action::Note { rank, text });
+            }
+            other => {
+                // Answered rather than dropped: the rank is waiting.
+                actions.push(refusal(rank, other, "this_launcher_does_not_know_the_command"));
+            }
+        }
+    }
+
+    fn start(&mut self, rank: usize, pid: Option<i32>, actions: &mut Vec<Action>) {
+        let again = std::mem::replace(&mut self.ranks[rank].started, true);
+        actions.push(match again {
+            false => Action::Started { rank, pid },
+            true => Action::StartedAgain { rank },
+        });
+    }
+
+    fn barrier(&mut self, rank: usize, actions: &mut Vec<Action>) {
+        if std::mem::replace(&mut self.ranks[rank].in_barrier, true) {
+            actions.push(Action::Garbled { rank, what: "barrier_in inside a barrier".to_owned() });
+            return;
+        }
+        self.inside += 1;
+        if self.inside == self.ranks.len() {
+            self.inside = 0;
+            let line = Command::new("barrier_out").with("rc", 0).emit();
+            for (rank, conversation) in self.ranks.iter_mut().enumerate() {
+                conversation.in_barrier = false;
+                actions.push(Action::Reply { rank, line: line.clone() });
+            }
+        }
+    }
+}
+
+fn refusal(rank: usize, answer: &str, why: &str) -> Action {
+    let command = Command::new(answer).with("rc", -1).with("msg", why);
+    Action::Reply { rank, line: command.with("info", why).emit() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn server(size: usize) -> Server {
+        Server::new("job", &vec![0; size], 8)
+    }
+
+    fn say(server: &mut Server, rank: usize, text: &str) -> Vec<Action> {
+        let mut actions = Vec::new();
+        server.receive(rank, text.as_bytes(), &mut actions);
+        actions
+    }
+
+    fn answer(server: &mut Server, rank: usize, text: &str) -> String {
+        match say(server, rank, text).into_iter().next() {
+            Some(Action::Reply { line, .. }) => line.trim().to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// What Hydra answers, in the order in which MPICH's ranks ask.
+    #[test]
+    fn a_conversation_as_with_hydra() {
+        let mut server = server(2);
+        let talk = [
+            (
+                "cmd=init pmi_version=1 pmi_subversion=1\n",
+                "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+            ),
+            ("cmd=get_maxes\n", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"),
+            ("cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0"),
+            ("cmd=get_my_kvsname\n", "cmd=my_kvsname rc=0 kvsname=job"),
+            ("cmd=get_universe_size\n", "cmd=universe_size rc=0 size=8"),
+            (
+                "cmd=get kvsname=job key=PMI_process_mapping\n",
+                "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))",
+            ),
+            ("cmd=put kvsname=job key=a value=b=c\n", "cmd=put_result rc=0 msg=success"),
+            ("cmd=get kvsname=job key=a\n", "cmd=get_result rc=0 msg=success value=b=c"),
+            ("cmd=get kvsname=job key=z\n", "cmd=get_result rc=-1 msg=key_not_found value=unknown"),
+            ("cmd=publish_name service=s port=p\n", "cmd=publish_result info=ok rc=0 msg=success"),
+            ("cmd=lookup_name service=s\n", "cmd=lookup_result port=p info=ok rc=0 msg=success"),
+            ("cmd=unpublish_name service=s\n", "cmd=unpublish_result info=ok rc=0 msg=success"),
+            ("cmd=finalize\n", "cmd=finalize_ack rc=0"),
+        ];
+        for (question, expected) in talk {
+            assert_eq!(answer(&mut server, 0, question), expected, "{question}");
+        }
+    }
+
+    #[test]
+    fn a_barrier_opens_when_the_last_rank_arrives() {
+        let mut server = server(3);
+        assert!(say(&mut server, 2, "cmd=barrier_in\n").is_empty());
+        assert!(say(&mut server, 0, "cmd=barrier_in\n").is_empty());
+        assert!(server.waits(0) && !server.waits(1));
+        let released = say(&mut server, 1, "cmd=barrier_in\n");
+        assert_eq!(released.len(), 3);
+        assert!(!server.anybody_waits());
+        assert!(say(&mut server, 1, "cmd=barrier_in\n").is_empty(), "the next barrier is a new one");
+    }
+
+    #[test]
+    fn spawn_is_refused_in_words() {
+        let mut server = server(1);
+        assert!(say(&mut server, 0, "mcmd=spawn\nnprocs=2\nexecname=a\n").is_empty());
+        let refused = answer(&mut server, 0, "endcmd\n");
+        assert!(refused.starts_with("cmd=spawn_result rc=-1"), "{refused}");
+        assert_eq!(answer(&mut server, 0, "cmd=get_appnum\n"), "cmd=appnum rc=0 appnum=0");
+    }
+
+    #[test]
+    fn abort_carries_code_and_words() {
+        let mut server = server(2);
+        let abort =
+            |code, message: &str| vec![Action::Abort { rank: 1, code, message: Some(message.to_owned()) }];
+        assert_eq!(
+            say(&mut server, 1, "cmd=abort exitcode=3 weft_message=it%20broke\n"),
+            abort(3, "it broke")
+        );
+        assert_eq!(say(&mut server, 1, "cmd=abort exitcode=4 message=it broke\n"), abort(4, "it broke"));
+        assert_eq!(say(&mut server, 1, "cmd=abort\n"), [Action::Abort { rank: 1, code: 1, message: None }]);
+    }
+
+    #[test]
+    fn weft_ranks_are_not_answered() {
+        let mut server = server(1);
+        let told = say(&mut server, 0, "cmd=weft_start pid=7\ncmd=weft_note text=a%20b\ncmd=weft_done\n");
+        assert_eq!(
+            told,
+            [
+                Action::Started { rank: 0, pid: Some(7) },
+                Action::Note { rank: 0, text: "a b".to_owned() },
+                Action::Finished { rank: 0 },
+            ]
+        );
+        assert_eq!(say(&mut server, 0, "cmd=weft_start pid=8\n"), [Action::StartedAgain { rank: 0 }]);
+    }
+
+    #[test]
+    fn other_protocols_are_named() {
+        let mut server = server(1);
+        assert!(matches!(&say(&mut server, 0, "GET / HTTP/1.1\n")[..], [Action::Garbled { .. }]));
+        assert!(answer(&mut server, 0, "cmd=init pmi_version=2 pmi_subversion=0\n").contains("rc=-1"));
+        assert!(answer(&mut server, 0, "cmd=get_moon\n").contains("cmd=get_moon rc=-1"));
+    }
+
+    proptest! {
+        /// No bytes from a rank bring the launcher down, and every barrier is left by all or none.
+        #[test]
+        fn any_bytes_are_survived(pieces in prop::collection::vec((0usize..3, prop::collection::vec(any::<u8>(), 0..40)), 0..20)) {
+            let mut server = server(3);
+            for (rank, bytes) in pieces {
+                let mut actions = Vec::new();
+                server.receive(rank, &bytes, &mut actions);
+            }
+        }
+
+        #[test]
+        fn any_order_of_commands_is_survived(talk in prop::collection::vec((0usize..3, prop::sample::select(vec![
+            "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=barrier_in\n", "cmd=finalize\n", "cmd=put key=a value=b\n",
+            "cmd=get key=a\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
+        ])), 0..40)) {
+            let mut server = server(3);
+            for (rank, line) in talk {
+                let outs = say(&mut server, rank, line)
+                    .iter()
+                    .filter(|action| matches!(action, Action::Reply { line, .. } if line.starts_with("cmd=barrier_out")))
+                    .count();
+                prop_assert!(outs == 0 || outs == 3);
+            }
+        }
+    }
+}

@@ -1,0 +1,617 @@
+//! Running a job: start its ranks, carry their words, and see it to its end.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, pipe2};
+use weft_boot::card;
+
+use crate::events::{Events, Token};
+use crate::input::{self, Typed};
+use crate::judge::{Cause, End, Judge, Order};
+use crate::lines::Lines;
+use crate::machine;
+use crate::options::Settings;
+use crate::output::{HIGH_WATER, Outlet, Route, routes};
+use crate::plan::{Plan, RankPlan, shown};
+use crate::pmi_server::{Action, Server};
+use crate::report::{self, Known};
+use crate::resolve;
+use crate::spawn::{self, Keeper, Preparation};
+
+/// Signals that ask a job to end; the second one ends it at once.
+const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// Signals that are only passed on.
+const PASSED_ON: [Signal; 4] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
+
+/// How long the end waits for processes that ranks left behind to disappear after SIGKILL.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// Longest note kept of a rank, in bytes.
+const NOTE: usize = 400;
+
+/// Runs the job. Returns mpiexec's exit code.
+///
+/// Errors: mpiexec itself cannot work (no descriptors, no memory).
+pub(crate) fn run(plan: Plan, settings: &Settings) -> io::Result<i32> {
+    for line in &plan.bindings {
+        eprintln!("mpiexec: {line}");
+    }
+    let mut job = Job::new(&plan, settings)?;
+    job.start_all(plan, settings)?;
+    while !job.judge.all_ended() {
+        let ready = job.events.wait(job.deadline())?;
+        job.handle(&ready)?;
+    }
+    job.close()
+}
+
+struct Job {
+    host: String,
+    events: Events,
+    signals: SignalFd,
+    /// Blocked signals as mpiexec found them; ranks get them so.
+    mask_before: SigSet,
+    keeper: Keeper,
+    server: Server,
+    judge: Judge,
+    ranks: Vec<Rank>,
+    streams: Vec<Option<Stream>>,
+    outlets: [Outlet; 2],
+    tagged: bool,
+    typed: Option<Typed>,
+    limit: Option<(Instant, Duration)>,
+    /// A reader of mpiexec's output went away; ranks that die of SIGPIPE are no news then.
+    pipe_broken: bool,
+    /// How often a stream was paused because its outlet was full.
+    pauses: usize,
+    actions: Vec<Action>,
+}
+
+/// One rank that was started.
+struct Rank {
+    pid: Pid,
+    channel: Option<OwnedFd>,
+    unsent: Vec<u8>,
+    known: Known,
+}
+
+/// One output stream of a rank, read by mpiexec.
+struct Stream {
+    pipe: File,
+    tag: String,
+    lines: Lines,
+    outlet: usize,
+    paused: bool,
+}
+
+impl Job {
+    fn new(plan: &Plan, settings: &Settings) -> io::Result<Job> {
+        spawn::watch_children()?;
+        let mut mask: SigSet = ENDING.into_iter().chain(PASSED_ON).collect();
+        mask.add(Signal::SIGCHLD);
+        let mask_before = SigSet::thread_get_mask()?;
+        mask.thread_block()?;
+        let events = Events::new()?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        events.await_input(&signals, Token::Signals)?;
+        // Orphans of ranks become children of mpiexec, so that it can see them end.
+        nix::sys::prctl::set_child_subreaper(true)?;
+        let appnums: Vec<i32> = plan.ranks.iter().map(|rank| rank.appnum).collect();
+        Ok(Job {
+            host: plan.host.clone(),
+            events,
+            signals,
+            mask_before,
+            keeper: Keeper::start()?,
+            server: Server::new(&plan.job_id, &appnums, plan.universe_size),
+            judge: Judge::new(plan.ranks.len()),
+            ranks: Vec::with_capacity(plan.ranks.len()),
+            streams: Vec::new(),
+            outlets: [Outlet::new(0), Outlet::new(1)],
+            tagged: settings.tag_output,
+            typed: None,
+            limit: settings.timeout.map(|limit| (Instant::now() + limit, limit)),
+            pipe_broken: false,
+            pauses: 0,
+            actions: Vec::new(),
+        })
+    }
+
+    fn start_all(&mut self, plan: Plan, settings: &Settings) -> io::Result<()> {
+        let size = plan.ranks.len();
+        let needed = 3 * size as u64 + 32;
+        let open_files = match machine::open_files(needed) {
+            Ok(raised) => raised,
+            Err(allowed) => {
+                return Err(io::Error::other(format!(
+                    "{size} ranks need {needed} open files in mpiexec, {allowed} are allowed (ulimit -n)"
+                )));
+            }
+        };
+        let memory = Arc::new(memfd_create("weft-node", MFdFlags::MFD_CLOEXEC)?);
+        let routes = routes(size, settings.tag_output);
+        for rank in plan.ranks {
+            let number = self.ranks.len();
+            let executable = rank.executable.clone();
+            if let Err(error) = self.start(rank, number, &memory, open_files, routes, settings) {
+                let refused = resolve::explain(&executable, &error);
+                let cause = Cause::NotStarted { rank: number, why: refused.why, code: refused.code };
+                let order = self.judge.condemn(cause, Instant::now());
+                for missing in number..size {
+                    self.judge.ended(missing, End::Exit(0), Instant::now());
+                }
+                self.obey(order);
+                break;
+            }
+        }
+        if self.typed.is_none() {
+            input::let_go();
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        plan: RankPlan,
+        number: usize,
+        memory: &Arc<OwnedFd>,
+        open_files: Option<(u64, u64)>,
+        routes: [Route; 2],
+        settings: &Settings,
+    ) -> io::Result<()> {
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+        fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let mut command = Command::new(&plan.executable);
+        command
+            .arg0(&plan.program)
+            .args(&plan.arguments)
+            .current_dir(&plan.wdir)
+            .env_clear()
+            .envs(&plan.environment);
+        command.env("PMI_FD", theirs.as_raw_fd().to_string());
+        command.env(card::NODE_FD_VARIABLE, memory.as_raw_fd().to_string());
+        let typed = match number == 0 && !settings.no_stdin {
+            true => {
+                let (stdin, typed) = input::for_rank_0()?;
+                command.stdin(stdin);
+                typed
+            }
+            false => {
+                command.stdin(Stdio::null());
+                None
+            }
+        };
+        let pipes = self.connect(&mut command, number, routes)?;
+        let affinity = plan.binding.as_ref().map(kernel_set).transpose()?;
+        spawn::prepare(
+            &mut command,
+            Preparation {
+                channel: theirs,
+                memory: memory.clone(),
+                affinity,
+                mask: self.mask_before,
+                open_files,
+            },
+        );
+        let child = command.spawn()?;
+        // Our copies of the child's ends go with it.
+        drop(command);
+        let pid = Pid::from_raw(child.id() as i32);
+        self.keeper.watch(pid)?;
+        self.events.await_input(&ours, Token::Channel(number))?;
+        for stream in pipes {
+            self.events.await_input(&stream.pipe, Token::Stream(self.streams.len()))?;
+            self.streams.push(Some(stream));
+        }
+        if let Some(mut typed) = typed {
+            typed.watch(&self.events)?;
+            self.typed = Some(typed);
+        }
+        let known = Known { pid: pid.as_raw(), program: shown(&plan.program), note: None };
+        if settings.verbose {
+            let place = plan.binding.map_or("not bound".to_owned(), |cpus| format!("bound to CPUs {cpus}"));
+            let program = plan.executable.display();
+            eprintln!(
+                "mpiexec: rank {number} is pid {pid} on {}: {program}, in {}, {place}",
+                self.host,
+                plan.wdir.display()
+            );
+        }
+        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known });
+        Ok(())
+    }
+
+    /// Connects standard output and error; what mpiexec has to read comes back.
+    fn connect(&self, command: &mut Command, rank: usize, routes: [Route; 2]) -> io::Result<Vec<Stream>> {
+        let mut streams: Vec<Stream> = Vec::new();
+        let mut writers: [Option<OwnedFd>; 2] = [None, None];
+        for (number, route) in routes.into_iter().enumerate() {
+            let Route::Through(outlet) = route else { continue };
+            if let (Some(first), [Stream { outlet: same, .. }]) = (&writers[0], &streams[..])
+                && *same == outlet
+            {
+                writers[number] = Some(first.try_clone()?);
+                continue;
+            }
+            let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+            fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            let tag = if self.tagged { format!("[{rank}] ") } else { String::new() };
+            streams.push(Stream { pipe: reader.into(), tag, lines: Lines::default(), outlet, paused: false });
+            writers[number] = Some(writer);
+        }
+        let [stdout, stderr] = writers.map(|writer| writer.map_or(Stdio::inherit(), Stdio::from));
+        command.stdout(stdout).stderr(stderr);
+        Ok(streams)
+    }
+
+    /// When something has to happen without an event.
+    fn deadline(&self) -> Option<Instant> {
+        let lines = self
+            .streams
+            .iter()
+            .flatten()
+            .filter(|stream| !stream.paused)
+            .filter_map(|stream| stream.lines.deadline());
+        let typed = self.typed.as_ref().and_then(Typed::deadline);
+        let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
+        lines.chain(typed).chain(limit).chain(self.judge.deadline()).min()
+    }
+
+    fn handle(&mut self, ready: &[Token]) -> io::Result<()> {
+        // Deaths first: what other ranks say because of one must not be taken for the cause.
+        if ready.contains(&Token::Signals) {
+            self.take_signals()?;
+        }
+        for token in ready {
+            match *token {
+                Token::Signals => {}
+                Token::Channel(rank) => self.listen(rank)?,
+                Token::Stream(stream) => self.read_stream(stream)?,
+                Token::Outlet(outlet) => self.events.forget_outlet(outlet),
+                Token::Input => self.with_typed(Typed::read)?,
+                Token::InputPipe => self.with_typed(Typed::write)?,
+            }
+        }
+        let now = Instant::now();
+        self.with_typed(|typed, events| typed.tick(now, events))?;
+        if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
+            let running = self.judge.running().collect();
+            let order = self.judge.condemn(Cause::Timeout { limit, running }, now);
+            self.limit = None;
+            self.obey(order);
+        }
+        let order = self.judge.tick(now);
+        self.obey(order);
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            if let Some(stream) = stream {
+                stream.lines.flush(number, &stream.tag, now, false, &mut self.outlets[stream.outlet].sink);
+            }
+        }
+        self.write_outlets()
+    }
+
+    fn with_typed(&mut self, act: impl FnOnce(&mut Typed, &Events) -> io::Result<()>) -> io::Result<()> {
+        match &mut self.typed {
+            Some(typed) => act(typed, &self.events),
+            None => Ok(()),
+        }
+    }
+
+    fn take_signals(&mut self) -> io::Result<()> {
+        while let Some(info) = self.signals.read_signal()? {
+            let number = info.ssi_signo as i32;
+            let Ok(signal) = Signal::try_from(number) else { continue };
+            if signal == Signal::SIGCHLD {
+                self.bury_orphan(Pid::from_raw(info.ssi_pid as i32));
+                continue;
+            }
+            self.send_all(signal);
+            if ENDING.contains(&signal) {
+                let order = self.judge.interrupted(number);
+                self.obey(order);
+            }
+            if signal == Signal::SIGTSTP {
+                // Ranks are stopped; now mpiexec, so that the shell sees the job stop. SIGCONT wakes both.
+                nix::sys::signal::raise(Signal::SIGSTOP)?;
+            }
+        }
+        self.look_for_ends()
+    }
+
+    /// Orphans of ranks that became children of mpiexec are buried at once; ranks stay until the end.
+    fn bury_orphan(&self, pid: Pid) {
+        if pid != self.keeper.pid() && self.ranks.iter().all(|rank| rank.pid != pid) {
+            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+        }
+    }
+
+    /// Finds ranks that ended; those that died by a signal are judged first.
+    fn look_for_ends(&mut self) -> io::Result<()> {
+        let mut ends = Vec::new();
+        for rank in self.judge.running() {
+            if let Some(end) =
+                self.ranks.get(rank).map(|known| spawn::ended(known.pid)).transpose()?.flatten()
+            {
+                ends.push((rank, end));
+            }
+        }
+        ends.sort_by_key(|(_, end)| matches!(end, End::Exit(_)));
+        for (rank, end) in ends {
+            if matches!(end, End::Exit(_)) {
+                // It may have said good-bye, or why it ends, with its last breath.
+                self.listen(rank)?;
+            }
+            if self.judge.is_running(rank) {
+                let order = self.judge.ended(rank, end, Instant::now());
+                self.obey(order);
+            }
+        }
+        self.check_barrier();
+        Ok(())
+    }
+
+    /// A rank that ended without MPI is missing for ever in a barrier others wait in.
+    fn check_barrier(&mut self) {
+        if !self.server.anybody_waits() || self.judge.cause().is_some() {
+            return;
+        }
+        if let Some(rank) = (0..self.ranks.len()).find(|&rank| self.judge.never_joined(rank)) {
+            let waiting = (0..self.ranks.len()).filter(|&other| self.server.waits(other)).collect();
+            let order = self.judge.condemn(Cause::NeverJoined { rank, waiting }, Instant::now());
+            self.obey(order);
+        }
+    }
+
+    fn listen(&mut self, rank: usize) -> io::Result<()> {
+        let mut bytes = [0; 8192];
+        while let Some(channel) = &self.ranks[rank].channel {
+            match recv(channel.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
+                Ok(0) | Err(Errno::ECONNRESET) => {
+                    self.events.forget(channel);
+                    self.ranks[rank].channel = None;
+                }
+                Ok(count) => {
+                    let mut actions = std::mem::take(&mut self.actions);
+                    self.server.receive(rank, &bytes[..count], &mut actions);
+                    for action in actions.drain(..) {
+                        self.act(action)?;
+                    }
+                    self.actions = actions;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        self.send_unsent(rank);
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> io::Result<()> {
+        let now = Instant::now();
+        let order = match action {
+            Action::Reply { rank, line } => {
+                self.ranks[rank].unsent.extend_from_slice(line.as_bytes());
+                self.send_unsent(rank);
+                None
+            }
+            Action::Started { rank, .. } => {
+                self.judge.started(rank);
+                None
+            }
+            Action::Finished { rank } => {
+                self.judge.finished(rank);
+                None
+            }
+            Action::Note { rank, text } => {
+                let end = text.floor_char_boundary(NOTE);
+                self.ranks[rank].known.note = Some(text[..end].to_owned()).filter(|text| !text.is_empty());
+                None
+            }
+            Action::Abort { rank, code, message } => {
+                // If a death elsewhere made this rank abort, the death is the cause.
+                self.judge_deaths()?;
+                self.judge.condemn(Cause::Aborted { rank, code, message }, now)
+            }
+            Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
+            Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),
+        };
+        self.obey(order);
+        self.check_barrier();
+        Ok(())
+    }
+
+    /// Judges ranks that died by a signal, without listening to anybody.
+    fn judge_deaths(&mut self) -> io::Result<()> {
+        let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
+        for rank in running {
+            if let Some(end @ End::Signal { .. }) = spawn::ended(self.ranks[rank].pid)? {
+                let order = self.judge.ended(rank, end, Instant::now());
+                self.obey(order);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what the rank's socket takes. PMI is question and answer, so more than a socket buffer waits only for a rank that
+    /// never reads; it gets the rest when it speaks again.
+    fn send_unsent(&mut self, rank: usize) {
+        let rank = &mut self.ranks[rank];
+        while let Some(channel) = rank.channel.as_ref().filter(|_| !rank.unsent.is_empty()) {
+            match send(channel.as_raw_fd(), &rank.unsent, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL) {
+                Ok(count) => drop(rank.unsent.drain(..count)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return,
+                // Its end is noticed as a child's end.
+                Err(_) => rank.unsent.clear(),
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Option<Order>) {
+        match order {
+            None => {}
+            Some(Order::Terminate) => {
+                self.send_all(Signal::SIGTERM);
+                self.send_all(Signal::SIGCONT);
+            }
+            Some(Order::Kill) => self.send_all(Signal::SIGKILL),
+        }
+    }
+
+    /// Sends `signal` to the groups of all ranks that run.
+    fn send_all(&self, signal: Signal) {
+        for rank in self.judge.running() {
+            if let Some(rank) = self.ranks.get(rank) {
+                // The group exists at least until its first process is reaped, which is at the end.
+                let _ = killpg(rank.pid, signal);
+            }
+        }
+    }
+
+    fn read_stream(&mut self, number: usize) -> io::Result<()> {
+        let Some(stream) = &mut self.streams[number] else { return Ok(()) };
+        let outlet = &mut self.outlets[stream.outlet];
+        let mut bytes = [0; 16 * 1024];
+        loop {
+            if outlet.waiting() >= HIGH_WATER {
+                self.events.forget(&stream.pipe);
+                stream.paused = true;
+                self.pauses += 1;
+                return Ok(());
+            }
+            match stream.pipe.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => {
+                    stream.lines.push(number, &stream.tag, &bytes[..count], Instant::now(), &mut outlet.sink);
+                    outlet.write(false);
+                    if outlet.broken {
+                        self.pipe_broken = true;
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        stream.lines.flush(number, &stream.tag, Instant::now(), true, &mut outlet.sink);
+        self.events.forget(&stream.pipe);
+        self.streams[number] = None;
+        Ok(())
+    }
+
+    fn write_outlets(&mut self) -> io::Result<()> {
+        for number in 0..self.outlets.len() {
+            let outlet = &mut self.outlets[number];
+            outlet.write(false);
+            if outlet.broken && self.streams.iter().flatten().any(|stream| stream.outlet == number) {
+                // As without mpiexec: who writes on gets SIGPIPE.
+                self.pipe_broken = true;
+                for stream in self
+                    .streams
+                    .iter_mut()
+                    .filter(|stream| stream.as_ref().is_some_and(|stream| stream.outlet == number))
+                {
+                    if let Some(closed) = stream.take() {
+                        self.events.forget(&closed.pipe);
+                    }
+                }
+            }
+            match outlet.waiting() {
+                0 => self.resume_streams(number)?,
+                _ => self.events.await_outlet(number)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn resume_streams(&mut self, outlet: usize) -> io::Result<()> {
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            if let Some(stream) = stream.as_mut().filter(|stream| stream.paused && stream.outlet == outlet) {
+                stream.paused = false;
+                self.events.await_input(&stream.pipe, Token::Stream(number))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All ranks have ended: end what they left behind, show what they last wrote, say what happened.
+    fn close(mut self) -> io::Result<i32> {
+        for rank in &self.ranks {
+            let _ = killpg(rank.pid, Signal::SIGKILL);
+        }
+        for rank in &self.ranks {
+            let _ = waitpid(rank.pid, None);
+        }
+        self.sweep();
+        for number in 0..self.streams.len() {
+            while self.streams[number].is_some() {
+                let paused_before = self.pauses;
+                self.read_stream(number)?;
+                self.outlets.iter_mut().for_each(|outlet| outlet.write(true));
+                if self.pauses == paused_before {
+                    // Nothing more there, but somebody outside the group holds it open: not waited for.
+                    self.end_stream(number);
+                }
+            }
+        }
+        self.outlets.iter_mut().for_each(|outlet| outlet.write(true));
+        let known: Vec<Known> = self.ranks.iter().map(|rank| rank.known.clone()).collect();
+        let died_of_pipe = matches!(
+            self.judge.cause(),
+            Some(Cause::Ended { end: End::Signal { signal: nix::libc::SIGPIPE, .. }, .. })
+        );
+        if !(self.pipe_broken && died_of_pipe) {
+            eprint!("{}", report::failure(&self.judge, &known, &self.host));
+        }
+        self.keeper.dismiss();
+        Ok(self.judge.exit_code())
+    }
+
+    fn end_stream(&mut self, number: usize) {
+        if let Some(mut stream) = self.streams[number].take() {
+            stream.lines.flush(
+                number,
+                &stream.tag,
+                Instant::now(),
+                true,
+                &mut self.outlets[stream.outlet].sink,
+            );
+        }
+    }
+
+    /// Waits until the ranks' groups are empty; everybody in them has SIGKILL already.
+    fn sweep(&self) {
+        let deadline = Instant::now() + SWEEP;
+        while self.ranks.iter().any(|rank| killpg(rank.pid, None).is_ok()) && Instant::now() < deadline {
+            if let Ok(WaitStatus::StillAlive) | Err(_) =
+                waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG))
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {
+    let mut set = nix::sched::CpuSet::new();
+    for &cpu in cpus.iter() {
+        set.set(cpu)?;
+    }
+    Ok(set)
+}

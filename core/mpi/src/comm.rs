@@ -1,0 +1,351 @@
+//! Communicators: a group, a hidden channel, and what hangs on them (chapter 7).
+
+use crate::attributes::Attributes;
+use crate::group::{Comparison, Group};
+use crate::info::Info;
+use crate::table::{Table, stale};
+use std::sync::Arc;
+use weft_engine::{Envelope, Selector};
+use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
+
+/// One communicator as this process sees it.
+#[derive(Debug)]
+pub struct Comm {
+    /// The handle programs hold.
+    pub handle: Handle,
+    /// Its channel for point-to-point traffic; the twin is for collectives.
+    pub context: ContextId,
+    /// Rank of this process.
+    pub rank: Rank,
+    /// Number of members; the valid ranks are below.
+    pub size: u32,
+    /// The members.
+    pub group: Arc<Group>,
+    /// The error handler attached (section 9.3.1).
+    pub errhandler: Handle,
+    /// The name (section 7.8).
+    pub name: Box<[u8]>,
+    /// Cached attributes (section 7.7).
+    pub attributes: Attributes,
+    /// Hints accepted (section 7.4.4).
+    pub hints: Info,
+    /// Where the next construction from this communicator looks for a channel; the same at all members.
+    pub context_hint: u32,
+    /// Collectives begun on the collective channel, so that each has tags of its own.
+    pub collectives: u32,
+}
+
+impl Comm {
+    /// A communicator without name, attributes and hints.
+    pub fn new(context: ContextId, rank: Rank, group: Arc<Group>, errhandler: Handle) -> Comm {
+        Comm {
+            handle: Handle(abi::MPI_COMM_NULL),
+            context,
+            rank,
+            size: group.size(),
+            group,
+            errhandler,
+            name: Box::default(),
+            attributes: Attributes::default(),
+            hints: Info::default(),
+            context_hint: 0,
+            collectives: 0,
+        }
+    }
+
+    /// The process a message to `dest` goes to; `None` for `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RANK` for anything else that is no rank here.
+    #[inline]
+    pub fn destination(&self, dest: i32) -> Result<Option<PeerId>> {
+        if (dest as u32) < self.size {
+            return Ok(Some(self.group.peer(Rank(dest as u32))));
+        }
+        if dest == abi::MPI_PROC_NULL { Ok(None) } else { Err(self.bad_rank("dest", dest, "MPI_PROC_NULL")) }
+    }
+
+    /// The envelope of a message from here; the tag is checked.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TAG` for a negative tag.
+    #[inline]
+    pub fn envelope(&self, peer: PeerId, tag: i32) -> Result<Envelope> {
+        if tag < 0 {
+            return Err(bad_tag("tag", tag, ""));
+        }
+        Ok(Envelope { peer, context: self.context, source: self.rank, tag: Tag(tag) })
+    }
+
+    /// What a receive from `source` with `tag` accepts; `None` for `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RANK`, `MPI_ERR_TAG` for values that are neither valid nor wildcards.
+    #[inline]
+    pub fn selector(&self, source: i32, tag: i32) -> Result<Option<Selector>> {
+        let tag = if tag >= 0 {
+            Some(Tag(tag))
+        } else if tag == abi::MPI_ANY_TAG {
+            None
+        } else {
+            return Err(bad_tag("tag", tag, ", or MPI_ANY_TAG"));
+        };
+        let context = self.context;
+        if (source as u32) < self.size {
+            let source = Rank(source as u32);
+            return Ok(Some(Selector {
+                context,
+                peer: Some(self.group.peer(source)),
+                source: Some(source),
+                tag,
+            }));
+        }
+        match source {
+            abi::MPI_ANY_SOURCE => Ok(Some(Selector { context, peer: None, source: None, tag })),
+            abi::MPI_PROC_NULL => Ok(None),
+            _ => Err(self.bad_rank("source", source, "MPI_ANY_SOURCE, MPI_PROC_NULL")),
+        }
+    }
+
+    /// A valid root of a collective.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ROOT`.
+    #[inline]
+    pub fn root(&self, root: i32) -> Result<Rank> {
+        if (root as u32) < self.size {
+            return Ok(Rank(root as u32));
+        }
+        Err(Error::new(
+            ErrorClass::ROOT,
+            format!("root is {root}; {} has the ranks 0 to {}", self.display_name(), self.size - 1),
+        ))
+    }
+
+    /// The name, or what stands for it in error texts.
+    pub fn display_name(&self) -> String {
+        match self.name.is_empty() {
+            true => format!("the communicator {:#x}", self.handle.0),
+            false => String::from_utf8_lossy(&self.name).into_owned(),
+        }
+    }
+
+    /// Compares two communicators (section 7.4.1).
+    pub fn compare(&self, other: &Comm) -> Comparison {
+        if self.handle == other.handle {
+            return Comparison::Identical;
+        }
+        match self.group.compare(&other.group) {
+            Comparison::Identical => Comparison::Congruent,
+            different => different,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn bad_rank(&self, argument: &str, rank: i32, also: &str) -> Error {
+        Error::new(
+            ErrorClass::RANK,
+            format!(
+                "{argument} is {rank}; {} has the ranks 0 to {} (also allowed: {also})",
+                self.display_name(),
+                self.size - 1
+            ),
+        )
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn bad_tag(argument: &str, tag: i32, also: &str) -> Error {
+    Error::new(ErrorClass::TAG, format!("{argument} is {tag}; tags are 0 to {} (MPI_TAG_UB){also}", i32::MAX))
+}
+
+/// All communicators of the process. Slots 0 and 1 are `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+#[derive(Debug)]
+pub struct Comms {
+    table: Table<Comm>,
+    world: Option<Handle>,
+    own: Option<Handle>,
+}
+
+impl Default for Comms {
+    fn default() -> Comms {
+        Comms { table: Table::new(HandleKind::Comm), world: None, own: None }
+    }
+}
+
+impl Comms {
+    /// Adds the predefined communicators.
+    ///
+    /// # Errors
+    /// None that can happen in an empty table.
+    pub fn start(&mut self, mut world: Comm, mut own: Comm) -> Result<()> {
+        world.handle = Handle(abi::MPI_COMM_WORLD);
+        own.handle = Handle(abi::MPI_COMM_SELF);
+        self.world = Some(self.table.insert(world)?);
+        self.own = Some(self.table.insert(own)?);
+        Ok(())
+    }
+
+    /// Takes the predefined communicators away, at the end of the World Model.
+    pub fn stop(&mut self) {
+        for inner in [self.world.take(), self.own.take()].into_iter().flatten() {
+            let _ = self.table.remove(inner);
+        }
+    }
+
+    /// Adds a communicator and names it.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn insert(&mut self, comm: Comm) -> Result<Handle> {
+        let handle = self.table.insert(comm)?;
+        self.table.get_mut(handle)?.handle = handle;
+        Ok(handle)
+    }
+
+    /// The communicator of a handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` with kind, value and reason.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Result<&Comm> {
+        match self.table.find(self.inner(handle)) {
+            Some(comm) => Ok(comm),
+            None => Err(self.explain(handle)),
+        }
+    }
+
+    /// As [`Comms::get`], to change it.
+    ///
+    /// # Errors
+    /// As [`Comms::get`].
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> Result<&mut Comm> {
+        let inner = self.inner(handle);
+        if self.table.find(inner).is_none() {
+            return Err(self.explain(handle));
+        }
+        Ok(self.table.find_mut(inner).expect("found just now"))
+    }
+
+    /// Whether the handle names a communicator now.
+    pub fn exists(&self, handle: Handle) -> bool {
+        self.table.find(self.inner(handle)).is_some()
+    }
+
+    /// Takes a communicator made at run time out; its handle is stale from now on.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` for a bad handle or a predefined communicator.
+    pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
+        self.get(handle)?;
+        if handle.is_predefined() {
+            let name = if handle.0 == abi::MPI_COMM_WORLD { "MPI_COMM_WORLD" } else { "MPI_COMM_SELF" };
+            return Err(Error::new(ErrorClass::COMM, format!("{name} is predefined and cannot be freed")));
+        }
+        self.table.remove(handle)
+    }
+
+    /// Every communicator.
+    pub fn iter(&self) -> impl Iterator<Item = &Comm> {
+        self.table.iter().map(|(_, comm)| comm)
+    }
+
+    #[inline]
+    fn inner(&self, handle: Handle) -> Handle {
+        match handle.0 {
+            abi::MPI_COMM_WORLD => self.world.unwrap_or(handle),
+            abi::MPI_COMM_SELF => self.own.unwrap_or(handle),
+            _ => handle,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn explain(&self, handle: Handle) -> Error {
+        match handle.0 {
+            abi::MPI_COMM_WORLD | abi::MPI_COMM_SELF => Error::new(
+                ErrorClass::COMM,
+                "MPI_COMM_WORLD and MPI_COMM_SELF exist between MPI_Init and MPI_Finalize only (section 11.3: sessions make their own)",
+            ),
+            _ => match self.table.get(handle) {
+                Err(error) => error,
+                Ok(_) => stale(HandleKind::Comm, handle, true),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world(size: u32) -> Comm {
+        let mut comm = Comm::new(
+            ContextId::WORLD,
+            Rank(0),
+            Arc::new(Group::world(size)),
+            Handle(abi::MPI_ERRORS_ARE_FATAL),
+        );
+        comm.name = b"MPI_COMM_WORLD"[..].into();
+        comm
+    }
+
+    fn comms() -> Comms {
+        let mut comms = Comms::default();
+        let own =
+            Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::world(1)), Handle(abi::MPI_ERRORS_RETURN));
+        comms.start(world(2), own).expect("empty table");
+        comms
+    }
+
+    #[test]
+    fn a_wrong_destination_names_argument_value_and_rule() {
+        let error = world(2).destination(7).expect_err("outside");
+        assert_eq!(error.class(), ErrorClass::RANK);
+        assert_eq!(
+            error.text(),
+            "dest is 7; MPI_COMM_WORLD has the ranks 0 to 1 (also allowed: MPI_PROC_NULL)"
+        );
+        assert_eq!(world(2).destination(abi::MPI_PROC_NULL), Ok(None));
+        assert!(world(2).destination(abi::MPI_ANY_SOURCE).is_err());
+    }
+
+    #[test]
+    fn wildcards_are_for_receives_only() {
+        let comm = world(2);
+        let selector =
+            comm.selector(abi::MPI_ANY_SOURCE, abi::MPI_ANY_TAG).expect("legal").expect("not null");
+        assert_eq!((selector.peer, selector.source, selector.tag), (None, None, None));
+        assert_eq!(comm.selector(abi::MPI_PROC_NULL, 0), Ok(None));
+        assert_eq!(comm.selector(0, -7).expect_err("no tag").class(), ErrorClass::TAG);
+        assert_eq!(comm.envelope(PeerId(1), abi::MPI_ANY_TAG).expect_err("no tag").class(), ErrorClass::TAG);
+        assert!(comm.envelope(PeerId(1), i32::MAX).is_ok());
+    }
+
+    #[test]
+    fn predefined_communicators_are_found_and_cannot_be_freed() {
+        let mut comms = comms();
+        assert_eq!(comms.get(Handle(abi::MPI_COMM_WORLD)).map(|comm| comm.size), Ok(2));
+        assert_eq!(comms.get(Handle(abi::MPI_COMM_SELF)).map(|comm| comm.size), Ok(1));
+        assert_eq!(
+            comms.remove(Handle(abi::MPI_COMM_WORLD)).expect_err("predefined").class(),
+            ErrorClass::COMM
+        );
+        comms.stop();
+        assert!(
+            comms.get(Handle(abi::MPI_COMM_WORLD)).expect_err("over").text().contains("between MPI_Init")
+        );
+    }
+
+    #[test]
+    fn a_freed_communicator_is_named_as_freed() {
+        let mut comms = comms();
+        let handle = comms.insert(world(2)).expect("room");
+        assert_eq!(comms.get(handle).map(|comm| comm.handle), Ok(handle));
+        comms.remove(handle).expect("alive");
+        assert!(comms.get(handle).expect_err("freed").text().contains("was freed"));
+    }
+}

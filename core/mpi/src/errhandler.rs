@@ -1,0 +1,174 @@
+//! Error handlers (section 9.3): predefined ones are plain handles, user-made ones are counted.
+
+use crate::table::Table;
+use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
+
+/// The kinds of objects handlers are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `MPI_Comm_create_errhandler`
+    Comm,
+    /// `MPI_Win_create_errhandler`
+    Win,
+    /// `MPI_File_create_errhandler`
+    File,
+    /// `MPI_Session_create_errhandler`
+    Session,
+}
+
+impl Target {
+    const fn noun(self) -> &'static str {
+        match self {
+            Target::Comm => "communicators",
+            Target::Win => "windows",
+            Target::File => "files",
+            Target::Session => "sessions",
+        }
+    }
+}
+
+/// A user-made handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Errhandler {
+    target: Target,
+    function: usize,
+    /// The handles the user holds and the objects it is attached to.
+    references: u32,
+}
+
+/// What is to be done with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// End all connected processes.
+    Fatal,
+    /// End the processes of the object.
+    Abort,
+    /// Return the code.
+    Return,
+    /// Call the user's function at this address, then return the code.
+    Call(usize),
+}
+
+/// All user-made handlers of the process.
+#[derive(Debug)]
+pub struct Errhandlers {
+    table: Table<Errhandler>,
+}
+
+impl Default for Errhandlers {
+    fn default() -> Errhandlers {
+        Errhandlers::new()
+    }
+}
+
+impl Errhandlers {
+    /// No user-made handlers.
+    pub const fn new() -> Errhandlers {
+        Errhandlers { table: Table::new(HandleKind::Errhandler) }
+    }
+
+    /// Makes a handler that calls `function`.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn create(&mut self, target: Target, function: usize) -> Result<Handle> {
+        self.table.insert(Errhandler { target, function, references: 1 })
+    }
+
+    /// Checks that the handler may be attached to `target`, and counts the attachment.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ERRHANDLER` for a bad handle or a handler of another kind.
+    pub fn attach(&mut self, target: Target, handle: Handle) -> Result<()> {
+        if is_predefined(handle) {
+            return Ok(());
+        }
+        let errhandler = self.table.get_mut(handle)?;
+        if errhandler.target != target {
+            return Err(Error::new(
+                ErrorClass::ERRHANDLER,
+                format!(
+                    "the error handler {:#x} was made for {}, not for {}",
+                    handle.0,
+                    errhandler.target.noun(),
+                    target.noun()
+                ),
+            ));
+        }
+        errhandler.references += 1;
+        Ok(())
+    }
+
+    /// Counts one more reference to an attached handler (`MPI_Comm_get_errhandler`, a communicator that inherits it).
+    pub fn retain(&mut self, handle: Handle) {
+        if let Some(errhandler) = self.table.find_mut(handle) {
+            errhandler.references += 1;
+        }
+    }
+
+    /// One reference less; the last one ends the handler.
+    pub fn release(&mut self, handle: Handle) {
+        if let Some(errhandler) = self.table.find_mut(handle) {
+            errhandler.references -= 1;
+            if errhandler.references == 0 {
+                let _ = self.table.remove(handle);
+            }
+        }
+    }
+
+    /// `MPI_Errhandler_free`: a predefined handler is left alone.
+    ///
+    /// # Errors
+    /// `MPI_ERR_ERRHANDLER` for a bad handle.
+    pub fn free(&mut self, handle: Handle) -> Result<()> {
+        if is_predefined(handle) {
+            return Ok(());
+        }
+        self.table.get(handle)?;
+        self.release(handle);
+        Ok(())
+    }
+
+    /// What the handler does.
+    pub fn action(&self, handle: Handle) -> Action {
+        match handle.0 {
+            abi::MPI_ERRORS_RETURN => Action::Return,
+            abi::MPI_ERRORS_ABORT => Action::Abort,
+            _ => {
+                self.table.find(handle).map_or(Action::Fatal, |errhandler| Action::Call(errhandler.function))
+            }
+        }
+    }
+}
+
+fn is_predefined(handle: Handle) -> bool {
+    matches!(handle.0, abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT | abi::MPI_ERRORS_RETURN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_handler_lives_while_it_is_attached() {
+        let mut handlers = Errhandlers::new();
+        let handle = handlers.create(Target::Comm, 4096).expect("room");
+        handlers.attach(Target::Comm, handle).expect("right kind");
+        handlers.free(handle).expect("alive");
+        assert_eq!(handlers.action(handle), Action::Call(4096));
+        handlers.release(handle);
+        assert_eq!(handlers.free(handle).expect_err("gone").class(), ErrorClass::ERRHANDLER);
+    }
+
+    #[test]
+    fn handlers_of_another_kind_are_refused() {
+        let mut handlers = Errhandlers::new();
+        let handle = handlers.create(Target::Win, 4096).expect("room");
+        let error = handlers.attach(Target::Comm, handle).expect_err("for windows");
+        assert!(error.text().contains("was made for windows, not for communicators"), "{error}");
+        assert!(handlers.attach(Target::Comm, Handle(abi::MPI_ERRHANDLER_NULL)).is_err());
+        for predefined in [abi::MPI_ERRORS_ARE_FATAL, abi::MPI_ERRORS_ABORT, abi::MPI_ERRORS_RETURN] {
+            handlers.attach(Target::Comm, Handle(predefined)).expect("predefined fit everything");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Everything of one MPI process: the engine, the job, and all objects but those that exist without it.
+
+use crate::attributes::Keys;
+use crate::comm::{Comm, Comms};
+use crate::context::Contexts;
+use crate::group::Group;
+use crate::info::Info;
+use crate::request::{Done, Requests};
+use crate::table::Table;
+use crate::types::Types;
+use std::collections::HashMap;
+use std::sync::Arc;
+use weft_boot::{Job, Launcher};
+use weft_engine::{Engine, EngineBell, EngineConfig, MessageId, Waiter};
+use weft_types::params::{Choice, Parameters};
+use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
+
+/// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
+pub struct Process {
+    /// What moves messages.
+    pub engine: Engine,
+    /// Who this process is.
+    pub job: Job,
+    /// The way to whoever started the job.
+    pub launcher: Box<dyn Launcher>,
+    /// The parameters in force.
+    pub parameters: Parameters,
+    /// Communicators.
+    pub comms: Comms,
+    /// Groups that have handles. `MPI_GROUP_EMPTY` has none.
+    pub groups: Table<Arc<Group>>,
+    /// Datatypes.
+    pub types: Types,
+    /// Attribute keys.
+    pub keys: Keys,
+    /// Requests that are not the engine's.
+    pub requests: Requests,
+    /// The communicators of messages taken by matched probes.
+    pub messages: HashMap<MessageId, Handle>,
+    /// Buffered sends.
+    pub buffers: crate::buffered::Buffers,
+    /// Channels in use.
+    pub contexts: Contexts,
+    /// Channels of freed communicators that traffic still uses.
+    pub(crate) retired: Vec<ContextId>,
+    /// The error handler that new predefined communicators get, and errors without an object before them.
+    pub initial_errhandler: Handle,
+    oversubscribed: bool,
+}
+
+impl Process {
+    /// Finds out who this process is, joins its node-mates and makes the engine. Under launchers other than Weft's it is
+    /// collective over the job.
+    ///
+    /// # Errors
+    /// What is wrong with the environment, the launcher or the memory, and what to do.
+    pub fn start() -> Result<Process> {
+        let (parameters, unknown) = Parameters::from_environment(
+            std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )?;
+        let (mut job, launcher) = Job::discover()?;
+        if job.rank == 0 {
+            for line in unknown {
+                eprintln!("weft: {line}");
+            }
+        }
+        let oversubscribed = match parameters.oversubscribed {
+            Choice::Auto => job.is_oversubscribed(),
+            Choice::On => true,
+            Choice::Off => false,
+        };
+        let config = EngineConfig {
+            oversubscribed,
+            eager_budget_per_sender: parameters.eager_budget_per_sender,
+            eager_budget_total: parameters.eager_budget_total,
+            eager_limit: parameters.eager_limit,
+            ..EngineConfig::new(PeerId(job.rank), job.size)
+        };
+        let transports = crate::fabric::open(&mut job, &parameters, oversubscribed)?;
+        let engine = Engine::new(config, transports)?;
+        let initial_errhandler = Handle(match job.initial_errhandler.as_deref() {
+            Some("mpi_errors_abort") => abi::MPI_ERRORS_ABORT,
+            Some("mpi_errors_return") => abi::MPI_ERRORS_RETURN,
+            _ => abi::MPI_ERRORS_ARE_FATAL,
+        });
+        Ok(Process {
+            engine,
+            job,
+            launcher,
+            parameters,
+            comms: Comms::default(),
+            groups: Table::new(HandleKind::Group),
+            types: Types::default(),
+            keys: Keys::default(),
+            requests: Requests::default(),
+            messages: HashMap::new(),
+            buffers: crate::buffered::Buffers::default(),
+            contexts: Contexts::new(),
+            retired: Vec::new(),
+            initial_errhandler,
+            oversubscribed,
+        })
+    }
+
+    /// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF` (section 11.2.1).
+    ///
+    /// # Errors
+    /// None that can happen once.
+    pub fn start_world(&mut self) -> Result<()> {
+        let me = PeerId(self.job.rank);
+        let errhandler = self.initial_errhandler;
+        let group = Arc::new(Group::world(self.job.size));
+        let mut world = Comm::new(ContextId::WORLD, Rank(me.0), group, errhandler);
+        world.name = b"MPI_COMM_WORLD"[..].into();
+        let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
+        own.name = b"MPI_COMM_SELF"[..].into();
+        self.comms.start(world, own)
+    }
+
+    /// A waiter for one blocked call.
+    pub fn waiter(&self) -> Waiter {
+        Waiter::new(self.oversubscribed)
+    }
+
+    /// What a blocked call sleeps on.
+    pub fn bell(&self) -> EngineBell {
+        self.engine.bell()
+    }
+
+    /// `MPI_INFO_ENV` (section 11.2.1): what was asked for on the command line of the launcher.
+    pub fn environment(&self, thread_level: &str) -> Info {
+        let mut info = Info::default();
+        let command = self.job.command.first().cloned().unwrap_or_default();
+        let arguments = self.job.command.get(1..).unwrap_or_default().join(" ");
+        let kinds = self.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
+        let errhandler = self.job.initial_errhandler.clone();
+        let pairs = [
+            ("command", Some(command)),
+            ("argv", (!arguments.is_empty()).then_some(arguments)),
+            ("maxprocs", self.job.maxprocs.map(|number| number.to_string())),
+            ("wdir", self.job.wdir.clone()),
+            ("arch", Some(std::env::consts::ARCH.to_owned())),
+            ("thread_level", Some(thread_level.to_owned())),
+            ("mpi_initial_errhandler", Some(errhandler.unwrap_or_else(|| "mpi_errors_are_fatal".to_owned()))),
+            ("mpi_memory_alloc_kinds", Some(kinds)),
+        ];
+        for (key, value) in pairs {
+            if let Some(value) = value {
+                let fits = value.len().min(crate::info::MAX_VALUE);
+                let _ = info.set(key.as_bytes(), &value.as_bytes()[..fits]);
+            }
+        }
+        info
+    }
+
+    /// Takes the result of a done request; see [`Requests::finish`].
+    pub fn finish(&mut self, request: Handle) -> Done {
+        self.requests.finish(&mut self.engine, request)
+    }
+
+    /// Whether an active request is complete. Makes no progress.
+    #[inline]
+    pub fn is_done(&self, request: Handle) -> bool {
+        self.requests.is_done(&self.engine, request)
+    }
+
+    /// The group of a handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_GROUP`.
+    pub fn group(&self, handle: Handle) -> Result<Arc<Group>> {
+        if handle.0 == abi::MPI_GROUP_EMPTY {
+            return Ok(Arc::new(Group::EMPTY));
+        }
+        self.groups.get(handle).cloned()
+    }
+
+    /// Names a group; an empty one is `MPI_GROUP_EMPTY`.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn name_group(&mut self, group: Arc<Group>) -> Result<Handle> {
+        if group.size() == 0 {
+            return Ok(Handle(abi::MPI_GROUP_EMPTY));
+        }
+        self.groups.insert(group)
+    }
+}
+
+impl Process {
+    /// Ends the World Model: its communicators are gone, and the launcher knows that this process is done.
+    ///
+    /// # Errors
+    /// The launcher went away.
+    pub fn end_world(&mut self) -> Result<()> {
+        self.comms.stop();
+        self.launcher.finalize()
+    }
+}

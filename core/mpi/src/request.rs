@@ -1,0 +1,339 @@
+//! Requests as programs see them: one engine request, or something made of several (section 3.7).
+//!
+//! An `MPI_Request` is the null handle, a number of the engine (kind `Request`; number 0 is "a send complete at once", shared by
+//! all), or an entry of the table here (kind `LocalRequest`): persistent requests, the two halves of a sendrecv,
+//! generalized requests, the receive from `MPI_PROC_NULL`.
+
+use crate::table::{Table, stale};
+use weft_datatype::{RecvBuf, SendBuf};
+use weft_engine::{Completion, Engine, Envelope, RequestId, Selector, SendMode, Started};
+use weft_types::{Error, Handle, HandleKind, Result, abi};
+
+/// A status by the integers programs see (section 3.2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MpiStatus {
+    /// `MPI_SOURCE`
+    pub source: i32,
+    /// `MPI_TAG`
+    pub tag: i32,
+    /// Bytes of packed data.
+    pub bytes: u64,
+    /// `MPI_Test_cancelled`
+    pub cancelled: bool,
+}
+
+impl MpiStatus {
+    /// What waiting for nothing gives (section 3.7.3).
+    pub const EMPTY: MpiStatus =
+        MpiStatus { source: abi::MPI_ANY_SOURCE, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
+    /// What receiving from `MPI_PROC_NULL` gives (section 3.10).
+    pub const PROC_NULL: MpiStatus =
+        MpiStatus { source: abi::MPI_PROC_NULL, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
+}
+
+impl From<weft_engine::Status> for MpiStatus {
+    #[inline]
+    fn from(status: weft_engine::Status) -> MpiStatus {
+        MpiStatus {
+            source: status.source.0 as i32,
+            tag: status.tag.0,
+            bytes: status.bytes,
+            cancelled: status.cancelled,
+        }
+    }
+}
+
+/// How a request ended, as its completing call reports it.
+#[derive(Debug)]
+pub struct Done {
+    /// The status.
+    pub status: MpiStatus,
+    /// What went wrong, if anything did.
+    pub error: Option<Error>,
+    /// The communicator whose error handler is due; the null communicator when there is none.
+    pub comm: Handle,
+    /// Whether the handle stays (persistent requests).
+    pub keeps_handle: bool,
+    /// Callbacks due, when the request was a generalized one.
+    pub generalized: Option<Generalized>,
+}
+
+impl Done {
+    fn new(status: MpiStatus) -> Done {
+        Done { status, error: None, comm: Handle(abi::MPI_COMM_NULL), keeps_handle: false, generalized: None }
+    }
+
+    fn of(completion: Completion, owner: u32) -> Done {
+        Done {
+            error: completion.error,
+            comm: Handle(owner & !COLLECTIVE),
+            ..Done::new(completion.status.into())
+        }
+    }
+}
+
+/// Bit of an engine request's owner word that marks a collective; the rest is the communicator's handle.
+pub const COLLECTIVE: u32 = 1 << 31;
+
+/// A generalized request (section 13.2): addresses of its functions, called by the C boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generalized {
+    /// `query_fn`
+    pub query: usize,
+    /// `free_fn`
+    pub free: usize,
+    /// `cancel_fn`
+    pub cancel: usize,
+    /// Handed to all of them.
+    pub extra_state: usize,
+    /// Whether `MPI_Grequest_complete` was called.
+    pub complete: bool,
+    /// Whether `MPI_Request_free` was called; then `free_fn` runs at completion.
+    pub released: bool,
+}
+
+/// What a persistent request does each time it is started (section 3.9).
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A send; `None` goes to `MPI_PROC_NULL`.
+    Send(Option<Envelope>, SendMode, SendBuf),
+    /// A buffered send: [`crate::process::Process::buffered_send`] at each start.
+    Buffered(Option<Envelope>, SendBuf),
+    /// A receive; `None` comes from `MPI_PROC_NULL`.
+    Receive(Option<Selector>, RecvBuf),
+}
+
+/// A persistent request.
+#[derive(Clone, Debug)]
+pub struct Persistent {
+    /// What it does.
+    pub operation: Operation,
+    /// The communicator.
+    pub comm: Handle,
+    /// The request under way, while active.
+    pub active: Option<Handle>,
+}
+
+/// Requests that are not one request of the engine.
+#[derive(Debug)]
+pub enum Local {
+    /// A finished receive from `MPI_PROC_NULL`.
+    NullReceive,
+    /// A persistent request.
+    Persistent(Box<Persistent>),
+    /// Both halves of a nonblocking sendrecv.
+    Pair {
+        /// The send; the null handle once it was taken.
+        send: Handle,
+        /// The receive.
+        receive: Handle,
+        /// Its communicator.
+        comm: Handle,
+    },
+    /// A generalized request.
+    Generalized(Generalized),
+    /// A flush of a buffer: done when these buffered sends have left.
+    Flush(Vec<RequestId>),
+}
+
+/// What a handle stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `MPI_REQUEST_NULL`
+    Null,
+    /// A send that was complete when it started.
+    CompleteSend,
+    /// A request of the engine.
+    Engine(RequestId),
+    /// An entry of the table.
+    Local(Handle),
+}
+
+/// The table of requests that are not the engine's.
+#[derive(Debug)]
+pub struct Requests {
+    locals: Table<Local>,
+}
+
+impl Default for Requests {
+    fn default() -> Requests {
+        Requests { locals: Table::new(HandleKind::LocalRequest) }
+    }
+}
+
+/// The handle of a request of the engine.
+#[inline]
+pub const fn engine_handle(id: RequestId) -> Handle {
+    Handle((HandleKind::Request as u32) << 27 | id.0)
+}
+
+/// The handle of what a send call started.
+#[inline]
+pub const fn started_handle(started: Started) -> Handle {
+    match started {
+        Started::Complete => engine_handle(RequestId::COMPLETE),
+        Started::Pending(id) => engine_handle(id),
+    }
+}
+
+impl Requests {
+    /// Finds out what a handle stands for.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` for a stale or foreign handle.
+    #[inline]
+    pub fn kind(&self, engine: &Engine, handle: Handle) -> Result<Kind> {
+        if handle.kind_bits() == HandleKind::Request as u32 {
+            let id = RequestId(handle.0 & ((1 << 27) - 1));
+            if id == RequestId::COMPLETE {
+                return Ok(Kind::CompleteSend);
+            }
+            if engine.exists(id) {
+                return Ok(Kind::Engine(id));
+            }
+            return Err(stale(HandleKind::Request, handle, true));
+        }
+        if handle.0 == abi::MPI_REQUEST_NULL {
+            return Ok(Kind::Null);
+        }
+        match self.locals.find(handle) {
+            Some(_) => Ok(Kind::Local(handle)),
+            None => Err(self.explain(handle)),
+        }
+    }
+
+    #[cold]
+    fn explain(&self, handle: Handle) -> Error {
+        if handle.kind_bits() == HandleKind::LocalRequest as u32 {
+            return self.locals.get(handle).expect_err("looked up before");
+        }
+        stale(HandleKind::Request, handle, false)
+    }
+
+    /// Keeps a request.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn insert(&mut self, local: Local) -> Result<Handle> {
+        self.locals.insert(local)
+    }
+
+    /// The entry of a handle whose kind is [`Kind::Local`].
+    pub fn local(&self, handle: Handle) -> &Local {
+        self.locals.find(handle).expect("the kind was found out just now")
+    }
+
+    /// As [`Requests::local`], to change it.
+    pub fn local_mut(&mut self, handle: Handle) -> &mut Local {
+        self.locals.find_mut(handle).expect("the kind was found out just now")
+    }
+
+    /// Forgets the entry.
+    pub fn forget(&mut self, handle: Handle) {
+        let _ = self.locals.remove(handle);
+    }
+
+    /// Whether waiting for the request means anything: it is neither null nor an inactive persistent one.
+    ///
+    /// # Errors
+    /// As [`Requests::kind`].
+    #[inline]
+    pub fn is_active(&self, engine: &Engine, handle: Handle) -> Result<bool> {
+        Ok(match self.kind(engine, handle)? {
+            Kind::Null => false,
+            Kind::CompleteSend | Kind::Engine(_) => true,
+            Kind::Local(local) => match self.local(local) {
+                Local::Persistent(persistent) => persistent.active.is_some(),
+                _ => true,
+            },
+        })
+    }
+
+    /// Whether an active request is complete. Makes no progress.
+    #[inline]
+    pub fn is_done(&self, engine: &Engine, handle: Handle) -> bool {
+        match self.kind(engine, handle) {
+            Ok(Kind::Engine(id)) => engine.is_complete(id),
+            Ok(Kind::Local(local)) => match self.local(local) {
+                Local::NullReceive => true,
+                Local::Persistent(persistent) => {
+                    persistent.active.is_none_or(|inner| self.is_done(engine, inner))
+                }
+                Local::Pair { send, receive, .. } => {
+                    self.is_done(engine, *send) && self.is_done(engine, *receive)
+                }
+                Local::Generalized(generalized) => generalized.complete,
+                Local::Flush(sends) => {
+                    sends.iter().all(|&send| !engine.exists(send) || engine.is_complete(send))
+                }
+            },
+            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => true,
+        }
+    }
+
+    /// Takes the result of a done request: it is gone, or inactive when persistent.
+    pub fn finish(&mut self, engine: &mut Engine, handle: Handle) -> Done {
+        match self.kind(engine, handle) {
+            Ok(Kind::Engine(id)) => {
+                let owner = engine.owner(id);
+                Done::of(engine.take(id), owner)
+            }
+            Ok(Kind::Local(local)) => self.finish_local(engine, local),
+            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+        }
+    }
+
+    fn finish_local(&mut self, engine: &mut Engine, handle: Handle) -> Done {
+        match self.local_mut(handle) {
+            Local::Persistent(persistent) => {
+                let comm = persistent.comm;
+                let Some(inner) = persistent.active.take() else {
+                    return Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) };
+                };
+                let done = self.finish(engine, inner);
+                Done { keeps_handle: true, comm, ..done }
+            }
+            &mut Local::Pair { send, receive, comm } => {
+                self.forget(handle);
+                let send = self.finish(engine, send);
+                let receive = self.finish(engine, receive);
+                Done { error: receive.error.or(send.error), comm, ..Done::new(receive.status) }
+            }
+            &mut Local::Generalized(generalized) => {
+                self.forget(handle);
+                Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
+            }
+            Local::NullReceive => {
+                self.forget(handle);
+                Done::new(MpiStatus::PROC_NULL)
+            }
+            Local::Flush(_) => {
+                self.forget(handle);
+                Done::new(MpiStatus::EMPTY)
+            }
+        }
+    }
+
+    /// The status of a done request, which stays as it is (section 3.7.6).
+    pub fn peek(&self, engine: &Engine, handle: Handle) -> Done {
+        match self.kind(engine, handle) {
+            Ok(Kind::Engine(id)) => match engine.peek(id) {
+                Some(completion) => Done::of(completion, engine.owner(id)),
+                None => Done::new(MpiStatus::EMPTY),
+            },
+            Ok(Kind::Local(local)) => match self.local(local) {
+                Local::Persistent(persistent) => match persistent.active {
+                    Some(inner) => Done { keeps_handle: true, ..self.peek(engine, inner) },
+                    None => Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) },
+                },
+                Local::Pair { receive, .. } => self.peek(engine, *receive),
+                Local::Generalized(generalized) => {
+                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
+                }
+                Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
+                Local::Flush(_) => Done::new(MpiStatus::EMPTY),
+            },
+            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+        }
+    }
+}

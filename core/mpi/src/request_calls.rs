@@ -1,0 +1,162 @@
+//! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
+
+use crate::process::Process;
+use crate::request::{
+    COLLECTIVE, Generalized, Kind, Local, Operation, Persistent, engine_handle, started_handle,
+};
+use weft_types::{Error, ErrorClass, Handle, Result};
+
+fn refused(text: &str) -> Error {
+    Error::new(ErrorClass::REQUEST, text)
+}
+
+impl Process {
+    /// `MPI_Start`: begins what a persistent request does.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` when the request is not persistent or is active; errors of the operation.
+    pub fn start_request(&mut self, request: Handle) -> Result<()> {
+        let Kind::Local(local) = self.requests.kind(&self.engine, request)? else {
+            return Err(refused(
+                "the request is not persistent; only requests made by an _init call can be started",
+            ));
+        };
+        let Local::Persistent(persistent) = self.requests.local(local) else {
+            return Err(refused(
+                "the request is not persistent; only requests made by an _init call can be started",
+            ));
+        };
+        if persistent.active.is_some() {
+            return Err(refused("the persistent request is active; complete it before starting it again"));
+        }
+        let (operation, comm) = (persistent.operation.clone(), persistent.comm);
+        let started = self.start_operation(operation, comm)?;
+        if let Local::Persistent(persistent) = self.requests.local_mut(local) {
+            persistent.active = Some(started);
+        }
+        Ok(())
+    }
+
+    fn start_operation(&mut self, operation: Operation, comm: Handle) -> Result<Handle> {
+        let handle = match operation {
+            Operation::Send(Some(envelope), mode, buffer) => {
+                started_handle(self.engine.send(envelope, mode, buffer)?)
+            }
+            Operation::Buffered(Some(envelope), buffer) => {
+                self.buffered_send(comm, envelope, &buffer)?;
+                engine_handle(weft_engine::RequestId::COMPLETE)
+            }
+            Operation::Send(None, ..) | Operation::Buffered(None, _) => {
+                engine_handle(weft_engine::RequestId::COMPLETE)
+            }
+            Operation::Receive(Some(selector), buffer) => engine_handle(self.engine.recv(selector, buffer)?),
+            Operation::Receive(None, _) => self.requests.insert(Local::NullReceive)?,
+        };
+        if let Ok(Kind::Engine(id)) = self.requests.kind(&self.engine, handle) {
+            self.engine.tag_request(id, comm.0);
+        }
+        Ok(handle)
+    }
+
+    /// Makes a persistent request.
+    ///
+    /// # Errors
+    /// As [`crate::table::Table::insert`].
+    pub fn persistent(&mut self, operation: Operation, comm: Handle) -> Result<Handle> {
+        self.requests.insert(Local::Persistent(Box::new(Persistent { operation, comm, active: None })))
+    }
+
+    /// `MPI_Cancel`. The generalized request, if it is one: its function is due.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` for requests that cannot be cancelled.
+    pub fn cancel(&mut self, request: Handle) -> Result<Option<Generalized>> {
+        match self.requests.kind(&self.engine, request)? {
+            Kind::Null => Err(refused("the request is MPI_REQUEST_NULL; there is nothing to cancel")),
+            Kind::CompleteSend => Ok(None),
+            Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => {
+                Err(refused("the request belongs to a collective operation, which cannot be cancelled"))
+            }
+            Kind::Engine(id) => {
+                self.engine.cancel(id);
+                Ok(None)
+            }
+            Kind::Local(local) => match self.requests.local(local) {
+                Local::NullReceive => Ok(None),
+                Local::Flush(_) => {
+                    Err(refused("the request is of a buffer flush, which cannot be cancelled"))
+                }
+                Local::Generalized(generalized) => Ok(Some(*generalized)),
+                Local::Pair { .. } => Err(refused("the request is of a sendrecv, which cannot be cancelled")),
+                Local::Persistent(persistent) => match persistent.active {
+                    Some(inner) => self.cancel(inner),
+                    None => Err(refused("the persistent request is inactive; there is nothing to cancel")),
+                },
+            },
+        }
+    }
+
+    /// `MPI_Request_free`: what is under way completes on its own. The generalized request, if it is one and complete: its
+    /// free function is due.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` for the null handle and for collectives.
+    pub fn free_request(&mut self, request: Handle) -> Result<Option<Generalized>> {
+        match self.requests.kind(&self.engine, request)? {
+            Kind::Null => return Err(refused("the request is MPI_REQUEST_NULL; there is nothing to free")),
+            Kind::CompleteSend => {}
+            Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => {
+                return Err(refused(
+                    "the request belongs to an active collective operation; complete it instead",
+                ));
+            }
+            Kind::Engine(id) => self.engine.release(id),
+            Kind::Local(local) => match self.requests.local_mut(local) {
+                Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
+                Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
+                &mut Local::Generalized(generalized) => {
+                    self.requests.forget(local);
+                    return Ok(Some(generalized));
+                }
+                &mut Local::Pair { send, receive, .. } => {
+                    self.requests.forget(local);
+                    self.free_request(send)?;
+                    return self.free_request(receive);
+                }
+                Local::Persistent(persistent) => {
+                    let active = persistent.active;
+                    self.requests.forget(local);
+                    if let Some(inner) = active {
+                        return self.free_request(inner);
+                    }
+                }
+            },
+        }
+        Ok(None)
+    }
+
+    /// `MPI_Grequest_complete`. The request, if it was freed before: its free function is due.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` when it is not a generalized request, or is complete.
+    pub fn complete_generalized(&mut self, request: Handle) -> Result<Option<Generalized>> {
+        let Kind::Local(local) = self.requests.kind(&self.engine, request)? else {
+            return Err(refused("the request is not a generalized one"));
+        };
+        match self.requests.local_mut(local) {
+            Local::Generalized(generalized) if generalized.complete => {
+                Err(refused("the generalized request is complete already"))
+            }
+            Local::Generalized(generalized) => {
+                generalized.complete = true;
+                let generalized = *generalized;
+                if generalized.released {
+                    self.requests.forget(local);
+                    return Ok(Some(generalized));
+                }
+                Ok(None)
+            }
+            _ => Err(refused("the request is not a generalized one")),
+        }
+    }
+}

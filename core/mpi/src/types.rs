@@ -1,0 +1,169 @@
+//! Handles of datatypes, and what hangs on them: names and attributes (sections 5.1, 7.7.4, 7.8).
+
+use crate::attributes::Attributes;
+use crate::table::{Table, stale};
+use std::collections::BTreeMap;
+use weft_datatype::Datatype;
+use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
+
+/// First value of the predefined datatypes and the number of values reserved for them.
+const FIRST: u32 = abi::MPI_DATATYPE_NULL;
+const RESERVED: usize = 512;
+
+/// Name and attributes of a datatype.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// The name (section 7.8).
+    pub name: Box<[u8]>,
+    /// Cached attributes.
+    pub attributes: Attributes,
+}
+
+#[derive(Debug)]
+struct Derived {
+    datatype: Datatype,
+    extras: Extras,
+}
+
+/// All datatypes of the process.
+#[derive(Debug)]
+pub struct Types {
+    predefined: Box<[Option<Datatype>]>,
+    derived: Table<Derived>,
+    /// What programs hung on predefined types.
+    hung: BTreeMap<u32, Extras>,
+}
+
+impl Default for Types {
+    fn default() -> Types {
+        let predefined = (FIRST..FIRST + RESERVED as u32)
+            .map(|value| Datatype::predefined(value).map(Datatype::from))
+            .collect();
+        Types { predefined, derived: Table::new(HandleKind::Datatype), hung: BTreeMap::new() }
+    }
+}
+
+impl Types {
+    /// The datatype of a handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE` with kind, value and reason.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Result<&Datatype> {
+        let index = handle.0.wrapping_sub(FIRST) as usize;
+        if let Some(Some(datatype)) = self.predefined.get(index) {
+            return Ok(datatype);
+        }
+        match self.derived.find(handle) {
+            Some(derived) => Ok(&derived.datatype),
+            None => Err(self.explain(handle)),
+        }
+    }
+
+    /// The datatype of a handle, usable in communication: supported here and committed.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE`.
+    #[inline]
+    pub fn usable(&self, handle: Handle) -> Result<&Datatype> {
+        let datatype = self.get(handle)?;
+        datatype.check_usable()?;
+        Ok(datatype)
+    }
+
+    /// Names a new datatype.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn insert(&mut self, datatype: Datatype) -> Result<Handle> {
+        if let Some(predefined) = datatype.as_predefined() {
+            return Ok(Handle(predefined.handle()));
+        }
+        self.derived.insert(Derived { datatype, extras: Extras::default() })
+    }
+
+    /// Frees a datatype (`MPI_Type_free`); communication that uses it continues.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE` for a bad handle or a predefined type.
+    pub fn remove(&mut self, handle: Handle) -> Result<Extras> {
+        let datatype = self.get(handle)?;
+        if let Some(predefined) = datatype.as_predefined() {
+            return Err(Error::new(
+                ErrorClass::TYPE,
+                format!("{} is predefined and cannot be freed", predefined.name()),
+            ));
+        }
+        Ok(self.derived.remove(handle)?.extras)
+    }
+
+    /// Name and attributes, to change them.
+    ///
+    /// # Errors
+    /// As [`Types::get`].
+    pub fn extras_mut(&mut self, handle: Handle) -> Result<&mut Extras> {
+        if let Some(predefined) = self.get(handle)?.as_predefined() {
+            return Ok(self.hung.entry(predefined.handle()).or_insert_with(|| Extras {
+                name: predefined.name().as_bytes().into(),
+                attributes: Attributes::default(),
+            }));
+        }
+        Ok(&mut self.derived.get_mut(handle)?.extras)
+    }
+
+    /// The handle of a datatype: itself when predefined, a new reference otherwise.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn handle_of(&mut self, datatype: &Datatype) -> Result<Handle> {
+        self.insert(datatype.clone())
+    }
+
+    /// Number of derived datatypes alive.
+    pub fn alive(&self) -> usize {
+        self.derived.len()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn explain(&self, handle: Handle) -> Error {
+        match self.derived.get(handle) {
+            Err(error) => error,
+            Ok(_) => stale(HandleKind::Datatype, handle, true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_datatype::Form;
+
+    #[test]
+    fn predefined_types_are_found_and_cannot_be_freed() {
+        let mut types = Types::default();
+        let int = Handle(abi::MPI_INT);
+        assert_eq!(types.get(int).expect("predefined").size(), Some(4));
+        assert_eq!(types.remove(int).expect_err("predefined").class(), ErrorClass::TYPE);
+        assert_eq!(&*types.extras_mut(int).expect("predefined").name, b"MPI_INT");
+        assert!(
+            types.get(Handle(abi::MPI_DATATYPE_NULL)).expect_err("null").text().contains("MPI_DATATYPE_NULL")
+        );
+        assert!(
+            types.get(Handle(abi::MPI_COMM_WORLD)).expect_err("foreign").text().contains("of type MPI_Comm")
+        );
+    }
+
+    #[test]
+    fn derived_types_are_unusable_until_committed_and_stale_once_freed() {
+        let mut types = Types::default();
+        let int = types.get(Handle(abi::MPI_INT)).expect("predefined").clone();
+        let pair = Datatype::contiguous(2, &int, Form::Int).expect("legal");
+        let handle = types.insert(pair).expect("room");
+        assert!(types.usable(handle).expect_err("uncommitted").text().contains("MPI_Type_commit"));
+        types.get(handle).expect("alive").commit();
+        assert!(types.usable(handle).is_ok());
+        types.remove(handle).expect("alive");
+        assert!(types.get(handle).expect_err("freed").text().contains("was freed"));
+    }
+}

@@ -1,0 +1,228 @@
+//! The public parameters: one table that says name, variable, default and meaning of each (design law 8: at most 60).
+//!
+//! A parameter is set through its environment variable. Weft needs none of them to be right or fast; they are there
+//! to look inside and to work around.
+
+use crate::{Error, ErrorClass, Result};
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Name in configuration and tool interfaces.
+    pub name: &'static str,
+    /// The environment variable that sets it.
+    pub variable: &'static str,
+    /// What a value looks like.
+    pub form: &'static str,
+    /// The default, as a user would write it.
+    pub default: &'static str,
+    /// What it does and when to touch it.
+    pub meaning: &'static str,
+}
+
+/// A value of a parameter as text.
+trait Value: Sized {
+    const FORM: &'static str;
+    fn read(text: &str) -> Option<Self>;
+}
+
+impl Value for bool {
+    const FORM: &'static str = "yes or no";
+    fn read(text: &str) -> Option<bool> {
+        match text.to_ascii_lowercase().as_str() {
+            "1" | "yes" | "true" | "on" => Some(true),
+            "0" | "no" | "false" | "off" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl Value for u32 {
+    const FORM: &'static str = "a whole number, K, M or G behind it for 2^10, 2^20 or 2^30";
+    fn read(text: &str) -> Option<u32> {
+        u64::read(text)?.try_into().ok()
+    }
+}
+
+impl Value for u64 {
+    const FORM: &'static str = u32::FORM;
+    fn read(text: &str) -> Option<u64> {
+        let text = text.trim();
+        let (digits, shift) = match text.bytes().last()? {
+            b'k' | b'K' => (&text[..text.len() - 1], 10),
+            b'm' | b'M' => (&text[..text.len() - 1], 20),
+            b'g' | b'G' => (&text[..text.len() - 1], 30),
+            _ => (text, 0),
+        };
+        digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    }
+}
+
+/// A choice left to Weft unless the user makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Weft finds out what works.
+    Auto,
+    /// Use it, and say so when it does not work.
+    On,
+    /// Do not use it.
+    Off,
+}
+
+impl Value for Choice {
+    const FORM: &'static str = "auto, yes or no";
+    fn read(text: &str) -> Option<Choice> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Choice::Auto),
+            other => bool::read(other).map(|on| if on { Choice::On } else { Choice::Off }),
+        }
+    }
+}
+
+macro_rules! parameters {
+    ($($(#[doc = $doc:literal])* $name:ident: $kind:ty = $default:literal, $variable:literal, $meaning:literal;)*) => {
+        /// The table, in the order manuals show it.
+        pub const TABLE: &[Parameter] = &[$(Parameter {
+            name: stringify!($name),
+            variable: $variable,
+            form: <$kind as Value>::FORM,
+            default: $default,
+            meaning: $meaning,
+        },)*];
+
+        /// The values in force.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Parameters {
+            $(#[doc = $meaning] pub $name: $kind,)*
+        }
+
+        impl Default for Parameters {
+            fn default() -> Parameters {
+                Parameters { $($name: <$kind as Value>::read($default).expect("the table's own defaults can be read"),)* }
+            }
+        }
+
+        impl Parameters {
+            fn set(&mut self, variable: &str, text: &str) -> Option<bool> {
+                match variable {
+                    $($variable => { self.$name = <$kind as Value>::read(text)?; })*
+                    _ => return Some(false),
+                }
+                Some(true)
+            }
+        }
+    };
+}
+
+parameters! {
+    eager_limit: u32 = "64K", "WEFT_EAGER_LIMIT",
+        "Largest message in bytes that is sent without asking the receiver first. Larger ones wait for the receive and save a copy.";
+    eager_budget_per_sender: u32 = "1M", "WEFT_EAGER_BUDGET_PER_SENDER",
+        "Bytes of messages nobody asked for yet that one sender may make this process hold; beyond it senders ask first.";
+    eager_budget_total: u64 = "64M", "WEFT_EAGER_BUDGET_TOTAL",
+        "Bytes of messages nobody asked for yet that all senders together may make this process hold.";
+    oversubscribed: Choice = "auto", "WEFT_OVERSUBSCRIBED",
+        "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
+    single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
+        "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+    verbose: u32 = "0", "WEFT_VERBOSE",
+        "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
+}
+
+/// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks.
+const NOT_PARAMETERS: [&str; 2] = ["WEFT_JOB", "WEFT_NODE_FD"];
+
+impl Parameters {
+    /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns the names that look like
+    /// parameters and are none, each with what to do about it.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OTHER` for a value that cannot be read, naming variable, value and form.
+    pub fn from_environment(
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(Parameters, Vec<String>)> {
+        let mut parameters = Parameters::default();
+        let mut unknown = Vec::new();
+        for (variable, text) in variables {
+            if !variable.starts_with("WEFT_") || NOT_PARAMETERS.contains(&variable.as_str()) {
+                continue;
+            }
+            match parameters.set(&variable, text.trim()) {
+                Some(true) => {}
+                Some(false) => unknown.push(format!(
+                    "the environment variable {variable} sets nothing{}; `weft-info --params` lists what can be set",
+                    nearest(&variable).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+                )),
+                None => {
+                    let form = TABLE.iter().find(|row| row.variable == variable).map_or("", |row| row.form);
+                    return Err(Error::new(
+                        ErrorClass::OTHER,
+                        format!("the environment variable {variable} is {text:?}; it must be {form}. Correct or unset it"),
+                    ));
+                }
+            }
+        }
+        Ok((parameters, unknown))
+    }
+}
+
+/// The table's variable that shares most of its words with `variable`.
+fn nearest(variable: &str) -> Option<&'static str> {
+    let words = |name: &str| name.split('_').skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let wanted = words(variable);
+    TABLE
+        .iter()
+        .map(|row| (words(row.variable).iter().filter(|word| wanted.contains(word)).count(), row.variable))
+        .filter(|&(shared, _)| shared > 0)
+        .max_by_key(|&(shared, _)| shared)
+        .map(|(_, variable)| variable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<(Parameters, Vec<String>)> {
+        Parameters::from_environment(pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())))
+    }
+
+    #[test]
+    fn the_table_is_small_and_its_names_fit_their_variables() {
+        assert!(TABLE.len() <= 60);
+        for row in TABLE {
+            assert!(row.variable.starts_with("WEFT_") && !row.meaning.is_empty() && !row.default.is_empty());
+        }
+    }
+
+    #[test]
+    fn sizes_take_suffixes_and_switches_many_words() {
+        let (parameters, unknown) = read(&[
+            ("WEFT_EAGER_LIMIT", "8k"),
+            ("WEFT_SINGLE_COPY", "No"),
+            ("HOME", "/"),
+            ("WEFT_JOB", "v=1"),
+        ])
+        .expect("legal");
+        assert_eq!((parameters.eager_limit, parameters.single_copy), (8192, Choice::Off));
+        assert!(unknown.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_named_with_its_form() {
+        for (variable, value) in [
+            ("WEFT_EAGER_LIMIT", "many"),
+            ("WEFT_EAGER_LIMIT", "5G"),
+            ("WEFT_SINGLE_COPY", ""),
+            ("WEFT_VERBOSE", "-1"),
+        ] {
+            let error = read(&[(variable, value)]).expect_err("unreadable");
+            assert!(error.text().contains(variable) && error.text().contains("must be"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_reported_with_its_neighbour() {
+        let (_, unknown) = read(&[("WEFT_EAGER_LIMITS", "1")]).expect("no bad value");
+        assert!(unknown[0].contains("did you mean WEFT_EAGER_"), "{unknown:?}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Compiles test programs with the MPI under test, runs them, and judges the runs.
+//!
+//! The MPI under test is an installed Weft (`WEFT_PREFIX`, by default `prefix` in the root of the repository). Setting
+//! `WEFT_TEST_MPICC` and `WEFT_TEST_MPIEXEC` (and `WEFT_TEST_MPICXX`) runs the same programs with another
+//! implementation: a conformance test that a correct peer fails is suspect.
+//!
+//! Further settings: `WEFT_TEST_PATIENCE` multiplies every timeout; `WEFT_TEST_STACKS=1` prints the stacks of all
+//! processes of a run that hangs (needs gdb).
+
+mod compile;
+mod job;
+mod leftovers;
+mod toolchain;
+
+pub use compile::{build, build_shared};
+pub use job::{Ended, Job, Outcome};
+pub use leftovers::{kill_marked, marked_processes};
+pub use toolchain::Toolchain;
+
+use crate::head::{Exit, Head};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The root of this crate, where the programs lie.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder for build products and for the files of runs, below cargo's target folder.
+#[must_use]
+pub fn scratch() -> PathBuf {
+    let base = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || root().parent().expect("the crate lies in the repository").join("target"),
+        PathBuf::from,
+    );
+    base.join("fabric-tests")
+}
+
+/// Compiles the program at `relative` (to the root of this crate), runs it on `ranks` ranks as its head comment says,
+/// and panics with everything it printed if it did not do what the comment demands.
+pub fn run_program(relative: &str, ranks: u32) {
+    let path = root().join(relative);
+    let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let head = Head::parse(&source).unwrap_or_else(|why| panic!("{relative}: {why}"));
+    let tools = Toolchain::under_test();
+    let program = build(tools, &path, &head.flags);
+    let mut job = Job::new(tools, ranks, &program).args(&head.args).timeout(head.timeout);
+    for (key, value) in &head.env {
+        job = job.env(key, value);
+    }
+    let outcome = job.run();
+    judge(&outcome, &head, ranks);
+}
+
+/// Panics unless the run did what the head comment demands.
+pub fn judge(outcome: &Outcome, head: &Head, ranks: u32) {
+    let right_exit = match (head.exit, outcome.ended) {
+        (Exit::Code(wanted), Ended::Code(code)) => wanted == code,
+        (Exit::Nonzero, Ended::Code(code)) => code != 0,
+        _ => false,
+    };
+    outcome.demand(right_exit, &format!("mpiexec must exit with {:?}", head.exit));
+    for text in &head.stderr {
+        outcome.demand(outcome.stderr.contains(text.as_str()), &format!("standard error must say {text:?}"));
+    }
+    for text in &head.absent {
+        let present = outcome.stdout.contains(text.as_str()) || outcome.stderr.contains(text.as_str());
+        outcome.demand(!present, &format!("the output must not say {text:?}"));
+    }
+    if !head.aborts {
+        outcome.demand_passes(ranks);
+    }
+    outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+}

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;

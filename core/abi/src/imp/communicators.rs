@@ -11,6 +11,7 @@ use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 use super::environment::{bytes, write_string};
 use super::{attributes, errors};
 
+
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;

@@ -54,9 +54,11 @@ fn packet(criterion: &mut Criterion) {
 /// Looking at a ring in which nothing is.
 fn empty(criterion: &mut Criterion) {
     let (_a, mut b) = pair();
-    criterion.bench_function("look at an empty ring", |bencher| bencher.iter(|| black_box(b.peek(A).is_none())));
+    criterion
+        .bench_function("look at an empty ring", |bencher| bencher.iter(|| black_box(b.peek(A).is_none())));
     let (_c, mut d) = pair();
-    criterion.bench_function("search all peers for a packet", |bencher| bencher.iter(|| black_box(d.ready())));
+    criterion
+        .bench_function("search all peers for a packet", |bencher| bencher.iter(|| black_box(d.ready())));
 }
 
 criterion_group!(benches, packet, empty);

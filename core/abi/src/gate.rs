@@ -63,9 +63,7 @@ pub(crate) fn phase() -> u32 {
 
 /// Sets and clears phase bits.
 pub(crate) fn change_phase(set: u32, clear: u32) {
-    let _ = GATE
-        .phase
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |bits| Some((bits | set) & !clear));
+    let _ = GATE.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bits| Some((bits | set) & !clear));
 }
 
 /// Fails unless the World Model or a session is active.

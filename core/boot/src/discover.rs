@@ -3,15 +3,13 @@
 use std::env;
 use std::fs::File;
 
-use nix::sched::{CpuSet as KernelCpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-use weft_place::CpuSet;
 use weft_types::{Error, ErrorClass, Result};
 
 use crate::card::{Card, NODE_FD_VARIABLE, VARIABLE};
 use crate::foreign;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::{Alone, Launcher};
+use crate::machine;
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::client1;
 use crate::segment::claim_place;
@@ -37,7 +35,7 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         universe_size: None,
         local_ranks: vec![0],
         local_index: 0,
-        cores: allowed_cpus(0).len().max(1),
+        cores: machine::usable(&machine::allowed_cpus()),
         binding: None,
         numa_node: None,
         segment: NodeSegment::Private,
@@ -155,12 +153,4 @@ fn refuse_silent_singletons() -> Result<()> {
 
 pub(crate) fn own_command() -> Vec<String> {
     env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// The CPUs process `pid` (0: this one) may run on; empty when it cannot be asked.
-pub(crate) fn allowed_cpus(pid: i32) -> CpuSet {
-    let Ok(mask) = sched_getaffinity(Pid::from_raw(pid)) else {
-        return CpuSet::new();
-    };
-    (0..KernelCpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false)).collect()
 }

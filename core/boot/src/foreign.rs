@@ -6,13 +6,14 @@
 
 use std::env;
 
-use weft_place::CpuSet;
+use weft_place::Topology;
 use weft_types::{Error, ErrorClass, Result};
 
-use crate::discover::{allowed_cpus, own_command};
+use crate::discover::own_command;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::Launcher;
-use crate::pmi::channel::Channel;
+use crate::machine::{LiveSystem, allowed_cpus, usable};
+use crate::pmi::channel::LauncherSocket;
 use crate::pmi::{client1, client2, mapping};
 use crate::share;
 
@@ -28,7 +29,7 @@ struct Said {
 }
 
 /// Joins through `channel`, by PMI-1 or, where the server wants it, PMI-2. Collective over the job.
-pub(crate) fn join<C: Channel + 'static>(channel: C) -> Result<(Job, Box<dyn Launcher>)> {
+pub(crate) fn join(channel: LauncherSocket) -> Result<(Job, Box<dyn Launcher>)> {
     let number = |names: &[&str]| {
         let texts = names.iter().filter_map(|name| env::var(name).ok());
         texts.filter_map(|text| text.trim().parse::<u32>().ok()).next()
@@ -38,14 +39,14 @@ pub(crate) fn join<C: Channel + 'static>(channel: C) -> Result<(Job, Box<dyn Lau
     join_as(channel, rank, size, &env::var("PMI_JOBID").unwrap_or_default())
 }
 
-fn join_as<C: Channel + 'static>(
-    channel: C,
+fn join_as(
+    channel: LauncherSocket,
     rank: Option<u32>,
     size: Option<u32>,
     job: &str,
 ) -> Result<(Job, Box<dyn Launcher>)> {
     match client1::Client::greet(channel)? {
-        Ok((client, facts)) => {
+        Some((client, facts)) => {
             let (Some(rank), Some(size)) = (rank, size) else {
                 return Err(Error::new(
                     ErrorClass::OTHER,
@@ -63,7 +64,7 @@ fn join_as<C: Channel + 'static>(
             };
             meet(said, Box::new(client))
         }
-        Err(channel) => {
+        None => {
             let (client, facts) = client2::Client::greet(channel, rank.unwrap_or_default(), job)?;
             let said = Said {
                 rank: facts.rank,
@@ -87,13 +88,13 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         ));
     }
     let mates = match said.size {
-        1 => share::Mates { ranks: vec![0], cpus: allowed_cpus(0), segment: NodeSegment::Private },
+        1 => share::Mates { ranks: vec![0], cpus: allowed_cpus(), segment: NodeSegment::Private },
         size => {
             let nodes = said.mapping.as_deref().and_then(|text| mapping::nodes(text, size).ok());
             share::meet_mates(said.rank, size, &said.job_id, nodes.as_deref(), launcher.as_mut())?
         }
     };
-    let own = allowed_cpus(0);
+    let own = allowed_cpus();
     let bound = own.len() < mates.cpus.len();
     let job = Job {
         rank: said.rank,
@@ -103,8 +104,8 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         universe_size: said.universe_size,
         local_index: mates.ranks.iter().position(|&rank| rank == said.rank).unwrap_or_default() as u32,
         local_ranks: mates.ranks,
-        cores: mates.cpus.len().max(1),
-        numa_node: numa_node_of(&own).filter(|_| bound),
+        cores: usable(&mates.cpus),
+        numa_node: Topology::read(&LiveSystem, &own).numa_node(&own).filter(|_| bound),
         binding: Some(own).filter(|_| bound),
         segment: mates.segment,
         launcher: said.kind,
@@ -117,12 +118,6 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
     Ok((job, launcher))
 }
 
-/// The NUMA node that holds all of `cpus`, if one does.
-fn numa_node_of(cpus: &CpuSet) -> Option<u32> {
-    let nodes = std::fs::read_dir("/sys/devices/system/node").ok()?;
-    nodes.filter_map(|entry| entry.ok()).find_map(|entry| {
-        let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
-        let list = std::fs::read_to_string(entry.path().join("cpulist")).ok()?.parse::<CpuSet>().ok()?;
-        (!cpus.is_empty() && cpus.is_subset(&list)).then_some(number)
-    })
-}
+#[cfg(test)]
+#[path = "foreign_tests.rs"]
+mod tests;

@@ -15,9 +15,10 @@ mod discover;
 mod foreign;
 pub mod job;
 pub mod launcher;
+pub mod machine;
 pub mod pmi;
 mod segment;
 mod share;
 
 pub use job::{Job, LauncherKind, NodeSegment};
-pub use launcher::Launcher;
+pub use launcher::{Aborter, Launcher};

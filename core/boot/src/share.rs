@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use weft_place::CpuSet;
 use weft_types::{Error, ErrorClass, Result};
 
-use crate::discover::allowed_cpus;
 use crate::job::NodeSegment;
 use crate::launcher::Launcher;
+use crate::machine::allowed_cpus;
 use crate::pmi::wire1::encode_word;
 use crate::segment::create_memory;
 
@@ -86,7 +86,7 @@ pub(crate) fn meet_mates(
     let host = host_identity();
     let greeting = Greeting {
         host: host.clone(),
-        cpus: allowed_cpus(0),
+        cpus: allowed_cpus(),
         memory: memory.as_ref().map(|fd| (std::process::id(), fd.as_raw_fd(), inode(fd))),
     };
     launcher.put(&key("c", rank), &greeting.emit())?;

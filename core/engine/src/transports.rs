@@ -1,8 +1,9 @@
 //! The fabrics of this process joined in one enum, so that every call is static and inlined.
 
+use std::fs::File;
 use std::time::Duration;
 use weft_api::{Bell, Capabilities, Refused, Transport};
-use weft_shm::{Shm, ShmBell};
+use weft_shm::{Config, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
@@ -16,6 +17,44 @@ pub enum Transports {
     Shm(Shm),
     /// A simulated world.
     Sim(SimPort),
+}
+
+/// What is needed to reach the other processes of this node.
+#[derive(Debug)]
+pub struct NodeLocal {
+    /// The file behind the node segment; sized as [`Transports::segment_bytes`] says.
+    pub segment: File,
+    /// Index of this process among `peers`.
+    pub local_index: u32,
+    /// The processes of this node, by local index.
+    pub peers: Vec<PeerId>,
+    /// Whether memory of other processes may be read directly.
+    pub single_copy: bool,
+    /// Whether more processes than cores share the node.
+    pub oversubscribed: bool,
+}
+
+impl Transports {
+    /// Bytes of the node segment for that many processes.
+    pub fn segment_bytes(processes: u32) -> u64 {
+        weft_shm::segment::bytes(processes)
+    }
+
+    /// Joins the node's shared memory.
+    ///
+    /// # Errors
+    /// What could not be had, why, and what to do.
+    pub fn node_local(node: NodeLocal) -> Result<Transports> {
+        let waking = if node.oversubscribed { Waking::Fence } else { Waking::Membarrier };
+        Shm::attach(Config {
+            file: node.segment,
+            local: node.local_index,
+            peers: node.peers,
+            single_copy: node.single_copy,
+            waking,
+        })
+        .map(Transports::Shm)
+    }
 }
 
 /// What a blocked caller sleeps on while nobody holds the engine.

@@ -1,4 +1,4 @@
-//! This machine: its files, its name, its processors, its limits.
+//! This machine: its files, its name, its limits.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -6,26 +6,12 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use nix::sched::{CpuSet as KernelCpuSet, sched_getaffinity};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::Pid;
-use weft_place::{CpuSet, System, limits};
 
 use crate::command_line::Surroundings;
 
-/// The live machine.
+/// What the parser asks, answered by the live machine.
 pub(crate) struct Machine;
-
-impl System for Machine {
-    fn read(&self, path: &str) -> Option<String> {
-        fs::read_to_string(path).ok()
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        let entries = fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-    }
-}
 
 impl Surroundings for Machine {
     fn read(&self, path: &Path) -> io::Result<String> {
@@ -39,19 +25,6 @@ impl Surroundings for Machine {
     fn architecture(&self) -> &str {
         std::env::consts::ARCH
     }
-}
-
-/// The CPUs mpiexec may use, and so its ranks.
-pub(crate) fn allowed_cpus() -> CpuSet {
-    let Ok(mask) = sched_getaffinity(Pid::from_raw(0)) else {
-        return CpuSet::new();
-    };
-    (0..KernelCpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false)).collect()
-}
-
-/// How many of `cpus` may be used at the same time, given the container's limit; at least 1.
-pub(crate) fn usable(cpus: &CpuSet) -> usize {
-    limits::cpu_quota(&Machine).unwrap_or(usize::MAX).min(cpus.len()).max(1)
 }
 
 /// The machine's name.
@@ -94,11 +67,5 @@ mod tests {
             None
         );
         assert_eq!(foreign_host(&hosts(&["vm", "node7"]), "vm"), Some(&"node7".to_owned()));
-    }
-
-    #[test]
-    fn this_machine_has_a_processor() {
-        assert!(!allowed_cpus().is_empty());
-        assert!(usable(&allowed_cpus()) >= 1);
     }
 }

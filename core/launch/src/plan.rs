@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use weft_boot::card::{self, Card};
+use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_place::policy::{self, BindTo};
 use weft_place::{CpuSet, Placement, Topology};
 
-use crate::machine::{self, Machine};
+use crate::machine;
 use crate::options::{Section, Settings};
 use crate::resolve::{self, Unstartable};
 
@@ -56,12 +57,12 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         return Err(refuse(why, 2));
     }
     let size: u32 = sections.iter().map(|section| section.count).sum();
-    let allowed = machine::allowed_cpus();
+    let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
     let (placements, bindings) = match bind_to == BindTo::None && !settings.report_bindings {
         true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new()),
         false => {
-            let topology = Topology::read(&Machine, &allowed);
+            let topology = Topology::read(&LiveSystem, &allowed);
             let placements = policy::place(&topology, size as usize, bind_to, map_by);
             let report = |(rank, placement)| policy::report(&topology, rank, placement);
             let lines =
@@ -73,7 +74,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         .iter()
         .flat_map(|placement| placement.cpus.as_ref().unwrap_or(&allowed).iter().copied())
         .collect();
-    let cores = machine::usable(&used);
+    let cores = usable(&used);
     let universe_size = settings.universe_size.unwrap_or_else(|| size.max(cores as u32));
     let job_id = job_id();
     let inherited = inherited_environment(settings.bare_environment);

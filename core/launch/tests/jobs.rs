@@ -244,3 +244,74 @@ fn a_program_started_by_a_rank_is_a_job_of_its_own() {
         2
     );
 }
+
+/// Runs a command line at a terminal (util-linux's `script`) while `typing`, a shell script, types.
+fn at_a_terminal(line: &str, typing: &str) -> Option<common::Outcome> {
+    let text = format!("( {typing} ) | script -qec \"{line}\" /dev/null");
+    if !std::path::Path::new("/usr/bin/script").exists() {
+        println!("skipped: no script(1) here (Debian: bsdutils)");
+        return None;
+    }
+    let mut command = std::process::Command::new("sh");
+    Some(run(command.args(["-c", &text]).env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))))
+}
+
+#[test]
+fn what_is_typed_reaches_rank_0_with_its_end() {
+    let line = "$MPIEXEC -n 2 sh -c '[ \\$PMI_RANK = 0 ] && { tr a-z A-Z; echo end; } || cat'";
+    let Some(outcome) = at_a_terminal(line, "sleep 0.5; echo hello; sleep 0.5; printf '\\004'; sleep 2")
+    else {
+        return;
+    };
+    assert!(outcome.out.contains("HELLO") && outcome.out.contains("end"), "{outcome:?}");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_ends_the_job() {
+    let line = "$MPIEXEC -n 2 sh -c 'echo ready; exec sleep 50'; echo code \\$?";
+    let Some(outcome) = at_a_terminal(line, "sleep 1; printf '\\003'; sleep 2") else { return };
+    assert!(outcome.out.contains("SIGINT") && outcome.out.contains("code 130"), "{outcome:?}");
+}
+
+#[test]
+fn ranks_at_a_terminal_write_to_it_themselves() {
+    let Some(outcome) = at_a_terminal("$MPIEXEC -n 2 sh -c '[ -t 1 ] && echo yes'", "sleep 2") else {
+        return;
+    };
+    assert_eq!(outcome.out.matches("yes").count(), 2, "{outcome:?}");
+}
+
+#[test]
+fn closed_standard_streams_are_survived() {
+    for closed in ["<&-", ">&-", "<&- >&- 2>&-"] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("\"$MPIEXEC\" -n 2 sh -c 'echo x; exit 3' {closed}")]);
+        assert_eq!(run(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))).code, 3, "{closed}");
+    }
+}
+
+#[test]
+fn a_job_inside_a_job_is_a_job_of_its_own() {
+    let mut command = mpiexec("-n 2");
+    command.arg(env!("CARGO_BIN_EXE_mpiexec")).args(["-n", "2", "sh", "-c", "echo $PMI_RANK of $PMI_SIZE"]);
+    assert_eq!(run(&mut command).sorted(), ["0 of 2", "0 of 2", "1 of 2", "1 of 2"]);
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_raised_and_given_back() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -Sn 24; \"$MPIEXEC\" -n 12 sh -c 'ulimit -Sn'"]);
+    let outcome = run(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec")));
+    assert_eq!(outcome.out, "24\n".repeat(12), "{outcome:?}");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 24; \"$MPIEXEC\" -n 12 true"]);
+    let outcome = run(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec")));
+    assert!(outcome.code != 0 && outcome.err.contains("ulimit -n"), "{outcome:?}");
+}
+
+#[test]
+fn a_long_line_without_end_passes_in_pieces() {
+    let outcome = script("-n 2", "head -c 5000000 /dev/zero | tr '\\0' x");
+    assert_eq!(outcome.out.len(), 10_000_000);
+}

@@ -324,7 +324,6 @@ impl Transport for Shm {
             if self.active[index].consumer.owes_heads() {
                 self.publish_heads(index);
             }
-            self.active[index].consumer.expect();
             return None;
         };
         let memory = self.active[index].consumer.memory();
@@ -358,7 +357,6 @@ impl Transport for Shm {
             if inbound.consumer.owes_heads() {
                 self.publish_heads(index);
             }
-            self.active[index].consumer.expect();
             index += 1;
         }
         None

@@ -39,6 +39,35 @@ unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c
     raise::finish_on_comm("MPI_Comm_test_inter", comm, call())
 }
 
+/// `MPI_Type_get_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_name(
+    datatype: MPI_Datatype,
+    type_name: *mut c_char,
+    resultlen: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "type_name", type_name)?;
+        args::out("resultlen", resultlen)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_name(datatype, type_name, resultlen) }
+    };
+    raise::finish("MPI_Type_get_name", call())
+}
+
+/// `MPI_Type_set_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "type_name", type_name)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_set_name(datatype, type_name) }
+    };
+    raise::finish("MPI_Type_set_name", call())
+}
+
 unsupported! {
     PMPI_Comm_compare "MPI_Comm_compare"
     PMPI_Comm_create "MPI_Comm_create"
@@ -60,8 +89,6 @@ unsupported! {
     PMPI_Intercomm_merge "MPI_Intercomm_merge"
     PMPI_Comm_get_name "MPI_Comm_get_name"
     PMPI_Comm_set_name "MPI_Comm_set_name"
-    PMPI_Type_get_name "MPI_Type_get_name"
-    PMPI_Type_set_name "MPI_Type_set_name"
     PMPI_Win_get_name "MPI_Win_get_name"
     PMPI_Win_set_name "MPI_Win_set_name"
 }

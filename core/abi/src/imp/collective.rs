@@ -20,10 +20,9 @@ pub(super) fn world_barrier() -> Result<(), Raised> {
         let tag = Tag(i32::MAX);
         let (send, receive) = gate::with(|process| {
             let source = Some(Rank(from.0));
-            let receive = process.engine.recv(
-                Selector { context, peer: Some(from), source, tag: Some(tag) },
-                RecvBuf::empty(),
-            )?;
+            let receive = process
+                .engine
+                .recv(Selector { context, peer: Some(from), source, tag: Some(tag) }, RecvBuf::empty())?;
             let envelope = Envelope { peer: to, context, source: Rank(rank), tag };
             Ok((process.engine.send(envelope, SendMode::Standard, SendBuf::empty())?, receive))
         })

@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 
-
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;

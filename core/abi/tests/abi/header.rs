@@ -191,3 +191,29 @@ fn callbacks_and_predefined_callbacks_have_the_types_their_users_expect() {
     succeed(compiler("gcc").args(WARNINGS).arg("-std=c99").arg(c));
     succeed(compiler("g++").args(WARNINGS).arg("-std=c++98").arg(cxx));
 }
+
+#[test]
+fn constants_that_stand_for_arrays_and_buffers_pass_without_a_warning_when_optimising() {
+    let text = "#include <mpi.h>\n\
+        int f(MPI_Comm c, int *b, MPI_Comm *n, MPI_Request *r);\n\
+        int f(MPI_Comm c, int *b, MPI_Comm *n, MPI_Request *r) {\n\
+        int flag, count, indices[2];\n\
+        MPI_Gather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, 1, MPI_INT, 0, c);\n\
+        MPI_Dist_graph_create(c, 1, b, b, b, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, n);\n\
+        MPI_Dist_graph_create_adjacent(c, 1, b, MPI_UNWEIGHTED, 1, b, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, n);\n\
+        MPI_Dist_graph_neighbors(c, 1, b, MPI_UNWEIGHTED, 1, b, MPI_UNWEIGHTED);\n\
+        MPI_Comm_spawn(\"x\", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, c, n, MPI_ERRCODES_IGNORE);\n\
+        MPI_Buffer_attach(MPI_BUFFER_AUTOMATIC, 0);\n\
+        MPI_Testall(2, r, &flag, MPI_STATUSES_IGNORE);\n\
+        MPI_Testsome(2, r, &count, indices, MPI_STATUSES_IGNORE);\n\
+        return MPI_Waitall(2, r, MPI_STATUSES_IGNORE) + MPI_Send(MPI_BOTTOM, 1, MPI_INT, 0, 0, c); }\n";
+    let folder = folder("header");
+    let (c, cxx) = (source(&folder, "sentinels.c", text), source(&folder, "sentinels.cc", text));
+    let flags = ["-O3", "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-o", "/dev/null"];
+    for name in compilers(["gcc", "clang"]) {
+        succeed(compiler(name).args(flags).arg("-std=c99").arg(&c));
+    }
+    for name in compilers(["g++", "clang++"]) {
+        succeed(compiler(name).args(flags).arg("-std=c++11").arg(&cxx));
+    }
+}

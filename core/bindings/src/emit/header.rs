@@ -136,8 +136,21 @@ fn push(text: &mut String, line: String) {
     let _ = writeln!(text, "{line}");
 }
 
+/// Arguments that take a constant such as `MPI_UNWEIGHTED` or `MPI_STATUSES_IGNORE` are declared as pointers: about
+/// an array GCC warns that such an address has no elements.
+fn takes_constant(name: &str) -> bool {
+    name.ends_with("weights") || matches!(name, "array_of_statuses" | "array_of_errcodes")
+}
+
 fn declaration(procedure: &Procedure, prefix: &str) -> String {
-    let declaration = procedure.prototype.with_name(&format!("{prefix}{}", procedure.name()));
+    let mut prototype = procedure.prototype.clone();
+    for parameter in prototype.parameters.iter_mut().filter(|parameter| takes_constant(&parameter.name)) {
+        if !parameter.ty.arrays.is_empty() {
+            parameter.ty.arrays.clear();
+            parameter.ty.stars += 1;
+        }
+    }
+    let declaration = prototype.with_name(&format!("{prefix}{}", procedure.name()));
     match &procedure.deprecated {
         None => format!("{declaration};"),
         Some(deprecation) => format!(

@@ -50,8 +50,7 @@ impl Model {
         let (value, offset, _) = self.0.cells[cell as usize].with(|from| unsafe { *from });
         for line in 0..record / RECORD_ALIGN {
             // SAFETY: as in `write`.
-            let found =
-                self.0.lines[(offset / RECORD_ALIGN + line) as usize].with(|from| unsafe { *from });
+            let found = self.0.lines[(offset / RECORD_ALIGN + line) as usize].with(|from| unsafe { *from });
             assert_eq!(found, value);
         }
         value

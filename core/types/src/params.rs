@@ -129,8 +129,12 @@ parameters! {
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
 }
 
-/// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks.
-const NOT_PARAMETERS: [&str; 2] = ["WEFT_JOB", "WEFT_NODE_FD"];
+/// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks, and where tests and
+/// scripts find an installation.
+const NOT_PARAMETERS: [&str; 3] = ["WEFT_JOB", "WEFT_NODE_FD", "WEFT_PREFIX"];
+
+/// Variables of the tests begin so.
+const OF_TESTS: &str = "WEFT_TEST_";
 
 impl Parameters {
     /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns the names that look like
@@ -144,7 +148,8 @@ impl Parameters {
         let mut parameters = Parameters::default();
         let mut unknown = Vec::new();
         for (variable, text) in variables {
-            if !variable.starts_with("WEFT_") || NOT_PARAMETERS.contains(&variable.as_str()) {
+            let ours = variable.starts_with("WEFT_") && !variable.starts_with(OF_TESTS);
+            if !ours || NOT_PARAMETERS.contains(&variable.as_str()) {
                 continue;
             }
             match parameters.set(&variable, text.trim()) {
@@ -201,6 +206,8 @@ mod tests {
             ("WEFT_SINGLE_COPY", "No"),
             ("HOME", "/"),
             ("WEFT_JOB", "v=1"),
+            ("WEFT_TEST_RUN", "7"),
+            ("WEFT_PREFIX", "/opt"),
         ])
         .expect("legal");
         assert_eq!((parameters.eager_limit, parameters.single_copy), (8192, Choice::Off));

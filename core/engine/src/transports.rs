@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::time::Duration;
-use weft_api::{Bell, Capabilities, Refused, Transport};
+use weft_api::{Bell, Capabilities, Handler, Refused, Transport};
 use weft_shm::{Config, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
@@ -10,6 +10,7 @@ use weft_wire::Header;
 
 /// The ways to other processes.
 #[derive(Debug)]
+#[repr(u8)] // An explicit tag is one compare; the niche the compiler would find is six instructions.
 pub enum Transports {
     /// A job of one: messages to itself need no transport.
     Alone,
@@ -98,7 +99,7 @@ impl Transport for Transports {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_inline(
         &mut self,
         peer: PeerId,
@@ -142,6 +143,15 @@ impl Transport for Transports {
             Transports::Alone => {}
             Transports::Shm(shm) => shm.advance(peer),
             Transports::Sim(port) => port.advance(peer),
+        }
+    }
+
+    #[inline(always)]
+    fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
+        match self {
+            Transports::Alone => None,
+            Transports::Shm(shm) => shm.receive(peer, handler),
+            Transports::Sim(port) => port.receive(peer, handler),
         }
     }
 

@@ -87,7 +87,7 @@ impl RawRing {
     }
 
     /// Writes the envelope and an inline payload into a cell that the producer may write (rule B).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_inline(&mut self, cell: u32, envelope: [u64; 2], payload: &[u8]) {
         assert!(payload.len() <= INLINE_BYTES);
         let cell = self.cell(cell);

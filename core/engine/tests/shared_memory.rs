@@ -149,3 +149,45 @@ fn read_messages_arrive_whole_and_in_order() {
     world(2, true, true);
     world(4, true, true);
 }
+
+/// The launcher says that a process died: whoever waits for it, even asleep, is told at once.
+#[test]
+fn waiting_for_a_process_that_dies_ends() {
+    let segment = weft_shm::create().unwrap();
+    let node = |local_index| NodeLocal {
+        segment: segment.try_clone().unwrap(),
+        local_index,
+        peers: vec![PeerId(0), PeerId(1)],
+        single_copy: true,
+        oversubscribed: false,
+    };
+    let transports = Transports::node_local(node(0)).unwrap();
+    let _victim = Transports::node_local(node(1)).unwrap();
+    let launcher = segment.try_clone().unwrap();
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let engine = Engine::new(EngineConfig::new(PeerId(0), 2), transports).unwrap();
+        let mut side = Side { engine, me: 0, ranks: 2, oversubscribed: false };
+        let (data, room) = (Scratch::new(1 << 20), Scratch::new(8));
+        let envelope = Envelope { peer: PeerId(1), context: CONTEXT, source: Rank(0), tag: Tag(1) };
+        let Started::Pending(send) =
+            side.engine.send(envelope, SendMode::Standard, data.send_buf(0, 1 << 20)).unwrap()
+        else {
+            panic!("nobody received a megabyte");
+        };
+        let any = Selector { context: CONTEXT, peer: None, source: None, tag: None };
+        let from_it = Selector { peer: Some(PeerId(1)), source: Some(Rank(1)), ..any };
+        for selector in [from_it, any] {
+            let request = side.engine.recv(selector, room.recv_buf(0, 8)).unwrap();
+            let error = side.wait(request).error.expect("nobody is left to send");
+            assert_eq!(error.class(), weft_types::ErrorClass::PROC_ABORTED);
+        }
+        let error = side.wait(send).error.expect("nobody is left to receive");
+        assert_eq!(error.class(), weft_types::ErrorClass::PROC_ABORTED);
+        assert!(side.engine.is_quiet());
+        done.send(()).unwrap();
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    weft_shm::mark_dead(&launcher, 2, 1).unwrap();
+    ended.recv_timeout(Duration::from_secs(60)).expect("the survivor is told");
+}

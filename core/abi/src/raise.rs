@@ -52,6 +52,15 @@ impl Raised {
         Raised { error, on: On::Session(session, errhandler), code: None }
     }
 
+    /// The same error, raised on a communicator if on nothing else.
+    #[cold]
+    pub(crate) fn or_on_comm(self, comm: Handle) -> Raised {
+        match self.on {
+            On::Nothing => Raised { on: On::Comm(comm), ..self },
+            _ => self,
+        }
+    }
+
     /// The procedure returns `code`.
     #[cold]
     pub(crate) fn returning(self, code: c_int) -> Raised {
@@ -139,8 +148,7 @@ pub(crate) fn raise(function: &'static str, raised: Raised) -> c_int {
 pub(crate) fn call_errhandler(function: &'static str, on: On, code: c_int) {
     let (on, errhandler) = handler_of(on);
     let class = gate::always(|always| always.codes.class(code)).unwrap_or(abi::MPI_ERR_UNKNOWN);
-    let error =
-        Error::new(ErrorClass(class), format!("the program called the error handler with code {code}"));
+    let error = Error::new(ErrorClass(class), format!("the program called the error handler with code {code}"));
     match gate::always(|always| always.errhandlers.action(errhandler)) {
         Action::Return => {}
         Action::Fatal => end(function, &error, code, on, "MPI_ERRORS_ARE_FATAL"),

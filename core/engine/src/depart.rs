@@ -235,7 +235,9 @@ impl Engine {
     fn transmit(&mut self, index: u32, slot: u32) -> Sent {
         if self.state.requests.at(slot).phase == Phase::Queued {
             let sent = self.transmit_envelope(index, slot);
-            if sent != Sent::Yes || self.state.requests.at(slot).phase == Phase::Complete {
+            // A request that nobody takes (the executor's, a released one) is freed as it ends.
+            let ended = matches!(self.state.requests.at(slot).phase, Phase::Complete | Phase::Free);
+            if sent != Sent::Yes || ended {
                 return sent;
             }
         }

@@ -284,6 +284,13 @@ impl Engine {
         self.state.requests.moving == 0 && self.state.busy.is_empty()
     }
 
+    /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel
+    /// must not be used again while it does.
+    pub fn owns_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config

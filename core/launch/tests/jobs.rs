@@ -185,6 +185,23 @@ fn ranks_are_bound_where_the_report_says() {
 }
 
 #[test]
+fn a_described_machine_is_planned_for_but_not_bound_to() {
+    let mut command = mpiexec(
+        "-n 4 --bind-to core --map-by socket --report-bindings grep Cpus_allowed_list /proc/self/status",
+    );
+    let outcome = run(command.env("HWLOC_SYNTHETIC", "pack:2 numa:1 core:4 pu:2"));
+    assert!(
+        outcome.err.contains("rank 1 is bound to socket 1, NUMA node 1, core 4 (CPUs 8-9)"),
+        "{outcome:?}"
+    );
+    assert!(outcome.err.contains("ranks are not bound here"), "{outcome:?}");
+    let own = run(std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"])).out;
+    assert_eq!(outcome.out, own.repeat(4));
+    let refused = run(mpiexec("--bind-to core true").env("HWLOC_XMLFILE", "/no/such/file"));
+    assert!(refused.code == 2 && refused.err.contains("/no/such/file"), "{refused:?}");
+}
+
+#[test]
 fn verbose_tells_what_is_started() {
     let outcome = script("-n 2 --verbose", "true");
     assert_eq!(outcome.err.lines().filter(|line| line.contains("pid")).count(), 2, "{}", outcome.err);

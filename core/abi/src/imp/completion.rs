@@ -66,9 +66,7 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     let request = unsafe { &mut *request };
     let handle = request.handle();
     let done = match gate::with(|process| point_to_point::kind(process, *request))? {
-        Kind::Engine(id) => {
-            gate::wait(|process| process.engine.is_complete(id).then(|| process.finish(handle)))
-        }
+        Kind::Engine(id) => gate::wait(|process| process.engine.is_complete(id).then(|| process.finish(handle))),
         Kind::Null | Kind::CompleteSend => gate::with(|process| process.finish(handle)),
         Kind::Local(_) => gate::wait(|process| process.is_done(handle).then(|| process.finish(handle))),
     };
@@ -109,10 +107,7 @@ fn count_active(process: &Process, requests: &[MPI_Request]) -> Outcome<usize> {
         match process.requests.is_active(&process.engine, request.handle()) {
             Ok(is_active) => active += usize::from(is_active),
             Err(error) => {
-                return Err(Error::new(
-                    error.class(),
-                    format!("array_of_requests[{index}]: {}", error.text()),
-                ));
+                return Err(Error::new(error.class(), format!("array_of_requests[{index}]: {}", error.text())));
             }
         }
     }

@@ -18,7 +18,7 @@ const LAST_ADDRESS_CONSTANT: usize = 2;
 
 #[cold]
 #[inline(never)]
-fn no_buffer(address: usize, bytes: usize) -> Error {
+pub(super) fn no_buffer(address: usize, bytes: usize) -> Error {
     let what = match address {
         0 => "a null pointer",
         1 => "MPI_IN_PLACE",
@@ -26,9 +26,7 @@ fn no_buffer(address: usize, bytes: usize) -> Error {
     };
     Error::new(
         ErrorClass::BUFFER,
-        format!(
-            "the buffer is {what}, but {bytes} bytes of data belong there; pass the address of the data, or count 0"
-        ),
+        format!("the buffer is {what}, but {bytes} bytes of data belong there; pass the address of the data, or count 0"),
     )
 }
 
@@ -37,11 +35,7 @@ fn no_buffer(address: usize, bytes: usize) -> Error {
 /// # Safety
 /// The program keeps the data as they are until the send is complete.
 #[inline(always)]
-pub(super) unsafe fn send_buffer(
-    datatype: &Datatype,
-    address: *const c_void,
-    count: i64,
-) -> Outcome<SendBuf> {
+pub(super) unsafe fn send_buffer(datatype: &Datatype, address: *const c_void, count: i64) -> Outcome<SendBuf> {
     // SAFETY: the caller's promise.
     let buffer = unsafe { datatype.send_buf(address.cast(), count as u64)? };
     if address.addr() <= LAST_ADDRESS_CONSTANT && !buffer.is_empty() && datatype.is_contiguous() {
@@ -55,11 +49,7 @@ pub(super) unsafe fn send_buffer(
 /// # Safety
 /// The program leaves the memory alone until the receive is complete.
 #[inline(always)]
-pub(super) unsafe fn receive_buffer(
-    datatype: &Datatype,
-    address: *mut c_void,
-    count: i64,
-) -> Outcome<RecvBuf> {
+pub(super) unsafe fn receive_buffer(datatype: &Datatype, address: *mut c_void, count: i64) -> Outcome<RecvBuf> {
     // SAFETY: the caller's promise.
     let buffer = unsafe { datatype.recv_buf(address.cast(), count as u64)? };
     if address.addr() <= LAST_ADDRESS_CONSTANT && !buffer.is_empty() && datatype.is_contiguous() {
@@ -370,10 +360,7 @@ unsafe fn finish_both((send, receive): (Handle, Handle), status: *mut MPI_Status
 ///
 /// # Safety
 /// As [`send_buffer`].
-unsafe fn packed_copy(
-    process: &Process,
-    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
-) -> Outcome<SendBuf> {
+unsafe fn packed_copy(process: &Process, (buf, count, datatype): (*const c_void, i64, MPI_Datatype)) -> Outcome<SendBuf> {
     // SAFETY: the caller's promise.
     let buffer = unsafe { send_buffer(process.types.usable(datatype.handle())?, buf, count)? };
     let copy = Scratch::new(buffer.len());
@@ -428,9 +415,8 @@ pub(crate) unsafe fn sendrecv_replace(
 ) -> Result<(), Raised> {
     let data = (buf, count, datatype);
     // SAFETY: the program's memory stays until this call returns.
-    let started = gate::with(|process| unsafe {
-        start_replace(process, data, (dest, sendtag), (source, recvtag), comm)
-    })?;
+    let started =
+        gate::with(|process| unsafe { start_replace(process, data, (dest, sendtag), (source, recvtag), comm) })?;
     // SAFETY: the program's status.
     unsafe { finish_both(started, status) }
 }

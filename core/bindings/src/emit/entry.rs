@@ -189,17 +189,15 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             checks.push_str(&check(argument, procedure));
         }
         // An error without another object belongs to the communicator of the call (section 9.3).
-        let comm = procedure
-            .arguments
-            .iter()
-            .find(|argument| argument.parameter.ty.base == "MPI_Comm" && argument.parameter.ty.is_value());
+        let comm = procedure.arguments.iter().find(|argument| {
+            argument.parameter.ty.base == "MPI_Comm" && argument.parameter.ty.is_value()
+        });
         let finish = match comm {
             _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
             Some(comm) => format!("finish_on_comm(\"{name}\", {}, call())", comm.parameter.name),
             None => format!("finish(\"{name}\", call())"),
         };
-        let _ =
-            writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
+        let _ = writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
     } else {
         let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
     }

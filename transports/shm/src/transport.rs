@@ -4,7 +4,7 @@ use crate::bell::{self, BLIND_SLEEP};
 use crate::layout::{INLINE_BYTES, Layout};
 use crate::peers::PeerMap;
 use crate::raw::{Grow, RawRing};
-use crate::ring::{Consumer, Producer, RingMemory};
+use crate::ring::{Consumer, Front, Producer, RingMemory};
 use crate::segment::{PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sys::{self, Mapping};
@@ -37,6 +37,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Shm {
     segment: Arc<Segment>,
+    /// Our own slot; lives as long as `segment`.
+    own: NonNull<Slot>,
     /// Our column of rings: everything that comes in.
     column: Mapping,
     me: u32,
@@ -51,6 +53,13 @@ pub struct Shm {
     cursor: usize,
     /// Arrivals that were taken in.
     arrivals: u32,
+    /// The packet that `ready` or `peek` showed last: position in `active`, and where it is. Stays true until
+    /// `advance`, for nobody else takes packets away.
+    shown: Option<(usize, Front)>,
+    /// By local index: whether its death was seen.
+    seen_dead: Vec<bool>,
+    /// Deaths seen and not yet told.
+    lost: Vec<PeerId>,
     single_copy: SingleCopy,
     fenced: bool,
     blind: bool,
@@ -68,6 +77,8 @@ struct Outbound {
 
 // SAFETY: the slot is shared memory made of atomics, kept mapped by the `Shm` that owns this value.
 unsafe impl Send for Outbound {}
+// SAFETY: the same for our own slot; everything else in it is `Send`.
+unsafe impl Send for Shm {}
 
 #[derive(Debug)]
 struct Inbound {
@@ -131,6 +142,7 @@ impl Shm {
         let single_copy = SingleCopy::new(config.single_copy, ranks);
         segment.claim(config.local, single_copy.nonce())?;
         Ok(Shm {
+            own: NonNull::from(segment.slot(config.local)),
             segment: Arc::new(segment),
             column,
             me: config.local,
@@ -140,6 +152,9 @@ impl Shm {
             position: vec![NOT_ACTIVE; ranks as usize],
             cursor: 0,
             arrivals: 0,
+            shown: None,
+            seen_dead: vec![false; ranks as usize],
+            lost: Vec::new(),
             single_copy,
             fenced: !registered,
             blind: waking == Waking::Membarrier && !registered,
@@ -175,10 +190,16 @@ impl Shm {
         }
     }
 
+    #[inline]
+    fn own(&self) -> &Slot {
+        // SAFETY: see the field.
+        unsafe { self.own.as_ref() }
+    }
+
     /// Takes in the rings that were announced since the last look.
     #[cold]
     fn accept(&mut self) -> bool {
-        let seen = self.segment.slot(self.me).arrivals.load(Ordering::Acquire);
+        let seen = self.own().arrivals.load(Ordering::Acquire);
         let before = self.active.len();
         for index in 0..self.segment.layout.inbound_words() {
             let mut bits = self.segment.inbound(self.me)[index as usize].load(Ordering::Acquire);
@@ -190,8 +211,15 @@ impl Shm {
                 }
             }
         }
+        // The launcher announces deaths in the same way.
+        for local in 0..self.segment.layout.ranks {
+            if !self.seen_dead[local as usize] && self.segment.slot(local).state() == PeerState::Dead {
+                self.seen_dead[local as usize] = true;
+                self.lost.push(self.map.peer(local));
+            }
+        }
         self.arrivals = seen;
-        self.active.len() != before
+        self.active.len() != before || !self.lost.is_empty()
     }
 
     fn activate(&mut self, local: u32) {
@@ -221,23 +249,49 @@ impl Shm {
 
     #[inline]
     fn look_for_arrivals(&mut self) -> bool {
-        let arrivals = self.segment.slot(self.me).arrivals.load(Ordering::Acquire);
+        let arrivals = self.own().arrivals.load(Ordering::Acquire);
         arrivals != self.arrivals && self.accept()
     }
 
-    /// A look at a ring found nothing: a good moment to report what was consumed.
+    /// Where the next packet of `active[index]` is, kept as the one shown; without one, tells the sender what was taken.
     #[inline]
-    fn nothing_from(&mut self, index: usize) {
-        if self.active[index].consumer.owes_heads() {
-            self.publish_heads(index);
-        }
+    fn front(&mut self, index: usize) -> Option<(PeerId, Front)> {
+        let inbound = self.active.get_mut(index)?;
+        let Some(front) = inbound.consumer.front() else {
+            if inbound.consumer.owes_heads() && inbound.consumer.publish_heads() {
+                self.wake(index);
+            }
+            return None;
+        };
+        self.shown = Some((index, front));
+        Some((inbound.peer, front))
     }
 
+    /// A packet of anybody but `active[cursor]`.
+    #[inline(never)]
+    fn ready_others(&mut self) -> Option<PeerId> {
+        let (cursor, count) = (self.cursor, self.active.len());
+        (cursor + 1..count).chain(0..cursor).find_map(|index| self.found(index))
+    }
+
+    /// The peer of `active[index]` when it has a packet; the others come first next time.
+    #[inline]
+    fn found(&mut self, index: usize) -> Option<PeerId> {
+        let (peer, _) = self.front(index)?;
+        self.cursor = if index + 1 < self.active.len() { index + 1 } else { 0 };
+        Some(peer)
+    }
+
+    /// Wakes the sender of `active[index]`, who waits for room.
     #[cold]
-    fn publish_heads(&mut self, index: usize) {
-        if self.active[index].consumer.publish_heads() {
-            bell::ring(&self.segment.slot(self.active[index].local).sleep);
-        }
+    fn wake(&self, index: usize) {
+        bell::ring(&self.segment.slot(self.active[index].local).sleep);
+    }
+
+    /// The packet shown last, when it is one of `peer`.
+    #[inline]
+    fn shown(&self, peer: PeerId) -> Option<(usize, Front)> {
+        self.shown.filter(|&(index, _)| self.active.get(index).is_some_and(|inbound| inbound.peer == peer))
     }
 }
 
@@ -327,10 +381,12 @@ impl Transport for Shm {
 
     #[inline]
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
-        let index = self.inbound(peer)?;
-        let Some(front) = self.active[index].consumer.front() else {
-            self.nothing_from(index);
-            return None;
+        let (index, front) = match self.shown(peer) {
+            Some(shown) => shown,
+            None => {
+                let index = self.inbound(peer)?;
+                (index, self.front(index)?.1)
+            }
         };
         let memory = self.active[index].consumer.memory();
         Some((Header::from_words(memory.envelope(front.cell)), memory.payload(front.cell, front.len)))
@@ -338,27 +394,34 @@ impl Transport for Shm {
 
     #[inline]
     fn advance(&mut self, peer: PeerId) {
-        let index = self.position[self.map.local(peer) as usize] as usize;
-        let inbound = &mut self.active[index];
-        let Some(front) = inbound.consumer.front() else { unreachable!("advance drops what peek showed") };
-        if inbound.consumer.release(front) {
-            bell::ring(&self.segment.slot(inbound.local).sleep);
+        if self.shown(peer).is_none() {
+            // Another packet was looked at in between.
+            self.peek(peer);
+        }
+        let Some((index, front)) = self.shown.take() else { unreachable!("advance drops what peek showed") };
+        if self.active[index].consumer.release(front) {
+            self.wake(index);
         }
     }
 
     #[inline(always)]
     fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
-        let index = self.inbound(peer)?;
-        let inbound = &mut self.active[index];
-        let Some(front) = inbound.consumer.front() else {
-            self.nothing_from(index);
-            return None;
+        let (index, front) = match self.shown(peer) {
+            Some(shown) => shown,
+            None => {
+                let index = self.inbound(peer)?;
+                (index, self.front(index)?.1)
+            }
         };
+        let inbound = &mut self.active[index];
         let memory = inbound.consumer.memory();
         let header = Header::from_words(memory.envelope(front.cell));
         let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
-        if done && inbound.consumer.release(front) {
-            bell::ring(&self.segment.slot(inbound.local).sleep);
+        if done {
+            self.shown = None;
+            if inbound.consumer.release(front) {
+                self.wake(index);
+            }
         }
         Some(result)
     }
@@ -366,27 +429,19 @@ impl Transport for Shm {
     #[inline]
     fn ready(&mut self) -> Option<PeerId> {
         self.look_for_arrivals();
-        let count = self.active.len();
-        let mut index = self.cursor;
-        for _ in 0..count {
-            if index >= count {
-                index = 0;
-            }
-            let inbound = &self.active[index];
-            if inbound.consumer.front().is_some() {
-                self.cursor = index + 1;
-                return Some(inbound.peer);
-            }
-            if inbound.consumer.owes_heads() {
-                self.publish_heads(index);
-            }
-            index += 1;
+        match self.found(self.cursor) {
+            None if self.active.len() > 1 => self.ready_others(),
+            found => found,
         }
-        None
     }
 
     fn progress(&mut self) -> bool {
         self.look_for_arrivals()
+    }
+
+    #[inline]
+    fn lost(&mut self) -> Option<PeerId> {
+        self.lost.pop()
     }
 
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {

@@ -160,10 +160,26 @@ pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
 /// Progress, user callbacks that became due (outside the borrow), and a look.
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
-    with(|process| {
+    let (moved, answer, callback) = with(|process| {
         let moved = process.engine.progress();
-        (moved, poll(process))
-    })
+        (moved, poll(process), process.engine.take_callback())
+    });
+    match callback {
+        None => (moved, answer),
+        Some(callback) => (true, after_callbacks(callback, answer, poll)),
+    }
+}
+
+/// An answer that was given stays; otherwise the look may come out differently now.
+#[cold]
+#[inline(never)]
+fn after_callbacks<T>(
+    callback: weft_engine::Callback,
+    answer: Option<T>,
+    poll: &mut impl FnMut(&mut Process) -> Option<T>,
+) -> Option<T> {
+    crate::imp::run_callbacks(callback);
+    answer.or_else(|| with(poll))
 }
 
 /// The bell of one blocked call, fetched when the call first thinks of sleeping.

@@ -52,6 +52,15 @@ impl Raised {
         Raised { error, on: On::Session(session, errhandler), code: None }
     }
 
+    /// The same error, raised on a communicator if on nothing else.
+    #[cold]
+    pub(crate) fn or_on_comm(self, comm: Handle) -> Raised {
+        match self.on {
+            On::Nothing => Raised { on: On::Comm(comm), ..self },
+            _ => self,
+        }
+    }
+
     /// The procedure returns `code`.
     #[cold]
     pub(crate) fn returning(self, code: c_int) -> Raised {

@@ -4,6 +4,7 @@ use crate::internal::Notice;
 use crate::messages::Messages;
 use crate::peers::Peers;
 use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub(crate) requests: Requests,
     /// Ended requests that belong to the schedule executor.
     pub(crate) notices: VecDeque<Notice>,
+    /// Collectives under way.
+    pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
     /// Receives in phase Reading.
@@ -59,6 +62,7 @@ impl Engine {
             messages: Messages::default(),
             requests: Requests::new(),
             notices: VecDeque::new(),
+            schedules: Schedules::default(),
             busy: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
@@ -275,6 +279,9 @@ impl Engine {
             self.lose(peer);
             moved = true;
         }
+        if !self.state.notices.is_empty() {
+            moved |= self.notice_schedules();
+        }
         moved
     }
 
@@ -286,6 +293,13 @@ impl Engine {
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
         self.state.requests.moving == 0 && self.state.busy.is_empty()
+    }
+
+    /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel
+    /// must not be used again while it does.
+    pub fn owns_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
     /// What this engine was told when it was made.

@@ -1,6 +1,7 @@
 //! Communicators: a group, a hidden channel, and what hangs on them (chapter 7).
 
 use crate::attributes::Attributes;
+use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::table::{Table, stale};
@@ -33,6 +34,8 @@ pub struct Comm {
     pub context_hint: u32,
     /// Collectives begun on the collective channel, so that each has tags of its own.
     pub collectives: u32,
+    /// Schedules of recent collectives.
+    pub plans: Plans,
 }
 
 impl Comm {
@@ -50,6 +53,7 @@ impl Comm {
             hints: Info::default(),
             context_hint: 0,
             collectives: 0,
+            plans: Plans::default(),
         }
     }
 
@@ -235,16 +239,25 @@ impl Comms {
         self.table.find(self.inner(handle)).is_some()
     }
 
-    /// Takes a communicator made at run time out; its handle is stale from now on.
+    /// Checks that the handle names a communicator that may be freed.
     ///
     /// # Errors
     /// `MPI_ERR_COMM` for a bad handle or a predefined communicator.
-    pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
+    pub fn check_removable(&self, handle: Handle) -> Result<()> {
         self.get(handle)?;
         if handle.is_predefined() {
             let name = if handle.0 == abi::MPI_COMM_WORLD { "MPI_COMM_WORLD" } else { "MPI_COMM_SELF" };
             return Err(Error::new(ErrorClass::COMM, format!("{name} is predefined and cannot be freed")));
         }
+        Ok(())
+    }
+
+    /// Takes a communicator made at run time out; its handle is stale from now on.
+    ///
+    /// # Errors
+    /// As [`Comms::check_removable`].
+    pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
+        self.check_removable(handle)?;
         self.table.remove(handle)
     }
 

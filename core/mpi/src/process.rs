@@ -5,6 +5,7 @@ use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::group::Group;
 use crate::info::Info;
+use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::table::Table;
 use crate::types::Types;
@@ -31,6 +32,8 @@ pub struct Process {
     pub groups: Table<Arc<Group>>,
     /// Datatypes.
     pub types: Types,
+    /// Reduction operations.
+    pub ops: Ops,
     /// Attribute keys.
     pub keys: Keys,
     /// Requests that are not the engine's.
@@ -42,7 +45,7 @@ pub struct Process {
     /// Channels in use.
     pub contexts: Contexts,
     /// Channels of freed communicators that traffic still uses.
-    pub(crate) retired: Vec<ContextId>,
+    pub(crate) retired: Vec<(ContextId, Handle)>,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
@@ -92,6 +95,7 @@ impl Process {
             comms: Comms::default(),
             groups: Table::new(HandleKind::Group),
             types: Types::default(),
+            ops: Ops::default(),
             keys: Keys::default(),
             requests: Requests::default(),
             messages: HashMap::new(),

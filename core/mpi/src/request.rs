@@ -132,6 +132,8 @@ pub enum Local {
     },
     /// A generalized request.
     Generalized(Generalized),
+    /// A flush of a buffer: done when these buffered sends have left.
+    Flush(Vec<RequestId>),
 }
 
 /// What a handle stands for.
@@ -261,6 +263,9 @@ impl Requests {
                     self.is_done(engine, *send) && self.is_done(engine, *receive)
                 }
                 Local::Generalized(generalized) => generalized.complete,
+                Local::Flush(sends) => {
+                    sends.iter().all(|&send| !engine.exists(send) || engine.is_complete(send))
+                }
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => true,
         }
@@ -302,6 +307,10 @@ impl Requests {
                 self.forget(handle);
                 Done::new(MpiStatus::PROC_NULL)
             }
+            Local::Flush(_) => {
+                self.forget(handle);
+                Done::new(MpiStatus::EMPTY)
+            }
         }
     }
 
@@ -322,6 +331,7 @@ impl Requests {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
+                Local::Flush(_) => Done::new(MpiStatus::EMPTY),
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
         }

@@ -77,6 +77,7 @@ impl Process {
             }
             Kind::Local(local) => match self.requests.local(local) {
                 Local::NullReceive => Ok(None),
+                Local::Flush(_) => Err(refused("the request is of a buffer flush, which cannot be cancelled")),
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
                 Local::Pair { .. } => Err(refused("the request is of a sendrecv, which cannot be cancelled")),
                 Local::Persistent(persistent) => match persistent.active {
@@ -101,7 +102,7 @@ impl Process {
             }
             Kind::Engine(id) => self.engine.release(id),
             Kind::Local(local) => match self.requests.local_mut(local) {
-                Local::NullReceive => self.requests.forget(local),
+                Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {
                     self.requests.forget(local);

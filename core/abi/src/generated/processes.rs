@@ -97,6 +97,30 @@ unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
     raise::finish_on_comm("MPI_Abort", comm, call())
 }
 
+/// `MPI_Comm_get_parent` (11.8.2 Starting Processes and Establishing Communication).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("parent", parent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_get_parent(parent) }
+    };
+    raise::finish("MPI_Comm_get_parent", call())
+}
+
+/// `MPI_Comm_disconnect` (11.10.4 Releasing Connections).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("comm", comm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_disconnect(comm) }
+    };
+    raise::finish("MPI_Comm_disconnect", call())
+}
+
 unsupported! {
     PMPI_Session_finalize "MPI_Session_finalize"
     PMPI_Session_init "MPI_Session_init"
@@ -104,7 +128,6 @@ unsupported! {
     PMPI_Session_get_nth_pset "MPI_Session_get_nth_pset"
     PMPI_Session_get_num_psets "MPI_Session_get_num_psets"
     PMPI_Session_get_pset_info "MPI_Session_get_pset_info"
-    PMPI_Comm_get_parent "MPI_Comm_get_parent"
     PMPI_Comm_spawn "MPI_Comm_spawn"
     PMPI_Comm_spawn_multiple "MPI_Comm_spawn_multiple"
     PMPI_Close_port "MPI_Close_port"
@@ -114,7 +137,6 @@ unsupported! {
     PMPI_Lookup_name "MPI_Lookup_name"
     PMPI_Publish_name "MPI_Publish_name"
     PMPI_Unpublish_name "MPI_Unpublish_name"
-    PMPI_Comm_disconnect "MPI_Comm_disconnect"
     PMPI_Comm_join "MPI_Comm_join"
 }
 

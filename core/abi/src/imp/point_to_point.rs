@@ -18,7 +18,7 @@ const LAST_ADDRESS_CONSTANT: usize = 2;
 
 #[cold]
 #[inline(never)]
-fn no_buffer(address: usize, bytes: usize) -> Error {
+pub(super) fn no_buffer(address: usize, bytes: usize) -> Error {
     let what = match address {
         0 => "a null pointer",
         1 => "MPI_IN_PLACE",

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_types::{Error, ErrorClass, Result};
 
@@ -52,6 +53,11 @@ fn alone() -> (Job, Box<dyn Launcher>) {
 fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
     let local_index = card.local_ranks.iter().position(|&rank| rank == card.rank).unwrap_or_default() as u32;
     let segment = inherited_segment()?;
+    // The second description of this process would look like another process's.
+    static DISCOVERED: AtomicBool = AtomicBool::new(false);
+    if DISCOVERED.swap(true, Ordering::Relaxed) {
+        return Err(Error::internal("a process asked a second time who it is"));
+    }
     let ours = claim_place(&segment, local_index).map_err(|error| unusable_segment(&error.to_string()))?;
     if !ours {
         // A rank started this program as its child, with the environment of the rank: it is no rank itself.

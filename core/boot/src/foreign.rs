@@ -13,7 +13,7 @@ use crate::discover::own_command;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::Launcher;
 use crate::machine::{LiveSystem, allowed_cpus, usable};
-use crate::pmi::channel::Channel;
+use crate::pmi::channel::LauncherSocket;
 use crate::pmi::{client1, client2, mapping};
 use crate::share;
 
@@ -29,7 +29,7 @@ struct Said {
 }
 
 /// Joins through `channel`, by PMI-1 or, where the server wants it, PMI-2. Collective over the job.
-pub(crate) fn join<C: Channel + 'static>(channel: C) -> Result<(Job, Box<dyn Launcher>)> {
+pub(crate) fn join(channel: LauncherSocket) -> Result<(Job, Box<dyn Launcher>)> {
     let number = |names: &[&str]| {
         let texts = names.iter().filter_map(|name| env::var(name).ok());
         texts.filter_map(|text| text.trim().parse::<u32>().ok()).next()
@@ -39,14 +39,14 @@ pub(crate) fn join<C: Channel + 'static>(channel: C) -> Result<(Job, Box<dyn Lau
     join_as(channel, rank, size, &env::var("PMI_JOBID").unwrap_or_default())
 }
 
-fn join_as<C: Channel + 'static>(
-    channel: C,
+fn join_as(
+    channel: LauncherSocket,
     rank: Option<u32>,
     size: Option<u32>,
     job: &str,
 ) -> Result<(Job, Box<dyn Launcher>)> {
     match client1::Client::greet(channel)? {
-        Ok((client, facts)) => {
+        Some((client, facts)) => {
             let (Some(rank), Some(size)) = (rank, size) else {
                 return Err(Error::new(
                     ErrorClass::OTHER,
@@ -64,7 +64,7 @@ fn join_as<C: Channel + 'static>(
             };
             meet(said, Box::new(client))
         }
-        Err(channel) => {
+        None => {
             let (client, facts) = client2::Client::greet(channel, rank.unwrap_or_default(), job)?;
             let said = Said {
                 rank: facts.rank,
@@ -117,3 +117,7 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
     };
     Ok((job, launcher))
 }
+
+#[cfg(test)]
+#[path = "foreign_tests.rs"]
+mod tests;

@@ -2,6 +2,10 @@
 
 use weft_types::{Error, ErrorClass, Result};
 
+use crate::pmi::channel::LauncherSocket;
+use crate::pmi::wire1::{Command, encode_word};
+use crate::pmi::wire2;
+
 /// A key-value store with fences, and the job's lifecycle. One value per process, used by one thread at a time.
 ///
 /// Keys and values are one word of printable ASCII without blanks and `;`, keys also without `=` (PMI carries them as text);
@@ -23,9 +27,13 @@ pub trait Launcher: Send {
     /// Longest value in bytes.
     fn max_value(&self) -> usize;
 
-    /// Asks the launcher to end the whole job with exit code `code` and to show `message` (one line). Returns when
-    /// the request is on its way; the caller then ends its own process with `code` (section 11.4.2).
-    fn abort(&mut self, code: i32, message: &str);
+    /// The way to end the job, to be kept where any thread can reach it.
+    fn aborter(&self) -> Aborter;
+
+    /// [`Aborter::abort`].
+    fn abort(&self, code: i32, message: &str) {
+        self.aborter().abort(code, message);
+    }
 
     /// Tells the launcher that this process has finished MPI: from now on its exit with code 0 is no failure.
     /// Must be called once, at the end of MPI_Finalize.
@@ -47,9 +55,63 @@ pub trait Launcher: Send {
     }
 }
 
+/// Ends the job from any thread, also while another one waits in [`Launcher::fence`].
+#[derive(Clone, Copy, Debug)]
+pub struct Aborter(Way);
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Alone,
+    Pmi1(LauncherSocket),
+    Weft(LauncherSocket),
+    Pmi2(LauncherSocket),
+}
+
+impl Aborter {
+    pub(crate) fn pmi_1(socket: LauncherSocket) -> Aborter {
+        Aborter(Way::Pmi1(socket))
+    }
+
+    pub(crate) fn weft(socket: LauncherSocket) -> Aborter {
+        Aborter(Way::Weft(socket))
+    }
+
+    pub(crate) fn pmi_2(socket: LauncherSocket) -> Aborter {
+        Aborter(Way::Pmi2(socket))
+    }
+
+    /// Asks the launcher to end the whole job with exit code `code` and shows `message`, which names who aborts
+    /// what; it may have several lines. Returns when the request is on its way; the caller then ends its own process with
+    /// `code` (section 11.4.2).
+    pub fn abort(&self, code: i32, message: &str) {
+        let (socket, request) = match self.0 {
+            Way::Alone => {
+                eprintln!("{message}");
+                return;
+            }
+            Way::Weft(socket) => {
+                let command = Command::new("abort").with("exitcode", code);
+                (socket, command.with("weft_message", encode_word(message)).emit())
+            }
+            Way::Pmi1(socket) => {
+                say_before_abort(message);
+                (socket, Command::new("abort").with("exitcode", code).emit())
+            }
+            Way::Pmi2(socket) => {
+                // PMI-2 carries no exit code; the process's own exit with `code`, which follows, does.
+                let text = format!("{message} (exit code {code})");
+                say_before_abort(&text);
+                (socket, wire2::emit(&Command::new("abort").with("isworld", "TRUE").with("msg", text)))
+            }
+        };
+        // A launcher that is gone has ended the job already.
+        let _ = socket.send_all(request.as_bytes());
+    }
+}
+
 /// Shows why the job ends, where the launcher does not do it. Launchers relay standard error through a pipe of their own and drop
 /// what is in it when they end a job, so the words get a head start on the request.
-pub(crate) fn say_before_abort(message: &str) {
+fn say_before_abort(message: &str) {
     eprintln!("{message}");
     std::thread::sleep(std::time::Duration::from_millis(50));
 }
@@ -101,8 +163,8 @@ impl Launcher for Alone {
         usize::MAX
     }
 
-    fn abort(&mut self, _code: i32, message: &str) {
-        eprintln!("{message}");
+    fn aborter(&self) -> Aborter {
+        Aborter(Way::Alone)
     }
 
     fn finalize(&mut self) -> Result<()> {

@@ -21,4 +21,4 @@ mod segment;
 mod share;
 
 pub use job::{Job, LauncherKind, NodeSegment};
-pub use launcher::Launcher;
+pub use launcher::{Aborter, Launcher};

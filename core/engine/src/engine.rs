@@ -10,9 +10,9 @@ use crate::types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 use std::collections::VecDeque;
-use weft_api::Transport;
+use weft_api::{Handler, Transport};
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_proto::{EntryId, Key, Pattern, Posted, Unexpected, charge};
+use weft_proto::{EntryId, Key, Pattern, Posted, ReceiveLedger, Unexpected, charge};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::{Header, Kind};
 
@@ -149,23 +149,12 @@ impl Engine {
             && let Some(id) = from.peer
             && let Some(peer) = self.state.peers.find_mut(id)
         {
-            let Some((header, payload)) = self.fabric.peek(id) else { return Early::Nothing };
-            let whole = Header::control(Kind::Eager, from.context.0, 0).words()[0];
-            if header.words()[0] != whole
-                || !pattern(from).accepts(Key::of(header))
-                || payload.len() > buffer.len()
-            {
-                return near(from, header);
-            }
-            buffer.unpack(0, payload);
-            let bytes = payload.len();
-            self.fabric.advance(id);
-            let status =
-                Status { source: header.source(), tag: header.tag(), bytes: bytes as u64, cancelled: false };
-            if peer.ledger.release(charge(bytes as u32)) {
+            let first = FirstPacket { wanted: pattern(from), buffer, ledger: &mut peer.ledger };
+            let found = self.fabric.receive(id, first).unwrap_or(Early::Nothing);
+            if peer.ledger.is_due() {
                 self.give_credit(id);
             }
-            return Early::Received(Completion { status, error: None });
+            return found;
         }
         self.poll_recv_unexpected(from, buffer)
     }
@@ -308,11 +297,35 @@ impl Engine {
     }
 }
 
+/// The next packet of the peer that a blocking receive waits for.
+struct FirstPacket<'a> {
+    wanted: Pattern,
+    buffer: &'a mut RecvBuf,
+    ledger: &'a mut ReceiveLedger,
+}
+
+impl Handler for FirstPacket<'_> {
+    type Outcome = Early;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Early) {
+        let whole = header.words()[0] as u32 == Kind::Eager as u32;
+        if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
+            return (false, near(self.wanted, header));
+        }
+        self.buffer.unpack(0, payload);
+        self.ledger.release(charge(payload.len() as u32));
+        let (source, tag) = (header.source(), header.tag());
+        let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
+        (true, Early::Received(Completion { status, error: None }))
+    }
+}
+
 /// Whether a packet that cannot be received at once is the one that the receive waits for.
 #[cold]
-fn near(from: Selector, header: Header) -> Early {
+fn near(wanted: Pattern, header: Header) -> Early {
     let matched = matches!(header.kind(), Some(Kind::Eager | Kind::EagerSync | Kind::Rts));
-    if matched && pattern(from).accepts(Key::of(header)) { Early::Post } else { Early::Nothing }
+    if matched && wanted.accepts(Key::of(header)) { Early::Post } else { Early::Nothing }
 }
 
 /// What `from` accepts.

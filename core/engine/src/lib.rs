@@ -21,7 +21,7 @@ pub mod world;
 
 pub use engine::Engine;
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
-pub use transports::{EngineBell, Transports};
+pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };

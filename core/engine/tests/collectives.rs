@@ -103,6 +103,37 @@ fn allreduce_of_every_length_through_every_protocol() {
 }
 
 #[test]
+fn sends_that_waited_for_room_end_once() {
+    // The root of a broadcast waits for nobody: it runs ahead until the transport and the receivers' budgets refuse.
+    let mut world =
+        World::new(3).seed(4).full(0.7).engines(|config| config.eager_budget_per_sender = 4096).build();
+    let rounds = 60;
+    let mut started = Vec::new();
+    for rank in 0..3 {
+        let mine: Vec<(RequestId, Memory)> = (0..rounds)
+            .map(|sequence| {
+                let room = filled(&int(), 1, &[if rank == 0 { sequence as i32 } else { -1 }]);
+                let arguments = Arguments::new(Memory::none(), room.clone());
+                let call = Call::Bcast { root: 0, bytes: 4 };
+                let engine = &mut world.engines[rank as usize];
+                let group = Group { rank, size: 3 };
+                (start(engine, &call, group, arguments, None, channel(rank, sequence, false)), room)
+            })
+            .collect();
+        started.push(mine);
+    }
+    world
+        .run(LIMIT, |rank, engine| started[rank as usize].iter().all(|&(request, _)| drive(engine, request)));
+    for (rank, mine) in started.iter().enumerate() {
+        for (sequence, (request, room)) in (0..).zip(mine) {
+            assert_eq!(world.engines[rank].take(*request).error, None);
+            assert_eq!(content(room, 1), [sequence]);
+        }
+        assert!(world.engines[rank].is_quiet());
+    }
+}
+
+#[test]
 fn ranks_describe_the_same_data_by_different_types() {
     // Rank 0 has ints with gaps, rank 1 one struct of many, rank 2 plain ints: only the signatures agree.
     let gaps = Datatype::vector(6, 1, 3, &int(), Form::Int).unwrap();

@@ -28,7 +28,7 @@ For the job
                             keep each rank on one such part of the machine (none if not given)
   --map-by slot|hwthread|core|numa|socket|node
                             deal the ranks over such parts in turn
-  --report-bindings         print where each rank runs
+  --report-bindings         print where each rank runs (for another machine: set HWLOC_XMLFILE or HWLOC_SYNTHETIC)
   -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
   --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
                             error handler before and at MPI_Init

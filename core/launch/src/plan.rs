@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use weft_boot::card::{self, Card};
 use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_place::policy::{self, BindTo};
-use weft_place::{CpuSet, Placement, Topology};
+use weft_place::{CpuSet, Placement, Topology, described};
 
 use crate::machine;
 use crate::options::{Section, Settings};
@@ -59,14 +59,20 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let size: u32 = sections.iter().map(|section| section.count).sum();
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
-    let (placements, bindings) = match bind_to == BindTo::None && !settings.report_bindings {
+    let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
+    let (placements, bindings) = match nothing_to_place {
         true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new()),
         false => {
-            let topology = Topology::read(&LiveSystem, &allowed);
-            let placements = policy::place(&topology, size as usize, bind_to, map_by);
+            let machine = described_machine().map_err(|why| refuse(why, 2))?;
+            let (topology, here) = machine.unwrap_or_else(|| (Topology::read(&LiveSystem, &allowed), true));
+            let mut placements = policy::place(&topology, size as usize, bind_to, map_by);
             let report = |(rank, placement)| policy::report(&topology, rank, placement);
-            let lines =
+            let mut lines: Vec<String> =
                 placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
+            if !here {
+                lines.push(NOT_HERE.to_owned());
+                placements.fill(Placement { cpus: None, numa_node: None });
+            }
             (placements, lines)
         }
     };
@@ -136,6 +142,24 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         }
     }
     Ok(Plan { job_id, host, ranks, universe_size, bindings })
+}
+
+const NOT_HERE: &str = "planned for the machine that HWLOC_XMLFILE or HWLOC_SYNTHETIC describes; ranks are not bound here \
+                        (HWLOC_THISSYSTEM=1 says that it is this machine)";
+
+/// The machine hwloc's variables describe, if they do, and whether it is said to be this one.
+fn described_machine() -> Result<Option<(Topology, bool)>, String> {
+    let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let topology = if let Some(path) = value("HWLOC_XMLFILE") {
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| format!("HWLOC_XMLFILE={path}: {error}"))?;
+        described::xml(&text).map_err(|why| format!("HWLOC_XMLFILE={path}: {why}"))?
+    } else if let Some(text) = value("HWLOC_SYNTHETIC") {
+        described::synthetic(&text).map_err(|why| format!("HWLOC_SYNTHETIC: {why}"))?
+    } else {
+        return Ok(None);
+    };
+    Ok(Some((topology, value("HWLOC_THISSYSTEM").as_deref() == Some("1"))))
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.

@@ -56,7 +56,7 @@ pub enum Action {
         /// Its words.
         text: String,
     },
-    /// `rank` began MPI a second time.
+    /// `rank` began MPI a second time, in another process.
     StartedAgain {
         /// Who.
         rank: usize,
@@ -87,7 +87,8 @@ struct Conversation {
     lines: LineBuffer,
     appnum: i32,
     in_barrier: bool,
-    started: bool,
+    /// Process that began MPI; `Some(None)`: it did not tell which.
+    started: Option<Option<i32>>,
     /// Inside the lines of a multi-line command (`mcmd=` ... `endcmd`).
     in_block: bool,
 }
@@ -161,7 +162,7 @@ impl Server {
                 reply(answer.with("rc", if known { 0 } else { -1 }));
                 if known {
                     // As under Hydra, programs of other libraries may follow each other in one rank.
-                    self.ranks[rank].started = false;
+                    self.ranks[rank].started = None;
                     self.start(rank, None, actions);
                 }
             }
@@ -261,11 +262,12 @@ impl Server {
         }
     }
 
+    /// A process may begin MPI again after it has ended it (sessions); another process may not take its place.
     fn start(&mut self, rank: usize, pid: Option<i32>, actions: &mut Vec<Action>) {
-        let again = std::mem::replace(&mut self.ranks[rank].started, true);
-        actions.push(match again {
-            false => Action::Started { rank, pid },
-            true => Action::StartedAgain { rank },
+        let before = self.ranks[rank].started.replace(pid);
+        actions.push(match before.is_none_or(|before| before == pid) {
+            true => Action::Started { rank, pid },
+            false => Action::StartedAgain { rank },
         });
     }
 
@@ -388,6 +390,10 @@ mod tests {
                 Action::Note { rank: 0, text: "a b".to_owned() },
                 Action::Finished { rank: 0 },
             ]
+        );
+        assert_eq!(
+            say(&mut server, 0, "cmd=weft_start pid=7\n"),
+            [Action::Started { rank: 0, pid: Some(7) }]
         );
         assert_eq!(say(&mut server, 0, "cmd=weft_start pid=8\n"), [Action::StartedAgain { rank: 0 }]);
     }

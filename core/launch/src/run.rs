@@ -1,7 +1,6 @@
 //! Running a job: start its ranks, carry their words, and see it to its end.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -15,16 +14,15 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, pipe2};
+use nix::unistd::Pid;
 use weft_boot::card;
 
 use crate::events::{Events, Token};
 use crate::input::{self, Typed};
 use crate::judge::{Cause, End, Judge, Order};
-use crate::lines::Lines;
 use crate::machine;
 use crate::options::Settings;
-use crate::output::{HIGH_WATER, Outlet, Route, routes};
+use crate::output::Outputs;
 use crate::plan::{Plan, RankPlan, shown};
 use crate::pmi_server::{Action, Server};
 use crate::report::{self, Known};
@@ -69,15 +67,9 @@ struct Job {
     server: Server,
     judge: Judge,
     ranks: Vec<Rank>,
-    streams: Vec<Option<Stream>>,
-    outlets: [Outlet; 2],
-    tagged: bool,
+    outputs: Outputs,
     typed: Option<Typed>,
     limit: Option<(Instant, Duration)>,
-    /// A reader of mpiexec's output went away; ranks that die of SIGPIPE are no news then.
-    pipe_broken: bool,
-    /// How often a stream was paused because its outlet was full.
-    pauses: usize,
     actions: Vec<Action>,
 }
 
@@ -87,15 +79,6 @@ struct Rank {
     channel: Option<OwnedFd>,
     unsent: Vec<u8>,
     known: Known,
-}
-
-/// One output stream of a rank, read by mpiexec.
-struct Stream {
-    pipe: File,
-    tag: String,
-    lines: Lines,
-    outlet: usize,
-    paused: bool,
 }
 
 impl Job {
@@ -120,13 +103,9 @@ impl Job {
             server: Server::new(&plan.job_id, &appnums, plan.universe_size),
             judge: Judge::new(plan.ranks.len()),
             ranks: Vec::with_capacity(plan.ranks.len()),
-            streams: Vec::new(),
-            outlets: [Outlet::new(0), Outlet::new(1)],
-            tagged: settings.tag_output,
+            outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
             typed: None,
             limit: settings.timeout.map(|limit| (Instant::now() + limit, limit)),
-            pipe_broken: false,
-            pauses: 0,
             actions: Vec::new(),
         })
     }
@@ -143,11 +122,10 @@ impl Job {
             }
         };
         let memory = Arc::new(memfd_create("weft-node", MFdFlags::MFD_CLOEXEC)?);
-        let routes = routes(size, settings.tag_output);
         for rank in plan.ranks {
             let number = self.ranks.len();
             let executable = rank.executable.clone();
-            if let Err(error) = self.start(rank, number, &memory, open_files, routes, settings) {
+            if let Err(error) = self.start(rank, number, &memory, open_files, settings) {
                 let refused = resolve::explain(&executable, &error);
                 let cause = Cause::NotStarted { rank: number, why: refused.why, code: refused.code };
                 let order = self.judge.condemn(cause, Instant::now());
@@ -170,7 +148,6 @@ impl Job {
         number: usize,
         memory: &Arc<OwnedFd>,
         open_files: Option<(u64, u64)>,
-        routes: [Route; 2],
         settings: &Settings,
     ) -> io::Result<()> {
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
@@ -195,7 +172,7 @@ impl Job {
                 None
             }
         };
-        let pipes = self.connect(&mut command, number, routes)?;
+        let pipes = self.outputs.connect(&mut command, number)?;
         let affinity = plan.binding.as_ref().map(kernel_set).transpose()?;
         spawn::prepare(
             &mut command,
@@ -213,10 +190,7 @@ impl Job {
         let pid = Pid::from_raw(child.id() as i32);
         self.keeper.watch(pid)?;
         self.events.await_input(&ours, Token::Channel(number))?;
-        for stream in pipes {
-            self.events.await_input(&stream.pipe, Token::Stream(self.streams.len()))?;
-            self.streams.push(Some(stream));
-        }
+        self.outputs.adopt(pipes, &self.events)?;
         if let Some(mut typed) = typed {
             typed.watch(&self.events)?;
             self.typed = Some(typed);
@@ -235,40 +209,11 @@ impl Job {
         Ok(())
     }
 
-    /// Connects standard output and error; what mpiexec has to read comes back.
-    fn connect(&self, command: &mut Command, rank: usize, routes: [Route; 2]) -> io::Result<Vec<Stream>> {
-        let mut streams: Vec<Stream> = Vec::new();
-        let mut writers: [Option<OwnedFd>; 2] = [None, None];
-        for (number, route) in routes.into_iter().enumerate() {
-            let Route::Through(outlet) = route else { continue };
-            if let (Some(first), [Stream { outlet: same, .. }]) = (&writers[0], &streams[..])
-                && *same == outlet
-            {
-                writers[number] = Some(first.try_clone()?);
-                continue;
-            }
-            let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
-            fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-            let tag = if self.tagged { format!("[{rank}] ") } else { String::new() };
-            streams.push(Stream { pipe: reader.into(), tag, lines: Lines::default(), outlet, paused: false });
-            writers[number] = Some(writer);
-        }
-        let [stdout, stderr] = writers.map(|writer| writer.map_or(Stdio::inherit(), Stdio::from));
-        command.stdout(stdout).stderr(stderr);
-        Ok(streams)
-    }
-
     /// When something has to happen without an event.
     fn deadline(&self) -> Option<Instant> {
-        let lines = self
-            .streams
-            .iter()
-            .flatten()
-            .filter(|stream| !stream.paused)
-            .filter_map(|stream| stream.lines.deadline());
         let typed = self.typed.as_ref().and_then(Typed::deadline);
         let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
-        lines.chain(typed).chain(limit).chain(self.judge.deadline()).min()
+        self.outputs.deadline().into_iter().chain(typed).chain(limit).chain(self.judge.deadline()).min()
     }
 
     fn handle(&mut self, ready: &[Token]) -> io::Result<()> {
@@ -280,7 +225,7 @@ impl Job {
             match *token {
                 Token::Signals => {}
                 Token::Channel(rank) => self.listen(rank)?,
-                Token::Stream(stream) => self.read_stream(stream)?,
+                Token::Stream(stream) => self.outputs.read(stream, &self.events)?,
                 Token::Outlet(outlet) => self.events.forget_outlet(outlet),
                 Token::Input => self.with_typed(Typed::read)?,
                 Token::InputPipe => self.with_typed(Typed::write)?,
@@ -296,12 +241,8 @@ impl Job {
         }
         let order = self.judge.tick(now);
         self.obey(order);
-        for (number, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(stream) = stream {
-                stream.lines.flush(number, &stream.tag, now, false, &mut self.outlets[stream.outlet].sink);
-            }
-        }
-        self.write_outlets()
+        self.outputs.flush(now);
+        self.outputs.write(&self.events)
     }
 
     fn with_typed(&mut self, act: impl FnOnce(&mut Typed, &Events) -> io::Result<()>) -> io::Result<()> {
@@ -316,7 +257,9 @@ impl Job {
             let number = info.ssi_signo as i32;
             let Ok(signal) = Signal::try_from(number) else { continue };
             if signal == Signal::SIGCHLD {
-                self.bury_orphan(Pid::from_raw(info.ssi_pid as i32));
+                let pid = Pid::from_raw(info.ssi_pid as i32);
+                self.bury_orphan(pid);
+                self.tell_of_terminal(pid, info.ssi_code, info.ssi_status);
                 continue;
             }
             self.send_all(signal);
@@ -330,6 +273,20 @@ impl Job {
             }
         }
         self.look_for_ends()
+    }
+
+    /// Ranks are background jobs of the terminal; one that wants it is stopped by the kernel and would hang in silence.
+    fn tell_of_terminal(&mut self, pid: Pid, code: i32, status: i32) {
+        use nix::libc::{CLD_STOPPED, SIGTTIN, SIGTTOU};
+        let Some(rank) = self.ranks.iter().position(|rank| rank.pid == pid) else { return };
+        if code == CLD_STOPPED && (status == SIGTTIN || status == SIGTTOU) {
+            let Known { program, .. } = &self.ranks[rank].known;
+            eprintln!(
+                "mpiexec: rank {rank} ({program}, pid {pid}) was stopped by {}: it wants the terminal itself, which ranks cannot \
+                 have; what is typed reaches rank 0 through standard input",
+                report::signal_name(status)
+            );
+        }
     }
 
     /// Orphans of ranks that became children of mpiexec are buried at once; ranks stay until the end.
@@ -483,73 +440,6 @@ impl Job {
         }
     }
 
-    fn read_stream(&mut self, number: usize) -> io::Result<()> {
-        let Some(stream) = &mut self.streams[number] else { return Ok(()) };
-        let outlet = &mut self.outlets[stream.outlet];
-        let mut bytes = [0; 16 * 1024];
-        loop {
-            if outlet.waiting() >= HIGH_WATER {
-                self.events.forget(&stream.pipe);
-                stream.paused = true;
-                self.pauses += 1;
-                return Ok(());
-            }
-            match stream.pipe.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(count) => {
-                    stream.lines.push(number, &stream.tag, &bytes[..count], Instant::now(), &mut outlet.sink);
-                    outlet.write(false);
-                    if outlet.broken {
-                        self.pipe_broken = true;
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        stream.lines.flush(number, &stream.tag, Instant::now(), true, &mut outlet.sink);
-        self.events.forget(&stream.pipe);
-        self.streams[number] = None;
-        Ok(())
-    }
-
-    fn write_outlets(&mut self) -> io::Result<()> {
-        for number in 0..self.outlets.len() {
-            let outlet = &mut self.outlets[number];
-            outlet.write(false);
-            if outlet.broken && self.streams.iter().flatten().any(|stream| stream.outlet == number) {
-                // As without mpiexec: who writes on gets SIGPIPE.
-                self.pipe_broken = true;
-                for stream in self
-                    .streams
-                    .iter_mut()
-                    .filter(|stream| stream.as_ref().is_some_and(|stream| stream.outlet == number))
-                {
-                    if let Some(closed) = stream.take() {
-                        self.events.forget(&closed.pipe);
-                    }
-                }
-            }
-            match outlet.waiting() {
-                0 => self.resume_streams(number)?,
-                _ => self.events.await_outlet(number)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn resume_streams(&mut self, outlet: usize) -> io::Result<()> {
-        for (number, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(stream) = stream.as_mut().filter(|stream| stream.paused && stream.outlet == outlet) {
-                stream.paused = false;
-                self.events.await_input(&stream.pipe, Token::Stream(number))?;
-            }
-        }
-        Ok(())
-    }
-
     /// All ranks have ended: end what they left behind, show what they last wrote, say what happened.
     fn close(mut self) -> io::Result<i32> {
         for rank in &self.ranks {
@@ -559,40 +449,17 @@ impl Job {
             let _ = waitpid(rank.pid, None);
         }
         self.sweep();
-        for number in 0..self.streams.len() {
-            while self.streams[number].is_some() {
-                let paused_before = self.pauses;
-                self.read_stream(number)?;
-                self.outlets.iter_mut().for_each(|outlet| outlet.write(true));
-                if self.pauses == paused_before {
-                    // Nothing more there, but somebody outside the group holds it open: not waited for.
-                    self.end_stream(number);
-                }
-            }
-        }
-        self.outlets.iter_mut().for_each(|outlet| outlet.write(true));
+        self.outputs.drain(&self.events)?;
         let known: Vec<Known> = self.ranks.iter().map(|rank| rank.known.clone()).collect();
         let died_of_pipe = matches!(
             self.judge.cause(),
             Some(Cause::Ended { end: End::Signal { signal: nix::libc::SIGPIPE, .. }, .. })
         );
-        if !(self.pipe_broken && died_of_pipe) {
+        if !(self.outputs.broken && died_of_pipe) {
             eprint!("{}", report::failure(&self.judge, &known, &self.host));
         }
         self.keeper.dismiss();
         Ok(self.judge.exit_code())
-    }
-
-    fn end_stream(&mut self, number: usize) {
-        if let Some(mut stream) = self.streams[number].take() {
-            stream.lines.flush(
-                number,
-                &stream.tag,
-                Instant::now(),
-                true,
-                &mut self.outlets[stream.outlet].sink,
-            );
-        }
     }
 
     /// Waits until the ranks' groups are empty; everybody in them has SIGKILL already.

@@ -185,6 +185,23 @@ fn ranks_are_bound_where_the_report_says() {
 }
 
 #[test]
+fn a_described_machine_is_planned_for_but_not_bound_to() {
+    let mut command = mpiexec(
+        "-n 4 --bind-to core --map-by socket --report-bindings grep Cpus_allowed_list /proc/self/status",
+    );
+    let outcome = run(command.env("HWLOC_SYNTHETIC", "pack:2 numa:1 core:4 pu:2"));
+    assert!(
+        outcome.err.contains("rank 1 is bound to socket 1, NUMA node 1, core 4 (CPUs 8-9)"),
+        "{outcome:?}"
+    );
+    assert!(outcome.err.contains("ranks are not bound here"), "{outcome:?}");
+    let own = run(std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"])).out;
+    assert_eq!(outcome.out, own.repeat(4));
+    let refused = run(mpiexec("--bind-to core true").env("HWLOC_XMLFILE", "/no/such/file"));
+    assert!(refused.code == 2 && refused.err.contains("/no/such/file"), "{refused:?}");
+}
+
+#[test]
 fn verbose_tells_what_is_started() {
     let outcome = script("-n 2 --verbose", "true");
     assert_eq!(outcome.err.lines().filter(|line| line.contains("pid")).count(), 2, "{}", outcome.err);
@@ -243,4 +260,75 @@ fn a_program_started_by_a_rank_is_a_job_of_its_own() {
         outcome.out.lines().filter(|line| line.contains("size=1") && line.contains("by=Singleton")).count(),
         2
     );
+}
+
+/// Runs a command line at a terminal (util-linux's `script`) while `typing`, a shell script, types.
+fn at_a_terminal(line: &str, typing: &str) -> Option<common::Outcome> {
+    let text = format!("( {typing} ) | script -qec \"{line}\" /dev/null");
+    if !std::path::Path::new("/usr/bin/script").exists() {
+        println!("skipped: no script(1) here (Debian: bsdutils)");
+        return None;
+    }
+    let mut command = std::process::Command::new("sh");
+    Some(run(command.args(["-c", &text]).env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))))
+}
+
+#[test]
+fn what_is_typed_reaches_rank_0_with_its_end() {
+    let line = "$MPIEXEC -n 2 sh -c '[ \\$PMI_RANK = 0 ] && { tr a-z A-Z; echo end; } || cat'";
+    let Some(outcome) = at_a_terminal(line, "sleep 0.5; echo hello; sleep 0.5; printf '\\004'; sleep 2")
+    else {
+        return;
+    };
+    assert!(outcome.out.contains("HELLO") && outcome.out.contains("end"), "{outcome:?}");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_ends_the_job() {
+    let line = "$MPIEXEC -n 2 sh -c 'echo ready; exec sleep 50'; echo code \\$?";
+    let Some(outcome) = at_a_terminal(line, "sleep 1; printf '\\003'; sleep 2") else { return };
+    assert!(outcome.out.contains("SIGINT") && outcome.out.contains("code 130"), "{outcome:?}");
+}
+
+#[test]
+fn ranks_at_a_terminal_write_to_it_themselves() {
+    let Some(outcome) = at_a_terminal("$MPIEXEC -n 2 sh -c '[ -t 1 ] && echo yes'", "sleep 2") else {
+        return;
+    };
+    assert_eq!(outcome.out.matches("yes").count(), 2, "{outcome:?}");
+}
+
+#[test]
+fn closed_standard_streams_are_survived() {
+    for closed in ["<&-", ">&-", "<&- >&- 2>&-"] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("\"$MPIEXEC\" -n 2 sh -c 'echo x; exit 3' {closed}")]);
+        assert_eq!(run(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec"))).code, 3, "{closed}");
+    }
+}
+
+#[test]
+fn a_job_inside_a_job_is_a_job_of_its_own() {
+    let mut command = mpiexec("-n 2");
+    command.arg(env!("CARGO_BIN_EXE_mpiexec")).args(["-n", "2", "sh", "-c", "echo $PMI_RANK of $PMI_SIZE"]);
+    assert_eq!(run(&mut command).sorted(), ["0 of 2", "0 of 2", "1 of 2", "1 of 2"]);
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_raised_and_given_back() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -Sn 24; \"$MPIEXEC\" -n 12 sh -c 'ulimit -Sn'"]);
+    let outcome = run(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec")));
+    assert_eq!(outcome.out, "24\n".repeat(12), "{outcome:?}");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 24; \"$MPIEXEC\" -n 12 true"]);
+    let outcome = run(command.env("MPIEXEC", env!("CARGO_BIN_EXE_mpiexec")));
+    assert!(outcome.code != 0 && outcome.err.contains("ulimit -n"), "{outcome:?}");
+}
+
+#[test]
+fn a_long_line_without_end_passes_in_pieces() {
+    let outcome = script("-n 2", "head -c 5000000 /dev/zero | tr '\\0' x");
+    assert_eq!(outcome.out.len(), 10_000_000);
 }

@@ -11,9 +11,9 @@ use crate::group::Group;
 use crate::process::Process;
 use std::sync::Arc;
 use weft_coll::{Call, Vector};
+use weft_datatype::PredefinedOp;
 use weft_datatype::{Datatype, Memory};
 use weft_engine::{Arguments, Operation, Reduction, RequestId};
-use weft_datatype::PredefinedOp;
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, abi};
 
 /// A construction under way.
@@ -103,7 +103,10 @@ impl Process {
         tag: i32,
     ) -> Result<Option<Construction>> {
         let Ok(number) = u32::try_from(tag) else {
-            return Err(Error::new(ErrorClass::TAG, format!("tag is {tag}; tags are 0 to {} (MPI_TAG_UB)", i32::MAX)));
+            return Err(Error::new(
+                ErrorClass::TAG,
+                format!("tag is {tag}; tags are 0 to {} (MPI_TAG_UB)", i32::MAX),
+            ));
         };
         self.check_part(parent, group)?;
         if group.rank_of(PeerId(self.job.rank)).is_none() {
@@ -111,6 +114,39 @@ impl Process {
         }
         let among = Some((Arc::clone(group), number));
         self.construct(parent, Some(Arc::clone(group)), among, Vec::new()).map(Some)
+    }
+
+    /// Begins `MPI_Comm_create_from_group`: no parent; `number` follows from the string tag. `None` when this process is no
+    /// member.
+    ///
+    /// # Errors
+    /// Exhausted resources.
+    pub fn create_from_group(
+        &mut self,
+        group: &Arc<Group>,
+        number: u32,
+        errhandler: Handle,
+    ) -> Result<Option<Construction>> {
+        if group.rank_of(PeerId(self.job.rank)).is_none() {
+            return Ok(None);
+        }
+        // Nothing but such agreements travels between processes on this channel: MPI_COMM_SELF has one member.
+        let parent_context = ContextId::SELF;
+        let among = Some((Arc::clone(group), number));
+        let mut search = Search::new(0);
+        let parent = Handle(abi::MPI_COMM_NULL);
+        let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
+        let (members, attributes) = (Some(Arc::clone(group)), Vec::new());
+        Ok(Some(Construction {
+            parent,
+            parent_context,
+            errhandler,
+            among,
+            stage,
+            members,
+            search,
+            attributes,
+        }))
     }
 
     fn check_part(&self, parent: Handle, group: &Group) -> Result<()> {
@@ -149,7 +185,8 @@ impl Process {
         self.reuse_retired();
         let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
         let mask = Memory::scratch(&word, WORDS as u64)?;
-        let proposal: Vec<u8> = self.contexts.propose(search).iter().flat_map(|word| word.to_le_bytes()).collect();
+        let proposal: Vec<u8> =
+            self.contexts.propose(search).iter().flat_map(|word| word.to_le_bytes()).collect();
         mask.recv_view(0, 0, MASK_BYTES).unpack(0, &proposal);
         let operation = Operation::Predefined(PredefinedOp::Band.kernel(&word)?);
         let reduction = Some(Reduction { datatype: word, operation });
@@ -224,7 +261,8 @@ impl Construction {
             if let Some((context, hint)) = agreed {
                 return self.finish(process, context, hint).map(Some);
             }
-            self.stage = process.agree(self.parent, self.parent_context, self.among.as_ref(), &mut self.search)?;
+            self.stage =
+                process.agree(self.parent, self.parent_context, self.among.as_ref(), &mut self.search)?;
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Process {
     pub types: Types,
     /// Reduction operations.
     pub ops: Ops,
+    /// Sessions.
+    pub sessions: Table<Session>,
     /// Attribute keys.
     pub keys: Keys,
     /// Requests that are not the engine's.
@@ -49,6 +51,17 @@ pub struct Process {
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the launcher was told that this process is done.
+    said_goodbye: bool,
+}
+
+/// An open session (section 11.3).
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its error handler.
+    pub errhandler: Handle,
+    /// The thread level it was given, by name.
+    pub thread_level: &'static str,
 }
 
 impl Process {
@@ -96,6 +109,7 @@ impl Process {
             groups: Table::new(HandleKind::Group),
             types: Types::default(),
             ops: Ops::default(),
+            sessions: Table::new(HandleKind::Session),
             keys: Keys::default(),
             requests: Requests::default(),
             messages: HashMap::new(),
@@ -104,6 +118,7 @@ impl Process {
             retired: Vec::new(),
             initial_errhandler,
             oversubscribed,
+            said_goodbye: false,
         })
     }
 
@@ -206,6 +221,26 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
-        self.launcher.finalize()
+        self.say_goodbye()
+    }
+
+    /// Tells the launcher, once, that this process has finished MPI: from now on its exit is no failure.
+    ///
+    /// # Errors
+    /// The launcher went away.
+    pub fn say_goodbye(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.said_goodbye, true) {
+            true => Ok(()),
+            false => self.launcher.finalize(),
+        }
+    }
+
+    /// The members of a process set (section 11.3.2); `None` for a name nobody knows.
+    pub fn process_set(&self, name: &[u8]) -> Option<Group> {
+        match name {
+            b"mpi://WORLD" => Some(Group::world(self.job.size)),
+            b"mpi://SELF" => Some(Group::single(PeerId(self.job.rank))),
+            _ => None,
+        }
     }
 }

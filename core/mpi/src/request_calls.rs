@@ -80,7 +80,9 @@ impl Process {
             }
             Kind::Local(local) => match self.requests.local(local) {
                 Local::NullReceive => Ok(None),
-                Local::Flush(_) => Err(refused("the request is of a buffer flush, which cannot be cancelled")),
+                Local::Flush(_) => {
+                    Err(refused("the request is of a buffer flush, which cannot be cancelled"))
+                }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpus;
+pub mod described;
 pub mod limits;
 pub mod policy;
 pub mod system;

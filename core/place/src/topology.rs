@@ -22,12 +22,12 @@ pub enum Level {
 
 /// One logical CPU and where it sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cpu {
-    number: usize,
-    /// Kernel's number of the core within its socket.
-    core: usize,
-    socket: usize,
-    numa: u32,
+pub(crate) struct Cpu {
+    pub(crate) number: usize,
+    /// Number of the core within its socket, at least.
+    pub(crate) core: usize,
+    pub(crate) socket: usize,
+    pub(crate) numa: u32,
 }
 
 /// The logical CPUs that may be used, in the machine's order: by socket, NUMA node, core, thread.
@@ -54,7 +54,7 @@ impl Topology {
             let text = system.read(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}"))?;
             text.trim().parse::<usize>().ok()
         };
-        let mut cpus: Vec<Cpu> = allowed
+        let cpus: Vec<Cpu> = allowed
             .iter()
             .map(|&cpu| Cpu {
                 number: cpu,
@@ -63,6 +63,11 @@ impl Topology {
                 numa: numa_of.get(&cpu).copied().unwrap_or(0),
             })
             .collect();
+        Topology::of(cpus)
+    }
+
+    /// The machine of these CPUs, in any order.
+    pub(crate) fn of(mut cpus: Vec<Cpu>) -> Topology {
         cpus.sort_by_key(|cpu| (cpu.socket, cpu.numa, cpu.core, cpu.number));
         Topology { cpus }
     }

@@ -85,6 +85,18 @@ pub trait Transport {
     /// Drops the packet that `peek(peer)` showed.
     fn advance(&mut self, peer: PeerId);
 
+    /// Shows the next packet from `peer` to `handler` and drops it when that answers `true`: [`Transport::peek`] and
+    /// [`Transport::advance`] with one look at the memory. `None` when there is no packet.
+    #[inline]
+    fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
+        let (header, payload) = self.peek(peer)?;
+        let (done, result) = handler.handle(header, payload);
+        if done {
+            self.advance(peer);
+        }
+        Some(result)
+    }
+
     /// A peer that has a packet waiting, searched fairly; `None` when nothing is there.
     fn ready(&mut self) -> Option<PeerId>;
 
@@ -104,6 +116,15 @@ pub trait Transport {
 
     /// The bell to sleep on.
     fn bell(&self) -> Self::Bell;
+}
+
+/// What [`Transport::receive`] does with a packet. A trait and not a closure, so that an implementation can insist on
+/// being inlined into each transport's loop.
+pub trait Handler {
+    /// What comes of it.
+    type Outcome;
+    /// Handles a packet that still lies in the transport; answers whether it can go.
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Self::Outcome);
 }
 
 /// Sleeping until a packet may have arrived, without holding the engine.

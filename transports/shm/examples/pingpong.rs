@@ -173,7 +173,7 @@ impl End {
 
     fn packet(&mut self, data: &[u8]) {
         loop {
-            let sent = if data.len() <= 40 {
+            let sent = if data.len() <= 104 {
                 self.shm.send_inline(self.peer, Self::header(), data)
             } else {
                 self.shm.send_copy(self.peer, Self::header(), data.len(), |to| to.copy_from_slice(data))

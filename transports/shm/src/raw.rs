@@ -9,8 +9,8 @@ use crate::ring::{Place, RingMemory};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
-/// One cache line that carries a packet's stamp, its envelope and a small payload.
-#[repr(C, align(64))]
+/// A pair of cache lines that carries a packet's stamp, its envelope and a small payload.
+#[repr(C, align(128))]
 struct Cell {
     stamp: AtomicU64,
     envelope: UnsafeCell<[u64; 2]>,
@@ -87,7 +87,7 @@ impl RawRing {
     }
 
     /// Writes the envelope and an inline payload into a cell that the producer may write (rule B).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_inline(&mut self, cell: u32, envelope: [u64; 2], payload: &[u8]) {
         assert!(payload.len() <= INLINE_BYTES);
         let cell = self.cell(cell);
@@ -212,18 +212,6 @@ impl RingMemory for RawRing {
         (offset, end)
     }
 
-    #[inline]
-    fn prefetch(&self, offset: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch has no effect on the program and cannot fault, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data.wrapping_add(offset as usize).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = offset;
-    }
-
     #[cold]
     fn grow(&mut self, limit: u32, at_least: u32) -> u32 {
         let Some(grow) = &self.grow else { return limit };
@@ -241,14 +229,14 @@ impl RingMemory for RawRing {
     }
 }
 
-/// Copies up to [`INLINE_BYTES`] bytes with a few overlapping moves, without a call.
+/// Copies a payload of a cell; up to 64 bytes with a few overlapping moves, without a call.
 ///
 /// # Safety
-/// `from` is readable and `to` writable for `len` bytes, `len <= 40`, and the two do not overlap.
+/// `from` is readable and `to` writable for `len` bytes, and the two do not overlap.
 #[inline]
 unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: every access lies inside `len` bytes of either side: a pair of moves of size s is used only for
-    // lengths in s..=2s (the 16-byte one adds a third for up to 40).
+    // SAFETY: every access lies inside `len` bytes of either side: moves of size s from the front and to the end are
+    // used only for lengths in s..=2s.
     unsafe {
         macro_rules! pair {
             ($word:ty) => {{
@@ -262,10 +250,8 @@ unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
         match len {
             8..=16 => pair!(u64),
             17..=32 => pair!(u128),
-            33.. => {
-                pair!(u128);
-                to.add(16).cast::<u128>().write_unaligned(from.add(16).cast::<u128>().read_unaligned());
-            }
+            33..=64 => pair!([u128; 2]),
+            65.. => std::ptr::copy_nonoverlapping(from, to, len),
             4..=7 => pair!(u32),
             2..=3 => pair!(u16),
             1 => *to = *from,

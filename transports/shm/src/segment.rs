@@ -111,7 +111,8 @@ impl Segment {
         if len < layout.total_bytes() {
             file.set_len(layout.total_bytes()).map_err(|e| io("size", e))?;
         }
-        sys::back(&file, 0, layout.table_bytes()).map_err(|e| {
+        // Others may be using the table already, so where there is no fallocate it stays as it is.
+        sys::allocate(&file, 0, layout.table_bytes()).map_err(|e| {
             no_room(&e, layout.table_bytes(), format_args!("the table of the {ranks} ranks of this node"))
         })?;
         let table = Mapping::new(&file, 0, layout.table_bytes()).map_err(|e| io("map", e))?;

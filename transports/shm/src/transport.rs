@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weft_api::{Bell, Capabilities, Refused, Transport};
+use weft_api::{Bell, Capabilities, Handler, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
@@ -86,7 +86,7 @@ impl Outbound {
     }
 
     /// After a publication: wakes the receiver when it sleeps, and tells whether it still lives.
-    #[inline]
+    #[inline(always)]
     fn notify(&self) -> std::result::Result<(), Refused> {
         self.producer.memory().light_barrier();
         let word = self.slot().sleep.load(Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl Shm {
         self.segment.layout
     }
 
-    #[inline]
+    #[inline(always)]
     fn outbound(&mut self, peer: PeerId) -> &mut Outbound {
         let local = self.map.local(peer);
         match &mut self.outbound[local as usize] {
@@ -225,6 +225,14 @@ impl Shm {
         arrivals != self.arrivals && self.accept()
     }
 
+    /// A look at a ring found nothing: a good moment to report what was consumed.
+    #[inline]
+    fn nothing_from(&mut self, index: usize) {
+        if self.active[index].consumer.owes_heads() {
+            self.publish_heads(index);
+        }
+    }
+
     #[cold]
     fn publish_heads(&mut self, index: usize) {
         if self.active[index].consumer.publish_heads() {
@@ -281,7 +289,7 @@ impl Transport for Shm {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_inline(
         &mut self,
         peer: PeerId,
@@ -321,10 +329,7 @@ impl Transport for Shm {
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
         let index = self.inbound(peer)?;
         let Some(front) = self.active[index].consumer.front() else {
-            if self.active[index].consumer.owes_heads() {
-                self.publish_heads(index);
-            }
-            self.active[index].consumer.expect();
+            self.nothing_from(index);
             return None;
         };
         let memory = self.active[index].consumer.memory();
@@ -339,6 +344,23 @@ impl Transport for Shm {
         if inbound.consumer.release(front) {
             bell::ring(&self.segment.slot(inbound.local).sleep);
         }
+    }
+
+    #[inline(always)]
+    fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
+        let index = self.inbound(peer)?;
+        let inbound = &mut self.active[index];
+        let Some(front) = inbound.consumer.front() else {
+            self.nothing_from(index);
+            return None;
+        };
+        let memory = inbound.consumer.memory();
+        let header = Header::from_words(memory.envelope(front.cell));
+        let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
+        if done && inbound.consumer.release(front) {
+            bell::ring(&self.segment.slot(inbound.local).sleep);
+        }
+        Some(result)
     }
 
     #[inline]
@@ -358,7 +380,6 @@ impl Transport for Shm {
             if inbound.consumer.owes_heads() {
                 self.publish_heads(index);
             }
-            self.active[index].consumer.expect();
             index += 1;
         }
         None

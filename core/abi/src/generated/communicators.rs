@@ -51,6 +51,25 @@ unsafe extern "C" fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm:
     raise::finish_on_comm("MPI_Comm_create", comm, call())
 }
 
+/// `MPI_Comm_create_from_group` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_create_from_group(
+    group: MPI_Group,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "stringtag", stringtag)?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_create_from_group(group, stringtag, info, errhandler, newcomm) }
+    };
+    raise::finish("MPI_Comm_create_from_group", call())
+}
+
 /// `MPI_Comm_create_group` (7.4.2 Communicator Constructors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_create_group(
@@ -261,7 +280,6 @@ unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *cons
 }
 
 unsupported! {
-    PMPI_Comm_create_from_group "MPI_Comm_create_from_group"
     PMPI_Comm_idup "MPI_Comm_idup"
     PMPI_Comm_idup_with_info "MPI_Comm_idup_with_info"
     PMPI_Intercomm_create "MPI_Intercomm_create"

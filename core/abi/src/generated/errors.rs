@@ -85,6 +85,32 @@ unsafe extern "C" fn PMPI_Session_create_errhandler(
     raise::finish("MPI_Session_create_errhandler", call())
 }
 
+/// `MPI_Session_get_errhandler` (9.3.4 Error Handlers for Sessions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_get_errhandler(
+    session: MPI_Session,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("errhandler", errhandler)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_get_errhandler(session, errhandler) }
+    };
+    raise::finish("MPI_Session_get_errhandler", call())
+}
+
+/// `MPI_Session_set_errhandler` (9.3.4 Error Handlers for Sessions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_set_errhandler(session, errhandler) }
+    };
+    raise::finish("MPI_Session_set_errhandler", call())
+}
+
 /// `MPI_Errhandler_free` (9.3.5 Freeing Errorhandlers and Retrieving Error Strings).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
@@ -197,15 +223,22 @@ unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int)
     raise::finish_on_comm("MPI_Comm_call_errhandler", comm, call())
 }
 
+/// `MPI_Session_call_errhandler` (9.5.2 Calling Error Handlers).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_call_errhandler(session, errorcode) }
+    };
+    raise::finish("MPI_Session_call_errhandler", call())
+}
+
 unsupported! {
     PMPI_Win_get_errhandler "MPI_Win_get_errhandler"
     PMPI_Win_set_errhandler "MPI_Win_set_errhandler"
     PMPI_File_get_errhandler "MPI_File_get_errhandler"
     PMPI_File_set_errhandler "MPI_File_set_errhandler"
-    PMPI_Session_get_errhandler "MPI_Session_get_errhandler"
-    PMPI_Session_set_errhandler "MPI_Session_set_errhandler"
     PMPI_File_call_errhandler "MPI_File_call_errhandler"
-    PMPI_Session_call_errhandler "MPI_Session_call_errhandler"
     PMPI_Win_call_errhandler "MPI_Win_call_errhandler"
 }
 

@@ -106,6 +106,23 @@ unsafe extern "C" fn PMPI_Group_excl(
     raise::finish("MPI_Group_excl", call())
 }
 
+/// `MPI_Group_from_session_pset` (7.3.2 Group Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Group_from_session_pset(
+    session: MPI_Session,
+    pset_name: *const c_char,
+    newgroup: *mut MPI_Group,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "pset_name", pset_name)?;
+        args::out("newgroup", newgroup)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::group_from_session_pset(session, pset_name, newgroup) }
+    };
+    raise::finish("MPI_Group_from_session_pset", call())
+}
+
 /// `MPI_Group_incl` (7.3.2 Group Constructors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Group_incl(
@@ -205,10 +222,6 @@ unsafe extern "C" fn PMPI_Group_free(group: *mut MPI_Group) -> c_int {
         unsafe { imp::group_free(group) }
     };
     raise::finish("MPI_Group_free", call())
-}
-
-unsupported! {
-    PMPI_Group_from_session_pset "MPI_Group_from_session_pset"
 }
 
 symbols! {

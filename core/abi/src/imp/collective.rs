@@ -84,7 +84,7 @@ unsafe fn write(
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
     let datatype = process.types.usable(datatype.handle())?;
-    let all = (count as u64).checked_mul(u64::from(copies)).unwrap_or(u64::MAX);
+    let all = (count as u64).saturating_mul(u64::from(copies));
     let span = datatype.span(all)?;
     check_address(address.addr(), datatype, span)?;
     let bytes = datatype.packed_bytes(count as u64)? as u64;
@@ -101,7 +101,7 @@ unsafe fn read_copies(
     (address, count, datatype): Data<*const c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
-    let all = count.checked_mul(i64::from(copies)).unwrap_or(i64::MAX);
+    let all = count.saturating_mul(i64::from(copies));
     // SAFETY: the caller's promise.
     let (memory, _) = unsafe { read(process, (address, all, datatype))? };
     let bytes = process.types.get(datatype.handle())?.packed_bytes(count as u64)?;
@@ -138,7 +138,10 @@ unsafe fn blocks(
             Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
         })?;
         let displacement = place.checked_mul(extent).ok_or_else(|| {
-            Error::new(ErrorClass::ARG, format!("displacement {place} of rank {rank} does not fit 63 bits of bytes"))
+            Error::new(
+                ErrorClass::ARG,
+                format!("displacement {place} of rank {rank} does not fit 63 bits of bytes"),
+            )
         })?;
         let bytes = datatype.packed_bytes(count)? as u64;
         all.push(Block { displacement, bytes });
@@ -312,10 +315,7 @@ unsafe fn start_allgather(
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
     let (from, (into, bytes)) = unsafe {
-        (
-            if in_place { Memory::none() } else { read(process, send)?.0 },
-            write(process, recv, size)?,
-        )
+        (if in_place { Memory::none() } else { read(process, send)?.0 }, write(process, recv, size)?)
     };
     let call = Call::Allgather { bytes, in_place };
     process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
@@ -436,16 +436,19 @@ unsafe fn start_alltoallw(
     unsafe {
         let (sent, send_peers) = match in_place {
             true => (Vec::new(), Vec::new()),
-            false => typed_blocks(process, "sendcounts", sendbuf.addr(), send, size, |at, datatype, span| {
-                Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-            })?,
+            false => {
+                typed_blocks(process, "sendcounts", sendbuf.addr(), send, size, |at, datatype, span| {
+                    Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
+                })?
+            }
         };
         let (received, recv_peers) =
             typed_blocks(process, "recvcounts", recvbuf.addr(), recv, size, |at, datatype, span| {
                 Memory::write(recvbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
             })?;
         let call = Call::Alltoallw { send: &sent, recv: &received, in_place };
-        let arguments = Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
+        let arguments =
+            Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
         process.start_collective(comm.handle(), &call, arguments, None)
     }
 }
@@ -504,7 +507,12 @@ unsafe fn start_reduce(
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments =
         unsafe { operands(process, sendbuf, (rank == root).then_some(recvbuf), count, datatype)? };
-    process.start_collective(comm.handle(), &Call::Reduce { root, vector, in_place }, arguments, Some(reduction))
+    process.start_collective(
+        comm.handle(),
+        &Call::Reduce { root, vector, in_place },
+        arguments,
+        Some(reduction),
+    )
 }
 
 /// Allreduce, Scan and Exscan, which differ in the call only.
@@ -519,12 +527,7 @@ unsafe fn start_reduction_at_all(
     let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments = unsafe { operands(process, sendbuf, Some(recvbuf), count, datatype)? };
-    process.start_collective(
-        comm.handle(),
-        &call(vector, is_in_place(sendbuf)),
-        arguments,
-        Some(reduction),
-    )
+    process.start_collective(comm.handle(), &call(vector, is_in_place(sendbuf)), arguments, Some(reduction))
 }
 
 fn allreduce_call(vector: Vector, in_place: bool) -> Call<'static> {
@@ -573,7 +576,10 @@ unsafe fn scatter_counts(process: &Process, counts: IntArray, comm: MPI_Comm) ->
             // SAFETY: the program passes one count for every rank.
             let count = unsafe { counts.get(rank) };
             u64::try_from(count).map_err(|_| {
-                Error::new(ErrorClass::COUNT, format!("recvcounts[{rank}] is {count}, but it must not be negative"))
+                Error::new(
+                    ErrorClass::COUNT,
+                    format!("recvcounts[{rank}] is {count}, but it must not be negative"),
+                )
             })
         })
         .collect()
@@ -584,6 +590,7 @@ macro_rules! operations {
     ($($blocking:ident $nonblocking:ident($($argument:ident: $ty:ty),*) $name:literal
         |$process:ident| $start:expr;)*) => {$(
         #[doc = concat!("`MPI_", $name, "` (chapter 6).")]
+        #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
             // SAFETY: the program keeps the procedure's contract until this call returns.
             blocking(&mut |$process| unsafe { $start })

@@ -77,7 +77,11 @@ pub(crate) unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<(),
 }
 
 /// `MPI_Comm_compare` (section 7.4.1).
-pub(crate) unsafe fn comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> Result<(), Raised> {
+pub(crate) unsafe fn comm_compare(
+    comm1: MPI_Comm,
+    comm2: MPI_Comm,
+    result: *mut c_int,
+) -> Result<(), Raised> {
     let compared = gate::with(|process| {
         let (first, second) = (process.comms.get(comm1.handle())?, process.comms.get(comm2.handle())?);
         Ok(first.compare(second))
@@ -113,7 +117,7 @@ pub(crate) unsafe fn comm_get_name(
 }
 
 /// Runs a construction to its end and names the result, `MPI_COMM_NULL` when this process gets none.
-unsafe fn construct(
+pub(super) unsafe fn construct(
     parent: MPI_Comm,
     newcomm: *mut MPI_Comm,
     begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
@@ -190,7 +194,9 @@ pub(crate) unsafe fn comm_split_type(
         abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => shares.then_some(0),
         abi::MPI_COMM_TYPE_HW_UNGUIDED | abi::MPI_UNDEFINED => None,
         _ => {
-            let text = format!("split_type is {split_type}; it must be one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED");
+            let text = format!(
+                "split_type is {split_type}; it must be one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED"
+            );
             return Err(Error::new(ErrorClass::ARG, text).into());
         }
     };
@@ -199,7 +205,11 @@ pub(crate) unsafe fn comm_split_type(
 }
 
 /// `MPI_Comm_create` (section 7.4.2).
-pub(crate) unsafe fn comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> Result<(), Raised> {
+pub(crate) unsafe fn comm_create(
+    comm: MPI_Comm,
+    group: MPI_Group,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     unsafe {
         construct(comm, newcomm, |process| {

@@ -91,7 +91,11 @@ pub(crate) unsafe fn type_get_extent_x(
 }
 
 /// `MPI_Type_get_true_extent` (section 5.1.8).
-pub(crate) unsafe fn type_get_true_extent(of: MPI_Datatype, lb: *mut i64, extent: *mut i64) -> Result<(), Raised> {
+pub(crate) unsafe fn type_get_true_extent(
+    of: MPI_Datatype,
+    lb: *mut i64,
+    extent: *mut i64,
+) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     unsafe { bounds(of, lb, extent, |bounds| (bounds.true_lb, bounds.true_extent)) }
 }
@@ -495,4 +499,3 @@ pub(crate) unsafe fn unpack(
     }
     Ok(())
 }
-

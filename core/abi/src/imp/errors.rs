@@ -7,8 +7,8 @@ use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::environment::{bytes, write_string};
 use crate::ctypes::*;
-use crate::raise::{self, On, Raised};
 use crate::gate;
+use crate::raise::{self, On, Raised};
 
 unsafe fn create(target: Target, function: usize, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
     if function < 4096 {
@@ -54,7 +54,10 @@ pub(crate) unsafe fn comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhand
 }
 
 /// `MPI_Comm_get_errhandler` (section 9.3.1): a new reference, which the program frees.
-pub(crate) unsafe fn comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
+pub(crate) unsafe fn comm_get_errhandler(
+    comm: MPI_Comm,
+    errhandler: *mut MPI_Errhandler,
+) -> Result<(), Raised> {
     let handle = gate::with(|process| process.comms.get(comm.handle()).map(|comm| comm.errhandler))?;
     gate::always(|always| always.errhandlers.retain(handle));
     // SAFETY: the entry has refused null.
@@ -81,7 +84,10 @@ pub(crate) unsafe fn errhandler_free(errhandler: *mut MPI_Errhandler) -> Result<
 }
 
 /// Writes a number that a question about codes gave.
-unsafe fn answer(to: *mut c_int, ask: impl FnOnce(&mut weft::codes::Codes) -> Outcome<i32>) -> Result<(), Raised> {
+unsafe fn answer(
+    to: *mut c_int,
+    ask: impl FnOnce(&mut weft::codes::Codes) -> Outcome<i32>,
+) -> Result<(), Raised> {
     let value = gate::always(|always| ask(&mut always.codes))?;
     // SAFETY: the entry has refused null.
     unsafe { to.write(value) };

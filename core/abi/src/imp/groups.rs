@@ -120,7 +120,9 @@ pub(crate) unsafe fn group_incl(
     newgroup: *mut MPI_Group,
 ) -> Result<(), Raised> {
     // SAFETY: the program passes `n` ranks; the entry has refused a null group.
-    unsafe { make(newgroup, |process| process.group(group.handle())?.include(slice(n, ranks).iter().copied())) }
+    unsafe {
+        make(newgroup, |process| process.group(group.handle())?.include(slice(n, ranks).iter().copied()))
+    }
 }
 
 /// `MPI_Group_excl` (section 7.3.2).
@@ -131,7 +133,9 @@ pub(crate) unsafe fn group_excl(
     newgroup: *mut MPI_Group,
 ) -> Result<(), Raised> {
     // SAFETY: as above.
-    unsafe { make(newgroup, |process| process.group(group.handle())?.exclude(slice(n, ranks).iter().copied())) }
+    unsafe {
+        make(newgroup, |process| process.group(group.handle())?.exclude(slice(n, ranks).iter().copied()))
+    }
 }
 
 fn check_range_count(n: c_int) -> Outcome<()> {

@@ -84,7 +84,11 @@ pub(crate) unsafe fn info_free(info: *mut MPI_Info) -> Result<(), Raised> {
 }
 
 /// `MPI_Info_set`
-pub(crate) unsafe fn info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> Result<(), Raised> {
+pub(crate) unsafe fn info_set(
+    info: MPI_Info,
+    key: *const c_char,
+    value: *const c_char,
+) -> Result<(), Raised> {
     // SAFETY: the program passes strings; the entry has refused null.
     let (key, value) = unsafe { (bytes(key), bytes(value)) };
     gate::always(|always| always.info_mut(info.handle())?.set(key, value))?;

@@ -18,6 +18,7 @@ mod partitioned;
 mod persistent;
 mod point_to_point;
 mod probe;
+mod sessions;
 mod status;
 
 pub(crate) use abi_support::*;
@@ -37,4 +38,5 @@ pub(crate) use partitioned::*;
 pub(crate) use persistent::*;
 pub(crate) use point_to_point::*;
 pub(crate) use probe::*;
+pub(crate) use sessions::*;
 pub(crate) use status::*;

@@ -33,7 +33,8 @@ impl OpFunction for CFunction {
 impl UserOperation for Bound {
     fn apply(&self, left: Elements, into: Elements) {
         let mut datatype = MPI_Datatype::from_raw(self.datatype.0);
-        let pointer = |elements: &Elements| std::ptr::with_exposed_provenance_mut::<c_void>(elements.address());
+        let pointer =
+            |elements: &Elements| std::ptr::with_exposed_provenance_mut::<c_void>(elements.address());
         let (from, to) = (pointer(&left), pointer(&into));
         let count = into.count();
         match self.function {
@@ -135,7 +136,8 @@ pub(crate) unsafe fn reduce_local(
             }
         }
         // SAFETY: the program passes `count` elements in both buffers, which do not overlap.
-        let (left, into) = unsafe { (Memory::read(inbuf.cast(), of, span), Memory::write(inoutbuf.cast(), of, span)) };
+        let (left, into) =
+            unsafe { (Memory::read(inbuf.cast(), of, span), Memory::write(inoutbuf.cast(), of, span)) };
         Ok((reduction.operation, left.elements(0, 0, bytes as u64), into.elements(0, 0, bytes as u64)))
     })?;
     if count > 0 {

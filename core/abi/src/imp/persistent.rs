@@ -210,7 +210,11 @@ pub(crate) unsafe fn buffer_iflush(request: *mut MPI_Request) -> Result<(), Rais
 }
 
 /// `MPI_Comm_attach_buffer` (section 3.6).
-pub(crate) unsafe fn comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: i64) -> Result<(), Raised> {
+pub(crate) unsafe fn comm_attach_buffer(
+    comm: MPI_Comm,
+    buffer: *mut c_void,
+    size: i64,
+) -> Result<(), Raised> {
     Ok(attach(owned_by(comm)?, buffer, size)?)
 }
 
@@ -234,4 +238,3 @@ pub(crate) unsafe fn comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Reques
     // SAFETY: the entry has refused null.
     unsafe { iflush(owned_by(comm)?, request) }
 }
-

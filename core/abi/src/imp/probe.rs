@@ -90,7 +90,8 @@ pub(crate) unsafe fn mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let found = selector(source, tag, comm)?.map(|selector| gate::wait(|process| take(process, selector, comm)));
+    let found =
+        selector(source, tag, comm)?.map(|selector| gate::wait(|process| take(process, selector, comm)));
     // SAFETY: the entry has refused a null message; the program's status.
     unsafe { report(found, message, status) };
     Ok(())
@@ -126,7 +127,9 @@ fn message(process: &Process, message: MPI_Message) -> Outcome<Option<(MessageId
     }
     let id = MessageId(handle.0 & ((1 << 27) - 1));
     match process.messages.get(&id) {
-        Some(&comm) if handle.kind_bits() == HandleKind::Message as u32 && process.engine.message_exists(id) => {
+        Some(&comm)
+            if handle.kind_bits() == HandleKind::Message as u32 && process.engine.message_exists(id) =>
+        {
             Ok(Some((id, comm)))
         }
         _ => Err(weft::table::stale(HandleKind::Message, handle, true)),
@@ -150,7 +153,8 @@ unsafe fn start(
         // SAFETY: the caller's promise.
         unsafe { point_to_point::receive_buffer(datatype, buf, count) }
     });
-    let request = started.and_then(|buffer| process.engine.imrecv(id, buffer)).map_err(|error| (comm, error))?;
+    let request =
+        started.and_then(|buffer| process.engine.imrecv(id, buffer)).map_err(|error| (comm, error))?;
     process.messages.remove(&id);
     process.engine.tag_request(request, comm.0);
     Ok(engine_handle(request))
@@ -205,4 +209,3 @@ pub(crate) unsafe fn imrecv(
     unsafe { request.write(MPI_Request::from_raw(handle.0)) };
     Ok(())
 }
-

@@ -6,18 +6,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 use weft_types::{Error, ErrorClass, Result};
 
-/// A stream of bytes both ways. The real one is [`LauncherSocket`]; tests talk over a pair of sockets.
-pub trait Channel: Send {
-    /// Sends all of `bytes`.
-    fn send_all(&mut self, bytes: &[u8]) -> Result<()>;
-
-    /// Waits for bytes and puts them at the start of `bytes`; their number is at least 1.
-    fn receive(&mut self, bytes: &mut [u8]) -> Result<usize>;
-}
-
 /// The descriptor `PMI_FD`, inherited from the launcher. It is used by number and never closed: it belongs to the process's
 /// environment.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LauncherSocket(RawFd);
 
 impl LauncherSocket {
@@ -41,8 +32,9 @@ impl LauncherSocket {
     }
 }
 
-impl Channel for LauncherSocket {
-    fn send_all(&mut self, bytes: &[u8]) -> Result<()> {
+impl LauncherSocket {
+    /// Sends all of `bytes`.
+    pub fn send_all(&self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match send(self.0, rest, MsgFlags::MSG_NOSIGNAL) {
@@ -54,7 +46,8 @@ impl Channel for LauncherSocket {
         Ok(())
     }
 
-    fn receive(&mut self, bytes: &mut [u8]) -> Result<usize> {
+    /// Waits for bytes and puts them at the start of `bytes`; their number is at least 1.
+    pub fn receive(&self, bytes: &mut [u8]) -> Result<usize> {
         loop {
             match recv(self.0, bytes, MsgFlags::empty()) {
                 Ok(0) => return Err(self.failed("read from", Errno::ECONNRESET)),

@@ -2,17 +2,17 @@
 
 use weft_types::{Error, ErrorClass, Result};
 
-use super::channel::Channel;
+use super::channel::LauncherSocket;
 use super::wire1::{Command, LineBuffer, encode_word};
-use crate::launcher::Launcher;
+use crate::launcher::{Aborter, Launcher};
 
 /// Limits every PMI-1 server of the field keeps at least; used where asking would cost a message.
 const LEAST_KEY: usize = 64;
 const LEAST_VALUE: usize = 1024;
 
 /// A conversation in PMI-1.
-pub struct Client<C> {
-    channel: C,
+pub struct Client {
+    channel: LauncherSocket,
     lines: LineBuffer,
     kvs: String,
     max_key: usize,
@@ -41,16 +41,16 @@ pub struct Facts {
     pub mapping: Option<String>,
 }
 
-impl<C: Channel> Client<C> {
+impl Client {
     /// Greets a PMI-1 server. `Ok(None)` when it wants to speak another version.
-    pub fn greet(channel: C) -> Result<std::result::Result<(Client<C>, Facts), C>> {
+    pub fn greet(channel: LauncherSocket) -> Result<Option<(Client, Facts)>> {
         let mut client = Client::silent(channel, String::new(), Dialect::Plain);
         let answer = client.ask(
             &Command::new("init").with("pmi_version", 1).with("pmi_subversion", 1),
             "response_to_init",
         )?;
         if !answer.succeeded() || answer.get("pmi_version") != Some("1") {
-            return Ok(Err(client.channel));
+            return Ok(None);
         }
         let maxes = client.ask(&Command::new("get_maxes"), "maxes")?;
         client.max_key = maxes.number("keylen_max").unwrap_or(LEAST_KEY);
@@ -66,17 +66,17 @@ impl<C: Channel> Client<C> {
             universe_size: universe_size.filter(|&number: &i32| number > 0),
             mapping,
         };
-        Ok(Ok((client, facts)))
+        Ok(Some((client, facts)))
     }
 
     /// Meets Weft's mpiexec, which knows this process already: tells it that MPI begins here and awaits no answer.
-    pub fn meet_weft(channel: C, job_id: &str) -> Result<Client<C>> {
+    pub fn meet_weft(channel: LauncherSocket, job_id: &str) -> Result<Client> {
         let mut client = Client::silent(channel, job_id.to_owned(), Dialect::Weft);
         client.tell(&Command::new("weft_start").with("pid", std::process::id()))?;
         Ok(client)
     }
 
-    fn silent(channel: C, kvs: String, dialect: Dialect) -> Client<C> {
+    fn silent(channel: LauncherSocket, kvs: String, dialect: Dialect) -> Client {
         Client {
             channel,
             lines: LineBuffer::default(),
@@ -133,7 +133,7 @@ impl<C: Channel> Client<C> {
     }
 }
 
-impl<C: Channel> Launcher for Client<C> {
+impl Launcher for Client {
     fn put(&mut self, key: &str, value: &str) -> Result<()> {
         crate::launcher::check_words(key, self.max_key, value, self.max_value)?;
         let command = Command::new("put").with("kvsname", &self.kvs).with("key", key).with("value", value);
@@ -164,14 +164,11 @@ impl<C: Channel> Launcher for Client<C> {
         self.max_value
     }
 
-    fn abort(&mut self, code: i32, message: &str) {
-        let mut command = Command::new("abort").with("exitcode", code);
+    fn aborter(&self) -> Aborter {
         match self.dialect {
-            Dialect::Plain => crate::launcher::say_before_abort(message),
-            Dialect::Weft => command = command.with("weft_message", encode_word(message)),
+            Dialect::Plain => Aborter::pmi_1(self.channel),
+            Dialect::Weft => Aborter::weft(self.channel),
         }
-        // A launcher that is gone has ended the job already.
-        let _ = self.tell(&command);
     }
 
     fn finalize(&mut self) -> Result<()> {

@@ -2,18 +2,18 @@
 
 use weft_types::{Error, ErrorClass, Result};
 
-use super::channel::Channel;
+use super::channel::LauncherSocket;
 use super::wire1::{Command, LineBuffer};
 use super::wire2::{HEADER, body_length, emit, parse};
-use crate::launcher::Launcher;
+use crate::launcher::{Aborter, Launcher};
 
 /// PMI-2 fixes these (PMI2_MAX_KEYLEN, PMI2_MAX_VALLEN).
 const MAX_KEY: usize = 64;
 const MAX_VALUE: usize = 1024;
 
 /// A conversation in PMI-2.
-pub struct Client<C> {
-    channel: C,
+pub struct Client {
+    channel: LauncherSocket,
     received: Vec<u8>,
     job: String,
 }
@@ -35,11 +35,11 @@ pub struct Facts {
     pub mapping: Option<String>,
 }
 
-impl<C: Channel> Client<C> {
+impl Client {
     /// Greets a PMI-2 server; `rank` and `job` are what the environment says of this process.
-    pub fn greet(mut channel: C, rank: u32, job: &str) -> Result<(Client<C>, Facts)> {
+    pub fn greet(channel: LauncherSocket, rank: u32, job: &str) -> Result<(Client, Facts)> {
         channel.send_all(b"cmd=init pmi_version=2 pmi_subversion=0\n")?;
-        let answer = first_line(&mut channel)?;
+        let answer = first_line(channel)?;
         if !answer.succeeded() || answer.get("pmi_version") != Some("2") {
             return Err(garbled("init", &answer.emit()));
         }
@@ -125,7 +125,7 @@ impl<C: Channel> Client<C> {
 }
 
 /// PMI-2 servers answer the first line, which is still PMI-1, in PMI-1.
-fn first_line<C: Channel>(channel: &mut C) -> Result<Command> {
+fn first_line(channel: LauncherSocket) -> Result<Command> {
     let mut lines = LineBuffer::default();
     loop {
         if let Some(line) = lines.next_line() {
@@ -140,7 +140,7 @@ fn first_line<C: Channel>(channel: &mut C) -> Result<Command> {
     }
 }
 
-impl<C: Channel> Launcher for Client<C> {
+impl Launcher for Client {
     fn put(&mut self, key: &str, value: &str) -> Result<()> {
         crate::launcher::check_words(key, MAX_KEY, value, MAX_VALUE)?;
         self.ask(&Command::new("kvs-put").with("key", key).with("value", value)).map(drop)
@@ -165,13 +165,8 @@ impl<C: Channel> Launcher for Client<C> {
         MAX_VALUE
     }
 
-    fn abort(&mut self, code: i32, message: &str) {
-        // PMI-2 carries no exit code; the process's own exit with `code`, which follows, does.
-        let text = format!("{message} (exit code {code})");
-        crate::launcher::say_before_abort(&text);
-        let command = Command::new("abort").with("isworld", "TRUE").with("msg", text);
-        // A launcher that is gone has ended the job already.
-        let _ = self.channel.send_all(emit(&command).as_bytes());
+    fn aborter(&self) -> Aborter {
+        Aborter::pmi_2(self.channel)
     }
 
     fn finalize(&mut self) -> Result<()> {

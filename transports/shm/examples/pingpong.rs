@@ -62,11 +62,15 @@ fn die_with_parent() {
 fn run(me: u32, node: std::fs::File, bare: &std::fs::File, fragment: usize, waking: Waking) {
     pin(me as usize);
     let peers = vec![PeerId(0), PeerId(1)];
+    let start = Instant::now();
     let shm =
         Shm::attach(Config { file: node, local: me, peers, single_copy: true, waking }).expect("attached");
+    report(me, "attach", start.elapsed().as_secs_f64());
+    let start = Instant::now();
     let mut end = End { shm, peer: PeerId(1 - me), fragment };
     end.shm.connect(end.peer).expect("connected");
     end.send(&[0; 8]);
+    report(me, "first message", start.elapsed().as_secs_f64());
     end.receive(&mut [0; 8]);
     let words = bare_words(bare);
     let mut count = 0;

@@ -1,7 +1,7 @@
 //! [`Shm`]: one process's end of the node segment.
 
 use crate::bell::{self, BLIND_SLEEP};
-use crate::layout::{INLINE_BYTES, Layout};
+use crate::layout::{INLINE_BYTES, Layout, MAX_RANKS};
 use crate::peers::PeerMap;
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
@@ -87,6 +87,11 @@ struct Inbound {
     local: u32,
 }
 
+/// What `examples/pingpong` measured (README.md), cautiously: seconds, bytes per second.
+const LATENCY: f64 = 1e-7;
+const COPY_BANDWIDTH: f64 = 3e10;
+const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
+
 const NOT_ACTIVE: u16 = u16::MAX;
 
 impl Outbound {
@@ -125,14 +130,19 @@ impl Shm {
     ///
     /// # Errors
     /// The segment cannot be sized, mapped or backed with memory; it was made by another build; the local index
-    /// is taken.
+    /// is taken; there are more ranks than [`MAX_RANKS`].
     ///
     /// # Panics
-    /// When `config.local` is not an index into `config.peers`, or there are more ranks than
-    /// [`crate::layout::MAX_RANKS`].
+    /// When `config.local` is not an index into `config.peers`.
     pub fn attach(config: Config) -> Result<Shm> {
         let ranks = config.peers.len() as u32;
         assert!(config.local < ranks, "local rank {} of {ranks}", config.local);
+        if ranks > MAX_RANKS {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!("{ranks} ranks on one node, at most {MAX_RANKS} are supported: use more nodes"),
+            ));
+        }
         let segment = Segment::open(config.file, ranks)?;
         let layout = segment.layout;
         let waking = segment.agree_on_waking(config.waking);
@@ -304,9 +314,9 @@ impl Transport for Shm {
             max_inline: INLINE_BYTES,
             max_copy: self.segment.layout.max_copy as usize,
             single_copy: self.single_copy.possible(local, self.segment.slot(local)),
-            latency: 1.2e-7,
-            copy_bandwidth: 2.4e10,
-            single_copy_bandwidth: 1.2e10,
+            latency: LATENCY,
+            copy_bandwidth: COPY_BANDWIDTH,
+            single_copy_bandwidth: SINGLE_COPY_BANDWIDTH,
         }
     }
 
@@ -435,6 +445,10 @@ impl Transport for Shm {
         }
     }
 
+    fn is_gone(&self, peer: PeerId) -> bool {
+        bell::is_gone(self.segment.slot(self.map.local(peer)).sleep.load(Ordering::Acquire))
+    }
+
     fn progress(&mut self) -> bool {
         self.look_for_arrivals()
     }
@@ -532,4 +546,53 @@ fn no_address_space(error: &std::io::Error, bytes: u64) -> Error {
              limited (ulimit -v)?"
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone() -> Shm {
+        let file = crate::create().expect("a memory file");
+        let peers = vec![PeerId(0), PeerId(1)];
+        Shm::attach(Config { file, local: 0, peers, single_copy: false, waking: Waking::Membarrier })
+            .expect("attached")
+    }
+
+    #[test]
+    fn who_cannot_be_sure_to_be_rung_sleeps_shortly() {
+        let mut shm = alone();
+        (shm.fenced, shm.blind) = (true, true);
+        assert!(shm.waking().contains("not available"));
+        let bell = shm.bell();
+        bell.arm();
+        let start = std::time::Instant::now();
+        bell.sleep(Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn more_ranks_than_a_node_takes_are_an_error() {
+        let file = crate::create().expect("a memory file");
+        let peers = (0..=MAX_RANKS).map(PeerId).collect();
+        let error =
+            Shm::attach(Config { file, local: 0, peers, single_copy: false, waking: Waking::Membarrier })
+                .expect_err("too many");
+        assert!(error.text().contains("4097 ranks"), "{error}");
+    }
+
+    #[test]
+    fn a_mapping_takes_memory_of_the_node_that_was_asked_for() {
+        let shm = alone();
+        let ring = shm.segment.layout.ring(1, 0);
+        let mapping = Mapping::new(&shm.segment.file, ring, 4096).expect("mapped");
+        mapping.prefer_node(0);
+        sys::back(&shm.segment.file, ring, 4096).expect("backed");
+        let Ok(maps) = std::fs::read_to_string("/proc/self/numa_maps") else {
+            return println!("skipped: this kernel does not tell");
+        };
+        let address = format!("{:x} ", mapping.base() as usize);
+        let line = maps.lines().find(|line| line.starts_with(&address)).expect("our mapping");
+        assert!(line.contains("prefer:0"), "{line}");
+    }
 }

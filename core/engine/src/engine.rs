@@ -271,6 +271,9 @@ impl Engine {
             let Some(peer) = self.fabric.ready() else { break };
             moved = true;
             self.drain(peer);
+            if self.state.peers.len() == 1 {
+                break;
+            }
         }
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();

@@ -75,6 +75,12 @@ impl Toolchain {
         self.prefix.is_some()
     }
 
+    /// Whether programs are built on the standard ABI.
+    #[must_use]
+    pub fn is_abi(&self) -> bool {
+        self.is_weft() || self.mpicc.to_string_lossy().ends_with("_abi")
+    }
+
     /// The compiler wrapper for a source file, by its extension.
     #[must_use]
     pub fn compiler_for(&self, source: &Path) -> &Path {

@@ -218,6 +218,7 @@ impl Segment {
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
         for other in 0..self.layout.ranks {
+            self.slot(other).arrivals.fetch_add(1, Ordering::Release);
             bell::ring(&self.slot(other).sleep);
         }
     }

@@ -174,7 +174,7 @@ pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
     let (moved, answer, callback) = with(|process| {
-        let moved = process.engine.progress();
+        let moved = process.progress();
         (moved, poll(process), process.engine.take_callback())
     });
     match callback {

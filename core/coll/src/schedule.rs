@@ -128,6 +128,7 @@ pub struct Schedule {
     first_successor: Vec<u32>,
     successors: Vec<StepId>,
     scratch: Vec<ScratchNeed>,
+    reduces: bool,
 }
 
 impl Schedule {
@@ -150,6 +151,11 @@ impl Schedule {
     /// The scratch memory it needs.
     pub fn scratch(&self) -> &[ScratchNeed] {
         &self.scratch
+    }
+
+    /// Whether any step is a reduction.
+    pub fn reduces(&self) -> bool {
+        self.reduces
     }
 
     /// Whether there is nothing to do.
@@ -293,7 +299,8 @@ impl Builder {
             first_successor[i + 1] += first_successor[i];
         }
         let successors = self.edges.iter().map(|&(_, later)| later).collect();
-        Schedule { steps: self.steps, waits_for, first_successor, successors, scratch: self.scratch }
+        let reduces = self.steps.iter().any(|step| matches!(step, Step::Reduce { .. }));
+        Schedule { steps: self.steps, waits_for, first_successor, successors, scratch: self.scratch, reduces }
     }
 }
 

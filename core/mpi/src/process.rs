@@ -176,6 +176,13 @@ impl Process {
         info
     }
 
+    /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let moved = self.engine.progress();
+        self.requests.progress(&mut self.engine) | moved
+    }
+
     /// Takes the result of a done request; see [`Requests::finish`].
     pub fn finish(&mut self, request: Handle) -> Done {
         self.requests.finish(&mut self.engine, request)

@@ -21,6 +21,9 @@ impl Process {
                 "the request is not persistent; only requests made by an _init call can be started",
             ));
         };
+        if let Some(started) = self.requests.start_partitioned(&mut self.engine, local) {
+            return started;
+        }
         let Local::Persistent(persistent) = self.requests.local(local) else {
             return Err(refused(
                 "the request is not persistent; only requests made by an _init call can be started",
@@ -87,6 +90,9 @@ impl Process {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
+                Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
+                    "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
+                )),
                 Local::Pair { .. } => Err(refused("the request is of a sendrecv, which cannot be cancelled")),
                 Local::Persistent(persistent) => match persistent.active {
                     Some(inner) => self.cancel(inner),
@@ -112,6 +118,11 @@ impl Process {
             }
             Kind::Engine(id) => self.engine.release(id),
             Kind::Local(local) => match self.requests.local_mut(local) {
+                Local::PartitionedSend(_) | Local::PartitionedReceive(_) => {
+                    if let Some(freed) = self.requests.free_partitioned(&mut self.engine, local) {
+                        freed?;
+                    }
+                }
                 Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {

@@ -1,4 +1,5 @@
 /* MPI_Finalize completes what was locally complete: messages sent before it arrive though their sender is already in it.
+ * (MPICH 5.0 hangs.)
  *
  * Covers: 11.2.2, 2.9
  * Ranks: 2 3 5

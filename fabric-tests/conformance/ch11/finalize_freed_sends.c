@@ -1,5 +1,5 @@
 /* MPI_Finalize completes large sends whose requests were freed (Example 11.5): the receiver gets them while their sender is
- * in MPI_Finalize. (MPICH 5.0 hangs.)
+ * in MPI_Finalize.
  *
  * Covers: 11.2.2, 2.9
  * Ranks: 2 3 5

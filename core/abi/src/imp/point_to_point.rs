@@ -14,7 +14,7 @@ use crate::gate;
 use crate::raise::Raised;
 
 /// The largest address constant (`MPI_BUFFER_AUTOMATIC`): data never lies there.
-const LAST_ADDRESS_CONSTANT: usize = 2;
+pub(super) const LAST_ADDRESS_CONSTANT: usize = 2;
 
 #[cold]
 #[inline(never)]

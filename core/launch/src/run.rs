@@ -350,6 +350,8 @@ impl Job {
                         self.act(action)?;
                     }
                     self.actions = actions;
+                    // Entering a barrier is no action.
+                    self.check_barrier();
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
@@ -390,7 +392,6 @@ impl Job {
             Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),
         };
         self.obey(order);
-        self.check_barrier();
         Ok(())
     }
 

@@ -90,6 +90,9 @@ impl Process {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
+                Local::Construction(_) => {
+                    Err(refused("the request makes a communicator, which cannot be cancelled"))
+                }
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
                 )),
@@ -124,6 +127,9 @@ impl Process {
                     }
                 }
                 Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
+                Local::Construction(_) => {
+                    return Err(refused("the request makes a communicator; complete it instead"));
+                }
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {
                     self.requests.forget(local);

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
         if (IS("rank")) MPI_Send(&value, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);
         if (IS("tag")) MPI_Send(&value, 1, MPI_INT, 0, -77, MPI_COMM_WORLD);
         if (IS("count")) MPI_Send(&value, -77, MPI_INT, 0, 0, MPI_COMM_WORLD);
-        if (IS("type")) MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD);
+        if (IS("datatype")) MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD);
         if (IS("comm")) MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_NULL);
         if (IS("buffer")) MPI_Send(NULL, 3, MPI_INT, 0, 0, MPI_COMM_WORLD);
         if (IS("root")) MPI_Bcast(&value, 1, MPI_INT, 77, MPI_COMM_WORLD);

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         if (strcmp(moment, "after_init") == 0) raise(signal_number);
         die_later();
     }
-    if (strcmp(moment, "recv") == 0 || strcmp(moment, "after_init") == 0 || strcmp(moment, "init") == 0)
+    if (strcmp(moment, "before_init") == 0 || strcmp(moment, "recv") == 0 || strcmp(moment, "after_init") == 0 || strcmp(moment, "init") == 0)
         for (;;) MPI_Recv(&value, 1, MPI_INT, victim ? 0 : size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(moment, "barrier") == 0) {
         if (victim) pause();

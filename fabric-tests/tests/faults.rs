@@ -36,7 +36,7 @@ fatal_mistakes! {
     rank: 2, ["MPI_Send", "rank 1 of 2", "MPI_ERR_RANK", "dest", "77"];
     tag: 2, ["MPI_Send", "rank 1 of 2", "MPI_ERR_TAG", "tag", "-77"];
     count: 2, ["MPI_Send", "rank 1 of 2", "MPI_ERR_COUNT", "count", "-77"];
-    r#type: 1, ["MPI_Send", "rank 0 of 1", "MPI_ERR_TYPE", "datatype"];
+    datatype: 1, ["MPI_Send", "rank 0 of 1", "MPI_ERR_TYPE", "datatype"];
     comm: 2, ["MPI_Send", "rank 1 of 2", "MPI_ERR_COMM", "comm"];
     buffer: 2, ["MPI_Send", "rank 1 of 2", "MPI_ERR_BUFFER", "buf"];
     root: 2, ["MPI_Bcast", "rank 1 of 2", "MPI_ERR_ROOT", "root", "77"];

@@ -162,6 +162,13 @@ impl Job {
             .stderr(stream("stderr"))
             .current_dir(&folder)
             .env(MARK, &mark)
+            // Settings of this runner are not settings of the library, which warns about names it does not know.
+            .env_remove("WEFT_PREFIX")
+            .env_remove("WEFT_TEST_MPICC")
+            .env_remove("WEFT_TEST_MPICXX")
+            .env_remove("WEFT_TEST_MPIEXEC")
+            .env_remove("WEFT_TEST_PATIENCE")
+            .env_remove("WEFT_TEST_STACKS")
             .env("TMPDIR", &files)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
             .process_group(0);
@@ -206,7 +213,9 @@ impl Job {
             took,
             left_processes,
             left_files: fs::read_dir(&files)
-                .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
+                .map(|entries| {
+                    entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+                })
                 .unwrap_or_default(),
             kept: self.keep.as_ref().and_then(|name| fs::read_to_string(files.join(name)).ok()),
             stacks,

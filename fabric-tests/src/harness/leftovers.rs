@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use std::fs;
 
 /// The variable that marks every process of a run.
-pub(super) const MARK: &str = "WEFT_TEST_RUN";
+pub(super) const MARK: &str = "FABRIC_TEST_RUN";
 
 /// Ids and command lines of the live processes whose environment carries `mark`. Zombies do not count: they are
 /// their parent's to reap.

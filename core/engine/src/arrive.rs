@@ -168,7 +168,7 @@ impl State {
         let slot = self.messages.insert(Place::Held, peer, header, length, lead, data);
         let entry = self.unexpected.insert(Key::of(header), slot);
         self.messages.at_mut(slot).charged = charged;
-        self.messages.set_entry(slot, entry);
+        self.messages.at_mut(slot).entry = Some(entry);
         slot
     }
 

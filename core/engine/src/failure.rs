@@ -32,7 +32,7 @@ impl Engine {
             }
             Phase::Own => {
                 let message = entry.remote;
-                if let Some(entry) = self.state.messages.entry(message) {
+                if let Some(entry) = self.state.messages.at(message).entry {
                     self.state.unexpected.remove(entry);
                     self.state.messages.remove(message);
                     self.state.finish_cancelled(slot);

@@ -35,6 +35,14 @@ impl Extra {
     pub(crate) fn keeping(scratch: &Arc<Scratch>) -> Arc<Extra> {
         Arc::new(Extra { layout: None, skip: 0, keep: Some(Arc::clone(scratch)) })
     }
+
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        self.keep.as_ref().map_or(0, |scratch| scratch.len())
+    }
+
+    pub(crate) fn scratch_address(&self) -> *mut u8 {
+        self.keep.as_ref().map_or(std::ptr::null_mut(), |scratch| scratch.address())
+    }
 }
 
 // SAFETY: a buffer is an address and immutable description; whoever makes one (see the constructors) promises

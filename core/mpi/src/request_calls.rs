@@ -1,7 +1,9 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
 use crate::process::Process;
-use crate::request::{COLLECTIVE, Generalized, Kind, Local, Operation, Persistent, engine_handle, started_handle};
+use crate::request::{
+    COLLECTIVE, Generalized, Kind, Local, Operation, Persistent, engine_handle, started_handle,
+};
 use weft_types::{Error, ErrorClass, Handle, Result};
 
 fn refused(text: &str) -> Error {
@@ -15,13 +17,17 @@ impl Process {
     /// `MPI_ERR_REQUEST` when the request is not persistent or is active; errors of the operation.
     pub fn start_request(&mut self, request: Handle) -> Result<()> {
         let Kind::Local(local) = self.requests.kind(&self.engine, request)? else {
-            return Err(refused("the request is not persistent; only requests made by an _init call can be started"));
+            return Err(refused(
+                "the request is not persistent; only requests made by an _init call can be started",
+            ));
         };
         if let Some(started) = self.requests.start_partitioned(&mut self.engine, local) {
             return started;
         }
         let Local::Persistent(persistent) = self.requests.local(local) else {
-            return Err(refused("the request is not persistent; only requests made by an _init call can be started"));
+            return Err(refused(
+                "the request is not persistent; only requests made by an _init call can be started",
+            ));
         };
         if persistent.active.is_some() {
             return Err(refused("the persistent request is active; complete it before starting it again"));
@@ -106,7 +112,9 @@ impl Process {
             Kind::Null => return Err(refused("the request is MPI_REQUEST_NULL; there is nothing to free")),
             Kind::CompleteSend => {}
             Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => {
-                return Err(refused("the request belongs to an active collective operation; complete it instead"));
+                return Err(refused(
+                    "the request belongs to an active collective operation; complete it instead",
+                ));
             }
             Kind::Engine(id) => self.engine.release(id),
             Kind::Local(local) => match self.requests.local_mut(local) {

@@ -213,7 +213,9 @@ impl Job {
             took,
             left_processes,
             left_files: fs::read_dir(&files)
-                .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
+                .map(|entries| {
+                    entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+                })
                 .unwrap_or_default(),
             kept: self.keep.as_ref().and_then(|name| fs::read_to_string(files.join(name)).ok()),
             stacks,

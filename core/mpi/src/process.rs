@@ -32,6 +32,8 @@ pub struct Process {
     pub groups: Table<Arc<Group>>,
     /// Datatypes.
     pub types: Types,
+    /// Windows.
+    pub windows: crate::window::Windows,
     /// Reduction operations.
     pub ops: Ops,
     /// Sessions.
@@ -108,6 +110,7 @@ impl Process {
             comms: Comms::default(),
             groups: Table::new(HandleKind::Group),
             types: Types::default(),
+            windows: crate::window::Windows::default(),
             ops: Ops::default(),
             sessions: Table::new(HandleKind::Session),
             keys: Keys::default(),
@@ -180,7 +183,7 @@ impl Process {
     #[inline]
     pub fn progress(&mut self) -> bool {
         let moved = self.engine.progress();
-        self.requests.progress(&mut self.engine) | moved
+        self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
 
     /// Takes the result of a done request; see [`Requests::finish`].

@@ -11,11 +11,9 @@
  *   LINE     one-way time of the bare cache line, in seconds
  */
 #define _GNU_SOURCE
+#include "line.h"
 #include "pairs.h"
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,47 +65,6 @@ static void bind_to(const char *cores)
 
 /* ---- the bare cache line ---- */
 
-struct line {
-    volatile int turn;
-    char rest[124];
-};
-static struct line *line;
-
-/* One page that ranks 0 and 1 share, reached through /proc so that nothing has a name in a file system. */
-static void share_line(void)
-{
-    int where[2] = {0, 0}, fd;
-    char path[64];
-    if (ranks < 2 || rank > 1)
-        return;
-    if (rank == 0) {
-        fd = (int)syscall(SYS_memfd_create, "line", 0);
-        if (fd < 0 || ftruncate(fd, 4096))
-            give_up("compare: no memory to share");
-        where[0] = (int)getpid();
-        where[1] = fd;
-        MPI_Send(where, 2, MPI_INT, 1, 5, MPI_COMM_WORLD);
-    } else {
-        MPI_Recv(where, 2, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);
-        fd = open(path, O_RDWR);
-    }
-    line = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (line == MAP_FAILED) {
-        fprintf(stderr, "compare: cannot map the shared line\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-}
-
-static void await_turn(int turn)
-{
-    while (__atomic_load_n(&line->turn, __ATOMIC_ACQUIRE) != turn) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-    }
-}
-
 /* One-way time of the line between ranks 0 and 1; only where each has a core of its own. */
 static double measure_line(void)
 {
@@ -119,11 +76,11 @@ static double measure_line(void)
         double began = now();
         for (i = 0; i < LINE_TRIPS; i++) {
             if (rank == 0) {
-                __atomic_store_n(&line->turn, 1, __ATOMIC_RELEASE);
+                give_turn(1);
                 await_turn(0);
             } else {
                 await_turn(1);
-                __atomic_store_n(&line->turn, 0, __ATOMIC_RELEASE);
+                give_turn(0);
             }
         }
         samples[batch] = (now() - began) / (2 * LINE_TRIPS);

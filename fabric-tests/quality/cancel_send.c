@@ -27,6 +27,7 @@ int main(int argc, char **argv)
                 /* A synchronous send that nobody receives can end in no other way. */
                 if (synchronous) CHECK(cancelled);
                 CHECK_OK(MPI_Send(&cancelled, 1, MPI_INT, 1, 2, MPI_COMM_WORLD));
+                CHECK_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             } else {
                 CHECK_OK(MPI_Recv(&told, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
                 CHECK_OK(MPI_Iprobe(0, 1, MPI_COMM_WORLD, &flag, &status));
@@ -34,6 +35,7 @@ int main(int argc, char **argv)
                     CHECK_INT(flag, 0);
                 else
                     CHECK_OK(MPI_Recv(bytes, lengths[l], MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+                CHECK_OK(MPI_Send(NULL, 0, MPI_INT, 0, 3, MPI_COMM_WORLD));
             }
         }
     free(bytes);

@@ -86,7 +86,8 @@ impl Head {
                 }
                 "Exit" if value == "nonzero" => head.exit = Exit::Nonzero,
                 "Exit" => {
-                    head.exit = Exit::Code(value.parse().map_err(|_| format!("Exit: {value} is not a number"))?);
+                    head.exit =
+                        Exit::Code(value.parse().map_err(|_| format!("Exit: {value} is not a number"))?);
                 }
                 "Stderr" => head.stderr.push(value.to_owned()),
                 "Absent" => head.absent.push(value.to_owned()),

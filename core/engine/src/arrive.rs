@@ -7,7 +7,7 @@ use crate::engine::{Engine, State};
 use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
 use crate::requests::{ANSWERED, Phase, TAKEN};
-use weft_api::Transport;
+use weft_api::{Handler, Transport};
 use weft_proto::{Key, charge};
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Announce, Cts, Header, Kind, SyncPrefix};
@@ -32,9 +32,8 @@ impl Engine {
     pub(crate) fn drain(&mut self, id: PeerId) {
         let index = self.meet(id);
         for _ in 0..DRAIN_BURST {
-            let Some((header, payload)) = self.fabric.peek(id) else { break };
-            let todo = self.state.handle(index, header, payload);
-            self.fabric.advance(id);
+            let arrival = Arrival { state: &mut self.state, index };
+            let Some(todo) = self.fabric.receive(id, arrival) else { break };
             if todo != Todo::Nothing {
                 self.follow(id, todo);
             }
@@ -57,6 +56,21 @@ impl Engine {
                 self.bury(id, error);
             }
         }
+    }
+}
+
+/// Any packet of peer `index`.
+struct Arrival<'a> {
+    state: &'a mut State,
+    index: u32,
+}
+
+impl Handler for Arrival<'_> {
+    type Outcome = Todo;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Todo) {
+        (true, self.state.handle(self.index, header, payload))
     }
 }
 

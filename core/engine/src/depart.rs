@@ -11,7 +11,7 @@ use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
 use weft_proto::choice::ReceiveCosts;
-use weft_proto::{ReceivePlan, SendPlan, charge, piece, plan_receive, plan_send, sender_budget};
+use weft_proto::{EAGER_MOST, ReceivePlan, SendPlan, charge, piece, plan_receive, plan_send, sender_budget};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 
@@ -104,7 +104,7 @@ impl Engine {
     fn meet_first(&mut self, id: PeerId) -> u32 {
         let config = &self.state.config;
         let budget = sender_budget(config.eager_budget_per_sender, config.eager_budget_total, config.size);
-        let eager = config.eager_limit;
+        let eager = config.eager_limit.min(EAGER_MOST);
         let index = self.state.peers.insert(id, budget, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);
         peer.limits.eager = eager;
@@ -206,6 +206,7 @@ impl Engine {
         moved
     }
 
+    #[inline(never)]
     fn send_packet(&mut self, index: u32, header: Header, payload: &[u8]) -> Sent {
         let peer = self.state.peers.at(index);
         let sent = if payload.len() <= peer.max_inline as usize {
@@ -234,7 +235,9 @@ impl Engine {
     fn transmit(&mut self, index: u32, slot: u32) -> Sent {
         if self.state.requests.at(slot).phase == Phase::Queued {
             let sent = self.transmit_envelope(index, slot);
-            if sent != Sent::Yes || self.state.requests.at(slot).phase == Phase::Complete {
+            // A request that nobody takes (the executor's, a released one) is freed as it ends.
+            let ended = matches!(self.state.requests.at(slot).phase, Phase::Complete | Phase::Free);
+            if sent != Sent::Yes || ended {
                 return sent;
             }
         }
@@ -292,6 +295,9 @@ impl Engine {
                 self.judge(index, sent)
             }
             SendPlan::Announce { lead } => {
+                // An empty message beyond the budget has nothing to ask for; its sender waits to be matched, or
+                // empty messages would be without limit.
+                let synchronous = synchronous || request.length == 0;
                 let header = header.with_kind(Kind::Rts).with_flags(if synchronous {
                     Announce::SYNCHRONOUS
                 } else {
@@ -301,18 +307,17 @@ impl Engine {
                 let piece =
                     piece(request.length, &peer.limits).min(peer.limits.packet - Announce::BYTES as u32);
                 let first = lead.min(piece) as usize;
-                let sent = if first == 0 && Announce::BYTES <= peer.max_inline as usize {
-                    self.fabric.send_inline(peer.id, header, &announce)
-                } else {
-                    self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
-                        let (front, data) = out.split_at_mut(Announce::BYTES);
-                        front.copy_from_slice(&announce);
-                        buffer.pack(0, data);
-                    })
-                };
+                let sent = self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
+                    let (front, data) = out.split_at_mut(Announce::BYTES);
+                    front.copy_from_slice(&announce);
+                    buffer.pack(0, data);
+                });
                 if sent.is_ok() {
                     if lead > 0 {
                         peer.window.spend(charge(lead));
+                    }
+                    if synchronous {
+                        request.flags |= SYNCHRONOUS;
                     }
                     request.lead = lead;
                     request.moved = first as u64;

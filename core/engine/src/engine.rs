@@ -4,14 +4,15 @@ use crate::internal::Notice;
 use crate::messages::Messages;
 use crate::peers::Peers;
 use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 use std::collections::VecDeque;
-use weft_api::Transport;
+use weft_api::{Handler, Transport};
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_proto::{EntryId, Key, Pattern, Posted, Unexpected, charge};
+use weft_proto::{EntryId, Key, Pattern, Posted, ReceiveLedger, Unexpected, charge};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::{Header, Kind};
 
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub(crate) requests: Requests,
     /// Ended requests that belong to the schedule executor.
     pub(crate) notices: VecDeque<Notice>,
+    /// Collectives under way.
+    pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
     /// Receives in phase Reading.
@@ -59,6 +62,7 @@ impl Engine {
             messages: Messages::default(),
             requests: Requests::new(),
             notices: VecDeque::new(),
+            schedules: Schedules::default(),
             busy: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
@@ -127,17 +131,29 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
-    /// progress would keep it as unexpected, with a copy more) from none. A blocking receive spins on this, makes
-    /// progress now and then, and posts after a while:
+    /// The first part of a blocking receive: up to `turns` looks at the sender's ring, with progress now and then. A
+    /// message that comes meanwhile is received without a request, which saves a third of the way of a small one.
+    /// Afterwards, unless it was received, [`Engine::recv`] and wait.
     ///
-    /// ```text
-    /// for turn in 1.. {
-    ///     match engine.poll_recv(from, &mut buffer) { Received(done) => return done, Post => break, Nothing => {} }
-    ///     if turn % 16 == 0 { engine.progress(); }  if turn == 1000 { break }
-    /// }
-    /// let request = engine.recv(from, buffer)?; ...wait for it...
-    /// ```
+    /// `turns`: about 10 ns each when nothing comes. 1 when ranks share cores, or when the caller holds a lock.
+    #[inline]
+    pub fn spin_recv(&mut self, from: Selector, buffer: &mut RecvBuf, turns: u32) -> Option<Completion> {
+        for turn in 1..=turns {
+            match self.poll_recv(from, buffer) {
+                Early::Received(completion) => return Some(completion),
+                Early::Post => return None,
+                Early::Nothing => {}
+            }
+            if turn % 32 == 0 {
+                from.peer?;
+                self.progress();
+            }
+        }
+        None
+    }
+
+    /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
+    /// progress would keep it as unexpected, with a copy more) from none.
     #[inline]
     pub fn poll_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
         if self.state.unexpected.is_empty()
@@ -145,23 +161,12 @@ impl Engine {
             && let Some(id) = from.peer
             && let Some(peer) = self.state.peers.find_mut(id)
         {
-            let Some((header, payload)) = self.fabric.peek(id) else { return Early::Nothing };
-            let whole = Header::control(Kind::Eager, from.context.0, 0).words()[0];
-            if header.words()[0] != whole
-                || !pattern(from).accepts(Key::of(header))
-                || payload.len() > buffer.len()
-            {
-                return near(from, header);
-            }
-            buffer.unpack(0, payload);
-            let bytes = payload.len();
-            self.fabric.advance(id);
-            let status =
-                Status { source: header.source(), tag: header.tag(), bytes: bytes as u64, cancelled: false };
-            if peer.ledger.release(charge(bytes as u32)) {
+            let first = FirstPacket { wanted: pattern(from), buffer, ledger: &mut peer.ledger };
+            let found = self.fabric.receive(id, first).unwrap_or(Early::Nothing);
+            if peer.ledger.is_due() {
                 self.give_credit(id);
             }
-            return Early::Received(Completion { status, error: None });
+            return found;
         }
         self.poll_recv_unexpected(from, buffer)
     }
@@ -266,6 +271,9 @@ impl Engine {
             let Some(peer) = self.fabric.ready() else { break };
             moved = true;
             self.drain(peer);
+            if self.state.peers.len() == 1 {
+                break;
+            }
         }
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();
@@ -274,6 +282,9 @@ impl Engine {
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
+        }
+        if !self.state.notices.is_empty() {
+            moved |= self.notice_schedules();
         }
         moved
     }
@@ -288,17 +299,48 @@ impl Engine {
         self.state.requests.moving == 0 && self.state.busy.is_empty()
     }
 
+    /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel
+    /// must not be used again while it does.
+    pub fn owns_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
     }
 }
 
+/// The next packet of the peer that a blocking receive waits for.
+struct FirstPacket<'a> {
+    wanted: Pattern,
+    buffer: &'a mut RecvBuf,
+    ledger: &'a mut ReceiveLedger,
+}
+
+impl Handler for FirstPacket<'_> {
+    type Outcome = Early;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Early) {
+        let whole = header.words()[0] as u32 == Kind::Eager as u32;
+        if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
+            return (false, near(self.wanted, header));
+        }
+        self.buffer.unpack(0, payload);
+        self.ledger.release(charge(payload.len() as u32));
+        let (source, tag) = (header.source(), header.tag());
+        let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
+        (true, Early::Received(Completion { status, error: None }))
+    }
+}
+
 /// Whether a packet that cannot be received at once is the one that the receive waits for.
 #[cold]
-fn near(from: Selector, header: Header) -> Early {
+fn near(wanted: Pattern, header: Header) -> Early {
     let matched = matches!(header.kind(), Some(Kind::Eager | Kind::EagerSync | Kind::Rts));
-    if matched && pattern(from).accepts(Key::of(header)) { Early::Post } else { Early::Nothing }
+    if matched && wanted.accepts(Key::of(header)) { Early::Post } else { Early::Nothing }
 }
 
 /// What `from` accepts.

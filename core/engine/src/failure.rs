@@ -122,12 +122,17 @@ impl State {
         let culprit = if wanted == ANYBODY {
             self.lost.first().copied()
         } else {
-            self.peers.index(wanted).filter(|&index| self.peers.at(index).dead).map(|_| wanted)
+            self.is_dead(wanted).then_some(wanted)
         };
         if let Some(culprit) = culprit {
             self.unpost(slot);
             self.finish(slot, Some(State::gone(culprit)));
         }
+    }
+
+    /// Whether a process is known to be gone.
+    pub(crate) fn is_dead(&self, id: PeerId) -> bool {
+        self.peers.index(id).is_some_and(|index| self.peers.at(index).dead)
     }
 
     fn finish_cancelled(&mut self, slot: u32) {

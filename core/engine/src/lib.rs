@@ -13,13 +13,15 @@ mod own;
 mod peers;
 mod receive;
 mod requests;
+mod schedule;
 mod transports;
 mod types;
 mod wait;
 pub mod world;
 
 pub use engine::Engine;
-pub use transports::{EngineBell, Transports};
+pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
+pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };

@@ -6,7 +6,7 @@ use crate::messages::Place;
 use crate::requests::{Buffer, Phase};
 use crate::types::{SendMode, Started};
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_proto::{Key, charge};
+use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::Result;
 use weft_wire::Header;
 
@@ -26,7 +26,7 @@ impl Engine {
         }
         let (me, length) = (state.config.me, buffer.len());
         let kept = mode != SendMode::Synchronous
-            && length <= state.config.eager_limit as usize
+            && length <= state.config.eager_limit.min(EAGER_MOST) as usize
             && charge(length as u32) <= state.config.eager_budget_per_sender - state.own_held;
         if kept {
             let charged = charge(length as u32);

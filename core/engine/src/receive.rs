@@ -2,7 +2,7 @@
 
 use crate::arrive::{Todo, truncated};
 use crate::depart::costs;
-use crate::engine::{Engine, pattern};
+use crate::engine::{Engine, State, pattern};
 use crate::messages::Place;
 use crate::peers::LeadTarget;
 use crate::requests::{Buffer, Phase};
@@ -49,11 +49,17 @@ impl Engine {
             lead: found.lead,
         };
         let data = std::mem::take(&mut found.data);
+        let whole = data.len() as u64 == announce.length;
         self.state.expect(slot, peer, header, &announce);
         self.state.place(slot, 0, &data);
         self.state.messages.at_mut(message).data = data;
         self.state.messages.remove(message);
         self.hand_lead_over(peer, message, slot, charged);
+        if self.state.any_dead && !whole && self.state.is_dead(peer) {
+            // The rest died with its sender.
+            self.state.finish(slot, Some(State::gone(peer)));
+            return Ok(request);
+        }
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),

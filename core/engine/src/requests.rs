@@ -5,7 +5,7 @@
 
 use crate::types::{Completion, RequestId, Status};
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_types::{Error, ErrorClass, PeerId, Rank, Result, Tag};
+use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
 /// Bits of an identifier that name the slot.
@@ -291,12 +291,5 @@ fn blank() -> Request {
         read: 0,
         buffer: Buffer::None,
         error: None,
-    }
-}
-
-impl Status {
-    /// The status of a send, of which only `cancelled` means something.
-    pub(crate) const fn of_send() -> Status {
-        Status { source: Rank(0), tag: Tag(0), bytes: 0, cancelled: false }
     }
 }

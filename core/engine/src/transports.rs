@@ -1,14 +1,20 @@
 //! The fabrics of this process joined in one enum, so that every call is static and inlined.
 
+use std::fs::File;
 use std::time::Duration;
-use weft_api::{Bell, Capabilities, Refused, Transport};
-use weft_shm::{Shm, ShmBell};
+use weft_api::{Bell, Capabilities, Handler, Refused, Transport};
+use weft_shm::{Config, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
 
 /// The ways to other processes.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one per process, and an indirection would be paid by every message"
+)]
+#[repr(u8)] // An explicit tag is one compare; the niche the compiler would find is six instructions.
 pub enum Transports {
     /// A job of one: messages to itself need no transport.
     Alone,
@@ -16,6 +22,44 @@ pub enum Transports {
     Shm(Shm),
     /// A simulated world.
     Sim(SimPort),
+}
+
+/// What is needed to reach the other processes of this node.
+#[derive(Debug)]
+pub struct NodeLocal {
+    /// The file behind the node segment; sized as [`Transports::segment_bytes`] says.
+    pub segment: File,
+    /// Index of this process among `peers`.
+    pub local_index: u32,
+    /// The processes of this node, by local index.
+    pub peers: Vec<PeerId>,
+    /// Whether memory of other processes may be read directly.
+    pub single_copy: bool,
+    /// Whether more processes than cores share the node.
+    pub oversubscribed: bool,
+}
+
+impl Transports {
+    /// Bytes of the node segment for that many processes.
+    pub fn segment_bytes(processes: u32) -> u64 {
+        weft_shm::segment::bytes(processes)
+    }
+
+    /// Joins the node's shared memory.
+    ///
+    /// # Errors
+    /// What could not be had, why, and what to do.
+    pub fn node_local(node: NodeLocal) -> Result<Transports> {
+        let waking = if node.oversubscribed { Waking::Fence } else { Waking::Membarrier };
+        Shm::attach(Config {
+            file: node.segment,
+            local: node.local_index,
+            peers: node.peers,
+            single_copy: node.single_copy,
+            waking,
+        })
+        .map(Transports::Shm)
+    }
 }
 
 /// What a blocked caller sleeps on while nobody holds the engine.
@@ -59,7 +103,7 @@ impl Transport for Transports {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_inline(
         &mut self,
         peer: PeerId,
@@ -103,6 +147,15 @@ impl Transport for Transports {
             Transports::Alone => {}
             Transports::Shm(shm) => shm.advance(peer),
             Transports::Sim(port) => port.advance(peer),
+        }
+    }
+
+    #[inline(always)]
+    fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
+        match self {
+            Transports::Alone => None,
+            Transports::Shm(shm) => shm.receive(peer, handler),
+            Transports::Sim(port) => port.receive(peer, handler),
         }
     }
 

@@ -83,6 +83,11 @@ impl Buffers {
         })
     }
 
+    /// The messages of the buffer that have not left yet.
+    pub fn under_way(&mut self, owner: Owner) -> Vec<RequestId> {
+        self.level(owner).map_or_else(Vec::new, |level| level.under_way.iter().map(|&(id, _)| id).collect())
+    }
+
     /// Takes a flushed buffer away.
     pub fn detach(&mut self, owner: Owner) -> Option<Attached> {
         let index = self.levels.iter().position(|level| level.owner == owner)?;

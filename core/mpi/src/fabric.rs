@@ -1,8 +1,7 @@
 //! Which fabrics this process uses, and their opening.
 
 use weft_boot::Job;
-use weft_engine::Transports;
-use weft_shm::{Config, Shm, Waking};
+use weft_engine::{NodeLocal, Transports};
 use weft_types::params::{Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
@@ -25,12 +24,11 @@ pub(crate) fn open(job: &mut Job, parameters: &Parameters, oversubscribed: bool)
             ),
         ));
     }
-    let shm = Shm::attach(Config {
-        file: job.node_segment(weft_shm::segment::bytes(job.size))?,
-        local: job.local_index,
+    Transports::node_local(NodeLocal {
+        segment: job.node_segment(Transports::segment_bytes(job.size))?,
+        local_index: job.local_index,
         peers: job.local_ranks.iter().map(|&rank| PeerId(rank)).collect(),
         single_copy: parameters.single_copy != Choice::Off,
-        waking: if oversubscribed { Waking::Fence } else { Waking::Membarrier },
-    })?;
-    Ok(Transports::Shm(shm))
+        oversubscribed,
+    })
 }

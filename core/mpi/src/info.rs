@@ -7,10 +7,13 @@ pub const MAX_KEY: usize = abi::MPI_MAX_INFO_KEY as usize - 1;
 /// Longest value in bytes, without the terminating NUL of C.
 pub const MAX_VALUE: usize = abi::MPI_MAX_INFO_VAL as usize - 1;
 
-/// Key and value pairs in the order their keys were first set. Strings are bytes: MPI names no encoding.
+/// A string as MPI knows it: bytes of no named encoding.
+type Text = Box<[u8]>;
+
+/// Key and value pairs in the order their keys were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    pairs: Vec<(Box<[u8]>, Box<[u8]>)>,
+    pairs: Vec<(Text, Text)>,
 }
 
 impl Info {

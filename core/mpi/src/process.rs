@@ -5,6 +5,7 @@ use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::group::Group;
 use crate::info::Info;
+use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::table::Table;
 use crate::types::Types;
@@ -31,6 +32,10 @@ pub struct Process {
     pub groups: Table<Arc<Group>>,
     /// Datatypes.
     pub types: Types,
+    /// Reduction operations.
+    pub ops: Ops,
+    /// Sessions.
+    pub sessions: Table<Session>,
     /// Attribute keys.
     pub keys: Keys,
     /// Requests that are not the engine's.
@@ -42,10 +47,21 @@ pub struct Process {
     /// Channels in use.
     pub contexts: Contexts,
     /// Channels of freed communicators that traffic still uses.
-    pub(crate) retired: Vec<ContextId>,
+    pub(crate) retired: Vec<(ContextId, Handle)>,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the launcher was told that this process is done.
+    said_goodbye: bool,
+}
+
+/// An open session (section 11.3).
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its error handler.
+    pub errhandler: Handle,
+    /// The thread level it was given, by name.
+    pub thread_level: &'static str,
 }
 
 impl Process {
@@ -92,6 +108,8 @@ impl Process {
             comms: Comms::default(),
             groups: Table::new(HandleKind::Group),
             types: Types::default(),
+            ops: Ops::default(),
+            sessions: Table::new(HandleKind::Session),
             keys: Keys::default(),
             requests: Requests::default(),
             messages: HashMap::new(),
@@ -100,14 +118,12 @@ impl Process {
             retired: Vec::new(),
             initial_errhandler,
             oversubscribed,
+            said_goodbye: false,
         })
     }
 
     /// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF` (section 11.2.1).
-    ///
-    /// # Errors
-    /// None that can happen once.
-    pub fn start_world(&mut self) -> Result<()> {
+    pub fn start_world(&mut self) {
         let me = PeerId(self.job.rank);
         let errhandler = self.initial_errhandler;
         let group = Arc::new(Group::world(self.job.size));
@@ -115,12 +131,18 @@ impl Process {
         world.name = b"MPI_COMM_WORLD"[..].into();
         let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
         own.name = b"MPI_COMM_SELF"[..].into();
-        self.comms.start(world, own)
+        self.comms.start(world, own);
     }
 
     /// A waiter for one blocked call.
     pub fn waiter(&self) -> Waiter {
         Waiter::new(self.oversubscribed)
+    }
+
+    /// How often a blocking receive looks before it posts a request: not at all where ranks share cores.
+    #[inline]
+    pub fn spins(&self) -> u32 {
+        if self.oversubscribed { 0 } else { 1000 }
     }
 
     /// What a blocked call sleeps on.
@@ -152,6 +174,13 @@ impl Process {
             }
         }
         info
+    }
+
+    /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let moved = self.engine.progress();
+        self.requests.progress(&mut self.engine) | moved
     }
 
     /// Takes the result of a done request; see [`Requests::finish`].
@@ -195,6 +224,26 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
-        self.launcher.finalize()
+        self.say_goodbye()
+    }
+
+    /// Tells the launcher, once, that this process has finished MPI: from now on its exit is no failure.
+    ///
+    /// # Errors
+    /// The launcher went away.
+    pub fn say_goodbye(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.said_goodbye, true) {
+            true => Ok(()),
+            false => self.launcher.finalize(),
+        }
+    }
+
+    /// The members of a process set (section 11.3.2); `None` for a name nobody knows.
+    pub fn process_set(&self, name: &[u8]) -> Option<Group> {
+        match name {
+            b"mpi://WORLD" => Some(Group::world(self.job.size)),
+            b"mpi://SELF" => Some(Group::single(PeerId(self.job.rank))),
+            _ => None,
+        }
     }
 }

@@ -8,10 +8,14 @@
 /// What an entry in the receiver's queue costs beside its payload, in bytes.
 pub const OVERHEAD: u32 = 128;
 
-/// Budget used by an eager message of `payload` bytes.
+/// Largest message that may ever be sent without asking, whatever the configuration says: sums of charges fit 32 bits.
+pub const EAGER_MOST: u32 = 1 << 28;
+
+/// Budget used by an eager message of `payload` bytes, at most [`EAGER_MOST`].
 #[inline]
 pub const fn charge(payload: u32) -> u32 {
-    payload.saturating_add(OVERHEAD)
+    debug_assert!(payload <= EAGER_MOST);
+    payload + OVERHEAD
 }
 
 /// The budget of one sender in a job of `size` processes, which both ends compute alike: an equal share of the
@@ -103,7 +107,7 @@ impl ReceiveLedger {
     /// Data charged with `bytes` has left the library's hands. True when it is time to give back.
     #[inline]
     pub const fn release(&mut self, bytes: u32) -> bool {
-        self.owed = self.owed.saturating_add(bytes);
+        self.owed += bytes;
         self.owed > self.batch
     }
 

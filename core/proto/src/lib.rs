@@ -11,7 +11,7 @@ pub mod posted;
 pub mod unexpected;
 
 pub use choice::{ReceivePlan, SendLimits, SendPlan, piece, plan_receive, plan_send};
-pub use credit::{ReceiveLedger, SendWindow, charge, sender_budget};
+pub use credit::{EAGER_MOST, ReceiveLedger, SendWindow, charge, sender_budget};
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;
 pub use unexpected::Unexpected;

@@ -47,6 +47,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
     CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     CHECK_INT(flag, 0);
+    CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
 
     /* Wildcard probe, then the receive it promised, from several senders. */
     if (check_rank != last)

@@ -66,10 +66,17 @@ fn compiler(tools: &Toolchain, source: &Path, flags: &[String], mode: &[&str]) -
     command
 }
 
-/// The name holds a hash of the preprocessed text (so of `mpi.h` too) and of the command.
-fn product_name(tools: &Toolchain, source: &Path, flags: &[String], mode: &[&str]) -> PathBuf {
-    let mut command = compiler(tools, source, flags, mode);
-    command.arg("-E").arg(source);
+/// A name for everything that the MPI under test puts into what is built with it: the wrapper's place and `mpi.h`.
+pub(super) fn fingerprint(tools: &Toolchain) -> String {
+    let header = root().join("conformance/check.h");
+    let text = preprocessed(compiler(tools, &header, &[], &["-x", "c"]).arg("-E").arg(&header), &header);
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    tools.mpicc.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn preprocessed(command: &mut Command, source: &Path) -> Vec<u8> {
     let text = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         text.status.success(),
@@ -77,8 +84,16 @@ fn product_name(tools: &Toolchain, source: &Path, flags: &[String], mode: &[&str
         source.display(),
         String::from_utf8_lossy(&text.stderr)
     );
+    text.stdout
+}
+
+/// The name holds a hash of the preprocessed text (so of `mpi.h` too) and of the command.
+fn product_name(tools: &Toolchain, source: &Path, flags: &[String], mode: &[&str]) -> PathBuf {
+    let mut command = compiler(tools, source, flags, mode);
+    command.arg("-E").arg(source);
+    let text = preprocessed(&mut command, source);
     let mut hasher = DefaultHasher::new();
-    text.stdout.hash(&mut hasher);
+    text.hash(&mut hasher);
     format!("{command:?}").hash(&mut hasher);
     let folder = scratch().join("programs");
     fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -23,6 +23,7 @@ pub struct Job {
     command: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     stdin: Option<PathBuf>,
+    keep: Option<String>,
     timeout: u64,
 }
 
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub left_processes: Vec<String>,
     /// Files that the run left in the temporary folder it was given.
     pub left_files: Vec<String>,
+    /// The text of the file that was to be kept, if it was there.
+    pub kept: Option<String>,
     /// Stacks of the processes of a run that timed out, if asked for.
     stacks: String,
 }
@@ -72,14 +75,14 @@ impl Job {
         line.extend(tools.mpiexec_args.iter().map(OsString::from));
         line.extend(options.iter().map(OsString::from));
         line.extend(command.iter().cloned().map(Into::into));
-        Self { before: Vec::new(), command: line, env: Vec::new(), stdin: None, timeout: 60 }
+        Self { before: Vec::new(), command: line, env: Vec::new(), stdin: None, keep: None, timeout: 60 }
     }
 
     /// A run without launcher.
     #[must_use]
     pub fn alone<S: Into<OsString> + Clone>(command: &[S]) -> Self {
         let command = command.iter().cloned().map(Into::into).collect();
-        Self { before: Vec::new(), command, env: Vec::new(), stdin: None, timeout: 60 }
+        Self { before: Vec::new(), command, env: Vec::new(), stdin: None, keep: None, timeout: 60 }
     }
 
     /// Arguments after those given so far.
@@ -107,6 +110,13 @@ impl Job {
     #[must_use]
     pub fn stdin(mut self, path: impl Into<PathBuf>) -> Self {
         self.stdin = Some(path.into());
+        self
+    }
+
+    /// A file of the run's temporary folder whose text becomes part of the outcome.
+    #[must_use]
+    pub fn keep(mut self, name: &str) -> Self {
+        self.keep = Some(name.to_owned());
         self
     }
 
@@ -152,12 +162,19 @@ impl Job {
             .stderr(stream("stderr"))
             .current_dir(&folder)
             .env(MARK, &mark)
+            // Settings of this runner are not settings of the library, which warns about names it does not know.
+            .env_remove("WEFT_PREFIX")
+            .env_remove("WEFT_TEST_MPICC")
+            .env_remove("WEFT_TEST_MPICXX")
+            .env_remove("WEFT_TEST_MPIEXEC")
+            .env_remove("WEFT_TEST_PATIENCE")
+            .env_remove("WEFT_TEST_STACKS")
             .env("TMPDIR", &files)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
             .process_group(0);
         let started = Instant::now();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{line}: {error}"));
-        let group = Pid::from_raw(child.id().cast_signed());
+        let group = Pid::from_raw(i32::try_from(child.id()).expect("process ids are small"));
 
         let (send, receive) = mpsc::channel();
         let waiter = thread::spawn(move || {
@@ -196,8 +213,11 @@ impl Job {
             took,
             left_processes,
             left_files: fs::read_dir(&files)
-                .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
+                .map(|entries| {
+                    entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+                })
                 .unwrap_or_default(),
+            kept: self.keep.as_ref().and_then(|name| fs::read_to_string(files.join(name)).ok()),
             stacks,
         };
         // What was printed is in the outcome; a folder that cannot be removed is harmless.

@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 use std::fs;
 
 /// The variable that marks every process of a run.
-pub(super) const MARK: &str = "WEFT_TEST_RUN";
+pub(super) const MARK: &str = "FABRIC_TEST_RUN";
 
 /// Ids and command lines of the live processes whose environment carries `mark`. Zombies do not count: they are
 /// their parent's to reap.
@@ -18,13 +18,24 @@ pub fn marked_processes(mark: &str) -> Vec<(i32, String)> {
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|&pid| pid != std::process::id().cast_signed())
+        .filter(|&pid| u32::try_from(pid) != Ok(std::process::id()))
         .filter(|pid| {
             fs::read(format!("/proc/{pid}/environ"))
                 .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|item| item == wanted.as_bytes()))
         })
         .map(|pid| (pid, command_line(pid)))
         .collect()
+}
+
+/// The launcher of the run that carries `mark`: the first of its processes that has a launcher's name.
+#[must_use]
+pub fn launcher_of(mark: &str) -> Option<i32> {
+    let found = marked_processes(mark);
+    found
+        .into_iter()
+        .filter(|(_, line)| line.contains("mpiexec") || line.contains("mpirun"))
+        .map(|(pid, _)| pid)
+        .min()
 }
 
 /// Ends all processes that carry `mark`.

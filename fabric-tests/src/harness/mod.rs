@@ -10,11 +10,13 @@
 mod compile;
 mod job;
 mod leftovers;
+mod packages;
 mod toolchain;
 
 pub use compile::{build, build_shared};
 pub use job::{Ended, Job, Outcome};
-pub use leftovers::{kill_marked, marked_processes};
+pub use leftovers::{kill_marked, launcher_of, marked_processes};
+pub use packages::{Mpi4py, Rsmpi, mpi4py, rsmpi};
 pub use toolchain::Toolchain;
 
 use crate::head::{Exit, Head};
@@ -40,17 +42,23 @@ pub fn scratch() -> PathBuf {
 /// Compiles the program at `relative` (to the root of this crate), runs it on `ranks` ranks as its head comment says,
 /// and panics with everything it printed if it did not do what the comment demands.
 pub fn run_program(relative: &str, ranks: u32) {
+    let _ = run_under(Path::new(relative), ranks, |job| job);
+}
+
+/// Like [`run_program`], with the run changed by `wrap` before it starts.
+pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> Outcome {
     let path = root().join(relative);
     let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let head = Head::parse(&source).unwrap_or_else(|why| panic!("{relative}: {why}"));
+    let head = Head::parse(&source).unwrap_or_else(|why| panic!("{}: {why}", relative.display()));
     let tools = Toolchain::under_test();
     let program = build(tools, &path, &head.flags);
     let mut job = Job::new(tools, ranks, &program).args(&head.args).timeout(head.timeout);
     for (key, value) in &head.env {
         job = job.env(key, value);
     }
-    let outcome = job.run();
+    let outcome = wrap(job).run();
     judge(&outcome, &head, ranks);
+    outcome
 }
 
 /// Panics unless the run did what the head comment demands.

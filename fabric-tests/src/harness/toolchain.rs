@@ -35,8 +35,9 @@ impl Toolchain {
 
     fn find() -> Result<Self, String> {
         if let Some(mpicc) = env::var_os("WEFT_TEST_MPICC") {
-            let launcher = env::var("WEFT_TEST_MPIEXEC")
-                .map_err(|_| "WEFT_TEST_MPICC is set: WEFT_TEST_MPIEXEC must name the launcher that belongs to it")?;
+            let launcher = env::var("WEFT_TEST_MPIEXEC").map_err(
+                |_| "WEFT_TEST_MPICC is set: WEFT_TEST_MPIEXEC must name the launcher that belongs to it",
+            )?;
             let mut words = launcher.split_whitespace();
             let mpiexec = words.next().ok_or("WEFT_TEST_MPIEXEC is empty")?;
             return Ok(Self {
@@ -73,6 +74,12 @@ impl Toolchain {
     #[must_use]
     pub fn is_weft(&self) -> bool {
         self.prefix.is_some()
+    }
+
+    /// Whether programs are built on the standard ABI.
+    #[must_use]
+    pub fn is_abi(&self) -> bool {
+        self.is_weft() || self.mpicc.to_string_lossy().ends_with("_abi")
     }
 
     /// The compiler wrapper for a source file, by its extension.

@@ -79,14 +79,33 @@ pub trait Transport {
         fill: F,
     ) -> std::result::Result<(), Refused>;
 
-    /// The next packet from `peer`, left in place until [`Transport::advance`].
+    /// The next packet from `peer`, left in place until [`Transport::advance`]; every call until then shows the same.
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])>;
 
     /// Drops the packet that `peek(peer)` showed.
     fn advance(&mut self, peer: PeerId);
 
+    /// Shows the next packet from `peer` to `handler` and drops it when that answers `true`: [`Transport::peek`] and
+    /// [`Transport::advance`] with one look at the memory. `None` when there is no packet.
+    #[inline]
+    fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
+        let (header, payload) = self.peek(peer)?;
+        let (done, result) = handler.handle(header, payload);
+        if done {
+            self.advance(peer);
+        }
+        Some(result)
+    }
+
     /// A peer that has a packet waiting, searched fairly; `None` when nothing is there.
     fn ready(&mut self) -> Option<PeerId>;
+
+    /// Whether `peer` has died or left: nothing can be sent to it, and nothing comes from it but what has arrived
+    /// already.
+    fn is_gone(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        false
+    }
 
     /// Housekeeping: new connections, timers, retransmission. True when something moved.
     fn progress(&mut self) -> bool;
@@ -106,9 +125,22 @@ pub trait Transport {
     fn bell(&self) -> Self::Bell;
 }
 
+/// What [`Transport::receive`] does with a packet. A trait and not a closure, so that an implementation can insist on
+/// being inlined into each transport's loop.
+pub trait Handler {
+    /// What comes of it.
+    type Outcome;
+    /// Handles a packet that still lies in the transport; answers whether it can go.
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Self::Outcome);
+}
+
 /// Sleeping until a packet may have arrived, without holding the engine.
 ///
-/// Protocol: `arm`, look once more for packets, then `sleep` (or `disarm` when there was one).
+/// Protocol: `arm`, look once more (for packets, and for room where a send was [`Refused::Full`], by sending again), then
+/// `sleep`, or `disarm` when something was found. What happens after the second look rings the bell: a packet from
+/// anybody, room where it was refused, the death of a peer. A sleep may also end early for no reason.
+///
+/// One bell serves one thread at a time; threads that sleep side by side take a clone each.
 pub trait Bell: Clone + Send {
     /// Announces that this process is about to sleep; senders ring from now on.
     fn arm(&self);

@@ -2,11 +2,12 @@
 //!
 //! All ranks of a node share one sparse, unnamed file (the *node segment*, [`segment`]). Every ordered pair of ranks
 //! has a ring at a place given by arithmetic ([`layout`]); a pair that never talks costs a bit. A ring ([`ring`]) is
-//! a circle of 64-byte cells, each one cache line that carries stamp, envelope and up to 40 payload bytes, and a data
-//! area for payloads up to `max_copy`. An 8-byte message is one line written by the sender and one line polled by
-//! the receiver; neither side does a read-modify-write. Large messages are read straight from the sender's memory
-//! ([`single_copy`](crate::Config::single_copy)) or streamed through the data area with both cores working, as the
-//! engine decides. Idle processes sleep on a futex and are woken without a fence on the sender's side ([`bell`]).
+//! a circle of cells and a data area. A cell carries stamp, envelope and up to 40 payload bytes in its first cache
+//! line, up to 104 with its second; larger payloads, up to `max_copy`, go to the data area. An 8-byte message is one
+//! line written by the sender and one line polled by the receiver; neither side does a read-modify-write. Large
+//! messages are read straight from the sender's memory ([`Config::single_copy`]) or streamed through the data area
+//! with both cores working, as the engine decides. Idle processes sleep on a futex and are woken without a fence on
+//! the sender's side ([`bell`]).
 //!
 //! What must hold, and where it is argued: who may touch which byte when ([`ring`], rules A and B); no lost wake-up
 //! ([`bell`]); all memory is backed before it is touched, so a full `/dev/shm` is an error and not a SIGBUS

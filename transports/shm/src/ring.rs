@@ -45,8 +45,6 @@ pub trait RingMemory {
     fn set_wants_room(&self, wants: bool);
     /// Loads the record's place from a cell whose stamp was seen: (offset, byte count after it).
     fn record(&self, cell: u32) -> (u32, u32);
-    /// Fetches a line of the data area into the cache; offsets outside are ignored.
-    fn prefetch(&self, offset: u32);
     /// Takes in more of the data area, `at_least` bytes in total; answers how much is usable now: at least that, or
     /// `limit` when no more is to be had, then and ever after.
     fn grow(&mut self, limit: u32, at_least: u32) -> u32;
@@ -196,8 +194,6 @@ pub struct Consumer<M> {
     /// Sequence number of the next packet.
     next: u32,
     data_head: u32,
-    /// Where the next record most likely begins.
-    offset: u32,
     /// The heads as last published.
     published_next: u32,
     published_data: u32,
@@ -219,29 +215,13 @@ impl<M: RingMemory> Consumer<M> {
     /// The receiving end of a fresh ring of `cells` cells (a power of two).
     pub fn new(memory: M, cells: u32) -> Consumer<M> {
         assert!(cells.is_power_of_two(), "{cells} cells");
-        Consumer {
-            memory,
-            mask: cells - 1,
-            next: 0,
-            data_head: 0,
-            offset: 0,
-            published_next: 0,
-            published_data: 0,
-        }
+        Consumer { memory, mask: cells - 1, next: 0, data_head: 0, published_next: 0, published_data: 0 }
     }
 
     /// The memory.
     #[inline]
     pub fn memory(&self) -> &M {
         &self.memory
-    }
-
-    /// Nothing has come: fetches the line where the next larger payload will most likely begin, so that its way
-    /// through the caches overlaps with that of the cell (a processor gets here by speculation while the load of
-    /// the stamp that changes is still under way).
-    #[inline]
-    pub fn expect(&self) {
-        self.memory.prefetch(self.offset);
     }
 
     /// The oldest packet; by rule A it may be read until [`Consumer::release`].
@@ -258,9 +238,7 @@ impl<M: RingMemory> Consumer<M> {
     #[inline]
     pub fn release(&mut self, front: Front) -> bool {
         if front.len > INLINE_BYTES {
-            let (offset, end) = self.memory.record(front.cell);
-            self.data_head = end;
-            self.offset = offset.wrapping_add(record_bytes(front.len));
+            self.data_head = self.memory.record(front.cell).1;
         }
         self.next = self.next.wrapping_add(1);
         let cells = self.next.wrapping_sub(self.published_next);

@@ -6,7 +6,7 @@
 //! word, see [`crate::bell`], and the count of arrivals), published by a Release store of the state.
 
 use crate::bell;
-use crate::layout::{HEADER_BYTES, Layout, SLOT_BYTES};
+use crate::layout::{HEADER_BYTES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
@@ -111,7 +111,8 @@ impl Segment {
         if len < layout.total_bytes() {
             file.set_len(layout.total_bytes()).map_err(|e| io("size", e))?;
         }
-        sys::back(&file, 0, layout.table_bytes()).map_err(|e| {
+        // Others may be using the table already, so where there is no fallocate it stays as it is.
+        sys::allocate(&file, 0, layout.table_bytes()).map_err(|e| {
             no_room(&e, layout.table_bytes(), format_args!("the table of the {ranks} ranks of this node"))
         })?;
         let table = Mapping::new(&file, 0, layout.table_bytes()).map_err(|e| io("map", e))?;
@@ -217,6 +218,7 @@ impl Segment {
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
         for other in 0..self.layout.ranks {
+            self.slot(other).arrivals.fetch_add(1, Ordering::Release);
             bell::ring(&self.slot(other).sleep);
         }
     }
@@ -229,9 +231,10 @@ impl Segment {
     }
 }
 
-/// Length of the node segment of `ranks` ranks, for whoever makes or sizes its file. Sparse.
+/// Length of the node segment of `ranks` ranks, for whoever makes or sizes its file. Sparse. (More ranks than a node
+/// takes are refused when the first of them attaches.)
 pub fn bytes(ranks: u32) -> u64 {
-    Layout::new(ranks, sys::page_bytes()).total_bytes()
+    Layout::new(ranks.clamp(1, MAX_RANKS), sys::page_bytes()).total_bytes()
 }
 
 /// Makes the file of a node segment, empty, without a name, inherited by child processes.

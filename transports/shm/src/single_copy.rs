@@ -101,3 +101,25 @@ fn probe(slot: &Slot) -> bool {
     matches!(sys::read_process(pid, address, &mut found), Ok(8))
         && u64::from_ne_bytes(found) == slot.nonce.load(Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Segment;
+
+    #[test]
+    fn a_process_that_is_not_the_peer_is_not_read() {
+        let segment = Segment::open(crate::create().expect("a memory file"), 2).expect("opened");
+        let (mine, theirs) = (SingleCopy::new(true, 2), SingleCopy::new(true, 2));
+        assert!(!mine.possible(1, segment.slot(1)), "not attached yet");
+        segment.claim(1, theirs.nonce()).expect("claimed");
+        // As if the number in the table meant another process here.
+        theirs.nonce().fetch_add(2, Ordering::Relaxed);
+        assert!(!mine.possible(1, segment.slot(1)));
+        theirs.nonce().fetch_sub(2, Ordering::Relaxed);
+        assert!(!mine.possible(1, segment.slot(1)), "a denial is remembered");
+        let error = mine.read(1, segment.slot(1), PeerId(5), 4096, &mut [0; 8]).expect_err("denied");
+        assert!(error.text().contains("rank 5"), "{error}");
+        assert!(!SingleCopy::new(false, 2).possible(1, segment.slot(1)), "switched off");
+    }
+}

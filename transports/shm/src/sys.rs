@@ -41,21 +41,20 @@ pub(crate) fn nonce() -> u64 {
 /// Backs a range of the file with memory, so that touching it later cannot fail.
 ///
 /// Where the file system knows no `fallocate`, one zero byte is written to every page: the range must not be in use
-/// yet. What was found is remembered for the process.
+/// yet.
 pub(crate) fn back(file: &File, offset: u64, len: u64) -> Result<()> {
+    if allocate(file, offset, len)? { Ok(()) } else { back_by_writing(file, offset, len) }
+}
+
+/// Backs a range of the file, which may be in use, with memory; `false` where the file system cannot (remembered for
+/// the process).
+pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> Result<bool> {
     static WITHOUT_FALLOCATE: AtomicBool = AtomicBool::new(false);
     while !WITHOUT_FALLOCATE.load(Ordering::Relaxed) {
         // SAFETY: plain numbers.
-        let done = unsafe {
-            libc::fallocate(
-                file.as_raw_fd(),
-                libc::FALLOC_FL_KEEP_SIZE,
-                offset as libc::off_t,
-                len as libc::off_t,
-            )
-        };
+        let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as libc::off_t, len as libc::off_t) };
         if done == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let error = Error::last_os_error();
         match error.raw_os_error() {
@@ -64,7 +63,7 @@ pub(crate) fn back(file: &File, offset: u64, len: u64) -> Result<()> {
             _ => return Err(error),
         }
     }
-    back_by_writing(file, offset, len)
+    Ok(false)
 }
 
 fn back_by_writing(file: &File, offset: u64, len: u64) -> Result<()> {
@@ -209,4 +208,22 @@ pub(crate) fn read_process(pid: u32, address: u64, into: &mut [u8]) -> Result<us
     let copied =
         unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
     if copied < 0 { Err(Error::last_os_error()) } else { Ok(copied as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_is_backed_where_fallocate_is_not_known() {
+        use std::os::unix::fs::MetadataExt;
+        let file = memory_file().expect("a memory file");
+        let page = page_bytes();
+        file.set_len(100 * page).expect("sized");
+        back_by_writing(&file, 10 * page + 64, 5 * page).expect("written");
+        assert_eq!(file.metadata().expect("known").blocks() * 512, 6 * page);
+        back(&file, 20 * page, 10 * page).expect("backed");
+        assert_eq!(file.metadata().expect("known").blocks() * 512, 16 * page);
+        assert_eq!(file.metadata().expect("known").len(), 100 * page);
+    }
 }

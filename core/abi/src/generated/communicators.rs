@@ -3,6 +3,18 @@
 
 use super::prelude::*;
 
+/// `MPI_Comm_compare` (7.4.1 Communicator Accessors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("result", result)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_compare(comm1, comm2, result) }
+    };
+    raise::finish_on_comm("MPI_Comm_compare", comm1, call())
+}
+
 /// `MPI_Comm_rank` (7.4.1 Communicator Accessors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
@@ -27,6 +39,176 @@ unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     raise::finish_on_comm("MPI_Comm_size", comm, call())
 }
 
+/// `MPI_Comm_create` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_create(comm, group, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Comm_create", comm, call())
+}
+
+/// `MPI_Comm_create_from_group` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_create_from_group(
+    group: MPI_Group,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "stringtag", stringtag)?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_create_from_group(group, stringtag, info, errhandler, newcomm) }
+    };
+    raise::finish("MPI_Comm_create_from_group", call())
+}
+
+/// `MPI_Comm_create_group` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_create_group(
+    comm: MPI_Comm,
+    group: MPI_Group,
+    tag: c_int,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_create_group(comm, group, tag, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Comm_create_group", comm, call())
+}
+
+/// `MPI_Comm_dup` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_dup(comm, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Comm_dup", comm, call())
+}
+
+/// `MPI_Comm_dup_with_info` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_dup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_dup_with_info(comm, info, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Comm_dup_with_info", comm, call())
+}
+
+/// `MPI_Comm_split` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_split(
+    comm: MPI_Comm,
+    color: c_int,
+    key: c_int,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_split(comm, color, key, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Comm_split", comm, call())
+}
+
+/// `MPI_Comm_split_type` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_split_type(
+    comm: MPI_Comm,
+    split_type: c_int,
+    key: c_int,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_split_type(comm, split_type, key, info, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Comm_split_type", comm, call())
+}
+
+/// `MPI_Comm_free` (7.4.3 Communicator Destructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("comm", comm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_free(comm) }
+    };
+    raise::finish("MPI_Comm_free", call())
+}
+
+/// `MPI_Comm_get_info` (7.4.4 Communicator Info).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("info_used", info_used)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_get_info(comm, info_used) }
+    };
+    raise::finish_on_comm("MPI_Comm_get_info", comm, call())
+}
+
+/// `MPI_Comm_set_info` (7.4.4 Communicator Info).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_set_info(comm, info) }
+    };
+    raise::finish_on_comm("MPI_Comm_set_info", comm, call())
+}
+
+/// `MPI_Comm_remote_group` (7.6.1 Inter-Communicator Accessors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("group", group)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_remote_group(comm, group) }
+    };
+    raise::finish_on_comm("MPI_Comm_remote_group", comm, call())
+}
+
+/// `MPI_Comm_remote_size` (7.6.1 Inter-Communicator Accessors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_remote_size(comm, size) }
+    };
+    raise::finish_on_comm("MPI_Comm_remote_size", comm, call())
+}
+
 /// `MPI_Comm_test_inter` (7.6.1 Inter-Communicator Accessors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
@@ -39,29 +221,70 @@ unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c
     raise::finish_on_comm("MPI_Comm_test_inter", comm, call())
 }
 
+/// `MPI_Comm_get_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_get_name(
+    comm: MPI_Comm,
+    comm_name: *mut c_char,
+    resultlen: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "comm_name", comm_name)?;
+        args::out("resultlen", resultlen)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_get_name(comm, comm_name, resultlen) }
+    };
+    raise::finish_on_comm("MPI_Comm_get_name", comm, call())
+}
+
+/// `MPI_Comm_set_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "comm_name", comm_name)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_set_name(comm, comm_name) }
+    };
+    raise::finish_on_comm("MPI_Comm_set_name", comm, call())
+}
+
+/// `MPI_Type_get_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_name(
+    datatype: MPI_Datatype,
+    type_name: *mut c_char,
+    resultlen: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "type_name", type_name)?;
+        args::out("resultlen", resultlen)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_name(datatype, type_name, resultlen) }
+    };
+    raise::finish("MPI_Type_get_name", call())
+}
+
+/// `MPI_Type_set_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "type_name", type_name)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_set_name(datatype, type_name) }
+    };
+    raise::finish("MPI_Type_set_name", call())
+}
+
 unsupported! {
-    PMPI_Comm_compare "MPI_Comm_compare"
-    PMPI_Comm_create "MPI_Comm_create"
-    PMPI_Comm_create_from_group "MPI_Comm_create_from_group"
-    PMPI_Comm_create_group "MPI_Comm_create_group"
-    PMPI_Comm_dup "MPI_Comm_dup"
-    PMPI_Comm_dup_with_info "MPI_Comm_dup_with_info"
     PMPI_Comm_idup "MPI_Comm_idup"
     PMPI_Comm_idup_with_info "MPI_Comm_idup_with_info"
-    PMPI_Comm_split "MPI_Comm_split"
-    PMPI_Comm_split_type "MPI_Comm_split_type"
-    PMPI_Comm_free "MPI_Comm_free"
-    PMPI_Comm_get_info "MPI_Comm_get_info"
-    PMPI_Comm_set_info "MPI_Comm_set_info"
-    PMPI_Comm_remote_group "MPI_Comm_remote_group"
-    PMPI_Comm_remote_size "MPI_Comm_remote_size"
     PMPI_Intercomm_create "MPI_Intercomm_create"
     PMPI_Intercomm_create_from_groups "MPI_Intercomm_create_from_groups"
     PMPI_Intercomm_merge "MPI_Intercomm_merge"
-    PMPI_Comm_get_name "MPI_Comm_get_name"
-    PMPI_Comm_set_name "MPI_Comm_set_name"
-    PMPI_Type_get_name "MPI_Type_get_name"
-    PMPI_Type_set_name "MPI_Type_set_name"
     PMPI_Win_get_name "MPI_Win_get_name"
     PMPI_Win_set_name "MPI_Win_set_name"
 }

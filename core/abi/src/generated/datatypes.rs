@@ -29,6 +29,156 @@ unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut MPI
     raise::finish("MPI_Get_address", call())
 }
 
+/// `MPI_Type_size` (5.1.5 Address and Size Procedures).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_size(datatype, CountOut::I32(size)) }
+    };
+    raise::finish("MPI_Type_size", call())
+}
+
+/// `MPI_Type_size_c` (5.1.5 Address and Size Procedures).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_size(datatype, CountOut::I64(size)) }
+    };
+    raise::finish("MPI_Type_size_c", call())
+}
+
+/// `MPI_Type_create_resized` (5.1.7 Extent and Bounds of Datatypes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_resized(
+    oldtype: MPI_Datatype,
+    lb: MPI_Aint,
+    extent: MPI_Aint,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_create_resized(oldtype, lb, extent, newtype, Width::Int) }
+    };
+    raise::finish("MPI_Type_create_resized", call())
+}
+
+/// `MPI_Type_create_resized_c` (5.1.7 Extent and Bounds of Datatypes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_resized_c(
+    oldtype: MPI_Datatype,
+    lb: MPI_Count,
+    extent: MPI_Count,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_create_resized(oldtype, lb, extent, newtype, Width::Large) }
+    };
+    raise::finish("MPI_Type_create_resized_c", call())
+}
+
+/// `MPI_Type_get_extent` (5.1.7 Extent and Bounds of Datatypes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_extent(
+    datatype: MPI_Datatype,
+    lb: *mut MPI_Aint,
+    extent: *mut MPI_Aint,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("lb", lb)?;
+        args::out("extent", extent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_extent(datatype, lb, extent) }
+    };
+    raise::finish("MPI_Type_get_extent", call())
+}
+
+/// `MPI_Type_get_extent_c` (5.1.7 Extent and Bounds of Datatypes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_extent_c(
+    datatype: MPI_Datatype,
+    lb: *mut MPI_Count,
+    extent: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("lb", lb)?;
+        args::out("extent", extent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_extent(datatype, lb, extent) }
+    };
+    raise::finish("MPI_Type_get_extent_c", call())
+}
+
+/// `MPI_Type_get_true_extent` (5.1.8 True Extent of Datatypes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_true_extent(
+    datatype: MPI_Datatype,
+    true_lb: *mut MPI_Aint,
+    true_extent: *mut MPI_Aint,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("true_lb", true_lb)?;
+        args::out("true_extent", true_extent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_true_extent(datatype, true_lb, true_extent) }
+    };
+    raise::finish("MPI_Type_get_true_extent", call())
+}
+
+/// `MPI_Type_get_true_extent_c` (5.1.8 True Extent of Datatypes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_true_extent_c(
+    datatype: MPI_Datatype,
+    true_lb: *mut MPI_Count,
+    true_extent: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("true_lb", true_lb)?;
+        args::out("true_extent", true_extent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_true_extent(datatype, true_lb, true_extent) }
+    };
+    raise::finish("MPI_Type_get_true_extent_c", call())
+}
+
+/// `MPI_Type_commit` (5.1.9 Commit and Free).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("datatype", datatype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_commit(datatype) }
+    };
+    raise::finish("MPI_Type_commit", call())
+}
+
+/// `MPI_Type_free` (5.1.9 Commit and Free).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("datatype", datatype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_free(datatype) }
+    };
+    raise::finish("MPI_Type_free", call())
+}
+
 /// `MPI_Get_elements` (5.1.11 Use of General Datatypes in Communication).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Get_elements(
@@ -61,27 +211,291 @@ unsafe extern "C" fn PMPI_Get_elements_c(
     raise::finish("MPI_Get_elements_c", call())
 }
 
+/// `MPI_Type_get_contents` (5.1.13 Decoding a Datatype).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_contents(
+    datatype: MPI_Datatype,
+    max_integers: c_int,
+    max_addresses: c_int,
+    max_datatypes: c_int,
+    array_of_integers: *mut c_int,
+    array_of_addresses: *mut MPI_Aint,
+    array_of_datatypes: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "max_integers", i64::from(max_integers))?;
+        args::not_negative(ErrorClass::ARG, "max_addresses", i64::from(max_addresses))?;
+        args::not_negative(ErrorClass::ARG, "max_datatypes", i64::from(max_datatypes))?;
+        args::array("array_of_integers", array_of_integers.is_null(), i64::from(max_integers))?;
+        args::array("array_of_addresses", array_of_addresses.is_null(), i64::from(max_addresses))?;
+        args::array("array_of_datatypes", array_of_datatypes.is_null(), i64::from(max_datatypes))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::type_get_contents(
+                datatype,
+                i64::from(max_integers),
+                i64::from(max_addresses),
+                0,
+                i64::from(max_datatypes),
+                array_of_integers,
+                array_of_addresses,
+                std::ptr::null_mut(),
+                array_of_datatypes,
+            )
+        }
+    };
+    raise::finish("MPI_Type_get_contents", call())
+}
+
+/// `MPI_Type_get_contents_c` (5.1.13 Decoding a Datatype).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_contents_c(
+    datatype: MPI_Datatype,
+    max_integers: MPI_Count,
+    max_addresses: MPI_Count,
+    max_large_counts: MPI_Count,
+    max_datatypes: MPI_Count,
+    array_of_integers: *mut c_int,
+    array_of_addresses: *mut MPI_Aint,
+    array_of_large_counts: *mut MPI_Count,
+    array_of_datatypes: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "max_integers", max_integers)?;
+        args::not_negative(ErrorClass::ARG, "max_addresses", max_addresses)?;
+        args::not_negative(ErrorClass::ARG, "max_large_counts", max_large_counts)?;
+        args::not_negative(ErrorClass::ARG, "max_datatypes", max_datatypes)?;
+        args::array("array_of_integers", array_of_integers.is_null(), max_integers)?;
+        args::array("array_of_addresses", array_of_addresses.is_null(), max_addresses)?;
+        args::array("array_of_large_counts", array_of_large_counts.is_null(), max_large_counts)?;
+        args::array("array_of_datatypes", array_of_datatypes.is_null(), max_datatypes)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::type_get_contents(
+                datatype,
+                max_integers,
+                max_addresses,
+                max_large_counts,
+                max_datatypes,
+                array_of_integers,
+                array_of_addresses,
+                array_of_large_counts,
+                array_of_datatypes,
+            )
+        }
+    };
+    raise::finish("MPI_Type_get_contents_c", call())
+}
+
+/// `MPI_Type_get_envelope` (5.1.13 Decoding a Datatype).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_envelope(
+    datatype: MPI_Datatype,
+    num_integers: *mut c_int,
+    num_addresses: *mut c_int,
+    num_datatypes: *mut c_int,
+    combiner: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("num_integers", num_integers)?;
+        args::out("num_addresses", num_addresses)?;
+        args::out("num_datatypes", num_datatypes)?;
+        args::out("combiner", combiner)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::type_get_envelope(
+                datatype,
+                CountOut::I32(num_integers),
+                CountOut::I32(num_addresses),
+                CountOut::Absent,
+                CountOut::I32(num_datatypes),
+                combiner,
+            )
+        }
+    };
+    raise::finish("MPI_Type_get_envelope", call())
+}
+
+/// `MPI_Type_get_envelope_c` (5.1.13 Decoding a Datatype).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_envelope_c(
+    datatype: MPI_Datatype,
+    num_integers: *mut MPI_Count,
+    num_addresses: *mut MPI_Count,
+    num_large_counts: *mut MPI_Count,
+    num_datatypes: *mut MPI_Count,
+    combiner: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("num_integers", num_integers)?;
+        args::out("num_addresses", num_addresses)?;
+        args::out("num_large_counts", num_large_counts)?;
+        args::out("num_datatypes", num_datatypes)?;
+        args::out("combiner", combiner)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::type_get_envelope(
+                datatype,
+                CountOut::I64(num_integers),
+                CountOut::I64(num_addresses),
+                CountOut::I64(num_large_counts),
+                CountOut::I64(num_datatypes),
+                combiner,
+            )
+        }
+    };
+    raise::finish("MPI_Type_get_envelope_c", call())
+}
+
+/// `MPI_Pack` (5.2 Pack and Unpack).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack(
+    inbuf: *const c_void,
+    incount: c_int,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: c_int,
+    position: *mut c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "incount", i64::from(incount))?;
+        args::not_negative(ErrorClass::ARG, "outsize", i64::from(outsize))?;
+        args::out("position", position)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::pack(
+                inbuf,
+                i64::from(incount),
+                datatype,
+                outbuf,
+                i64::from(outsize),
+                CountOut::I32(position),
+                comm,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Pack", comm, call())
+}
+
+/// `MPI_Pack_c` (5.2 Pack and Unpack).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_c(
+    inbuf: *const c_void,
+    incount: MPI_Count,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: MPI_Count,
+    position: *mut MPI_Count,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "incount", incount)?;
+        args::not_negative(ErrorClass::ARG, "outsize", outsize)?;
+        args::out("position", position)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack(inbuf, incount, datatype, outbuf, outsize, CountOut::I64(position), comm) }
+    };
+    raise::finish_on_comm("MPI_Pack_c", comm, call())
+}
+
+/// `MPI_Pack_size` (5.2 Pack and Unpack).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_size(
+    incount: c_int,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+    size: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "incount", i64::from(incount))?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack_size(i64::from(incount), datatype, comm, CountOut::I32(size)) }
+    };
+    raise::finish_on_comm("MPI_Pack_size", comm, call())
+}
+
+/// `MPI_Pack_size_c` (5.2 Pack and Unpack).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_size_c(
+    incount: MPI_Count,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+    size: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "incount", incount)?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack_size(incount, datatype, comm, CountOut::I64(size)) }
+    };
+    raise::finish_on_comm("MPI_Pack_size_c", comm, call())
+}
+
+/// `MPI_Unpack` (5.2 Pack and Unpack).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Unpack(
+    inbuf: *const c_void,
+    insize: c_int,
+    position: *mut c_int,
+    outbuf: *mut c_void,
+    outcount: c_int,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "insize", i64::from(insize))?;
+        args::out("position", position)?;
+        args::not_negative(ErrorClass::COUNT, "outcount", i64::from(outcount))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::unpack(
+                inbuf,
+                i64::from(insize),
+                CountOut::I32(position),
+                outbuf,
+                i64::from(outcount),
+                datatype,
+                comm,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Unpack", comm, call())
+}
+
+/// `MPI_Unpack_c` (5.2 Pack and Unpack).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Unpack_c(
+    inbuf: *const c_void,
+    insize: MPI_Count,
+    position: *mut MPI_Count,
+    outbuf: *mut c_void,
+    outcount: MPI_Count,
+    datatype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "insize", insize)?;
+        args::out("position", position)?;
+        args::not_negative(ErrorClass::COUNT, "outcount", outcount)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::unpack(inbuf, insize, CountOut::I64(position), outbuf, outcount, datatype, comm) }
+    };
+    raise::finish_on_comm("MPI_Unpack_c", comm, call())
+}
+
 unsupported! {
-    PMPI_Type_size "MPI_Type_size"
-    PMPI_Type_size_c "MPI_Type_size_c"
-    PMPI_Type_create_resized "MPI_Type_create_resized"
-    PMPI_Type_create_resized_c "MPI_Type_create_resized_c"
-    PMPI_Type_get_extent "MPI_Type_get_extent"
-    PMPI_Type_get_extent_c "MPI_Type_get_extent_c"
-    PMPI_Type_get_true_extent "MPI_Type_get_true_extent"
-    PMPI_Type_get_true_extent_c "MPI_Type_get_true_extent_c"
-    PMPI_Type_commit "MPI_Type_commit"
-    PMPI_Type_free "MPI_Type_free"
-    PMPI_Type_get_contents "MPI_Type_get_contents"
-    PMPI_Type_get_contents_c "MPI_Type_get_contents_c"
-    PMPI_Type_get_envelope "MPI_Type_get_envelope"
-    PMPI_Type_get_envelope_c "MPI_Type_get_envelope_c"
-    PMPI_Pack "MPI_Pack"
-    PMPI_Pack_c "MPI_Pack_c"
-    PMPI_Pack_size "MPI_Pack_size"
-    PMPI_Pack_size_c "MPI_Pack_size_c"
-    PMPI_Unpack "MPI_Unpack"
-    PMPI_Unpack_c "MPI_Unpack_c"
     PMPI_Pack_external "MPI_Pack_external"
     PMPI_Pack_external_c "MPI_Pack_external_c"
     PMPI_Pack_external_size "MPI_Pack_external_size"

@@ -72,6 +72,43 @@ unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
     raise::finish("MPI_Keyval_free", call())
 }
 
+/// `MPI_Info_get` (16.3 Deprecated since MPI-4.0).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Info_get(
+    info: MPI_Info,
+    key: *const c_char,
+    valuelen: c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+) -> c_int {
+    let call = || {
+        args::string(ErrorClass::INFO_KEY, "key", key)?;
+        args::string(ErrorClass::ARG, "value", value)?;
+        args::out("flag", flag)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::info_get(info, key, valuelen, value, flag) }
+    };
+    raise::finish("MPI_Info_get", call())
+}
+
+/// `MPI_Info_get_valuelen` (16.3 Deprecated since MPI-4.0).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Info_get_valuelen(
+    info: MPI_Info,
+    key: *const c_char,
+    valuelen: *mut c_int,
+    flag: *mut c_int,
+) -> c_int {
+    let call = || {
+        args::string(ErrorClass::INFO_KEY, "key", key)?;
+        args::out("valuelen", valuelen)?;
+        args::out("flag", flag)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::info_get_valuelen(info, key, valuelen, flag) }
+    };
+    raise::finish("MPI_Info_get_valuelen", call())
+}
+
 /// `MPI_Get_elements_x` (16.4 Deprecated since MPI-4.1).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Get_elements_x(
@@ -104,12 +141,50 @@ unsafe extern "C" fn PMPI_Status_set_elements_x(
     raise::finish("MPI_Status_set_elements_x", call())
 }
 
-unsupported! {
-    PMPI_Info_get "MPI_Info_get"
-    PMPI_Info_get_valuelen "MPI_Info_get_valuelen"
-    PMPI_Type_get_extent_x "MPI_Type_get_extent_x"
-    PMPI_Type_get_true_extent_x "MPI_Type_get_true_extent_x"
-    PMPI_Type_size_x "MPI_Type_size_x"
+/// `MPI_Type_get_extent_x` (16.4 Deprecated since MPI-4.1).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_extent_x(
+    datatype: MPI_Datatype,
+    lb: *mut MPI_Count,
+    extent: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("lb", lb)?;
+        args::out("extent", extent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_extent_x(datatype, lb, extent) }
+    };
+    raise::finish("MPI_Type_get_extent_x", call())
+}
+
+/// `MPI_Type_get_true_extent_x` (16.4 Deprecated since MPI-4.1).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_true_extent_x(
+    datatype: MPI_Datatype,
+    true_lb: *mut MPI_Count,
+    true_extent: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("true_lb", true_lb)?;
+        args::out("true_extent", true_extent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_true_extent_x(datatype, true_lb, true_extent) }
+    };
+    raise::finish("MPI_Type_get_true_extent_x", call())
+}
+
+/// `MPI_Type_size_x` (16.4 Deprecated since MPI-4.1).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_size_x(datatype, size) }
+    };
+    raise::finish("MPI_Type_size_x", call())
 }
 
 symbols! {

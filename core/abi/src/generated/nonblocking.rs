@@ -3,6 +3,48 @@
 
 use super::prelude::*;
 
+/// `MPI_Ibsend` (3.7.2 Communication Initiation).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Ibsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::ibsend(buf, i64::from(count), datatype, dest, tag, comm, request) }
+    };
+    raise::finish_on_comm("MPI_Ibsend", comm, call())
+}
+
+/// `MPI_Ibsend_c` (3.7.2 Communication Initiation).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Ibsend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::ibsend(buf, count, datatype, dest, tag, comm, request) }
+    };
+    raise::finish_on_comm("MPI_Ibsend_c", comm, call())
+}
+
 /// `MPI_Irecv` (3.7.2 Communication Initiation).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Irecv(
@@ -545,11 +587,6 @@ unsafe extern "C" fn PMPI_Request_get_status_some(
         }
     };
     raise::finish("MPI_Request_get_status_some", call())
-}
-
-unsupported! {
-    PMPI_Ibsend "MPI_Ibsend"
-    PMPI_Ibsend_c "MPI_Ibsend_c"
 }
 
 symbols! {

@@ -277,6 +277,44 @@ unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     raise::finish_on_comm("MPI_Sendrecv_replace_c", comm, call())
 }
 
+/// `MPI_Bsend` (3.4 Communication Modes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Bsend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::bsend(buf, i64::from(count), datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Bsend", comm, call())
+}
+
+/// `MPI_Bsend_c` (3.4 Communication Modes).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Bsend_c(
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::bsend(buf, count, datatype, dest, tag, comm) }
+    };
+    raise::finish_on_comm("MPI_Bsend_c", comm, call())
+}
+
 /// `MPI_Rsend` (3.4 Communication Modes).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Rsend(
@@ -353,6 +391,151 @@ unsafe extern "C" fn PMPI_Ssend_c(
     raise::finish_on_comm("MPI_Ssend_c", comm, call())
 }
 
+/// `MPI_Iprobe` (3.8.1 Probe).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("flag", flag)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::iprobe(source, tag, comm, flag, status) }
+    };
+    raise::finish_on_comm("MPI_Iprobe", comm, call())
+}
+
+/// `MPI_Probe` (3.8.1 Probe).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::probe(source, tag, comm, status) }
+    };
+    raise::finish_on_comm("MPI_Probe", comm, call())
+}
+
+/// `MPI_Improbe` (3.8.2 Matching Probe).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Improbe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("flag", flag)?;
+        args::out("message", message)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::improbe(source, tag, comm, flag, message, status) }
+    };
+    raise::finish_on_comm("MPI_Improbe", comm, call())
+}
+
+/// `MPI_Mprobe` (3.8.2 Matching Probe).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("message", message)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::mprobe(source, tag, comm, message, status) }
+    };
+    raise::finish_on_comm("MPI_Mprobe", comm, call())
+}
+
+/// `MPI_Imrecv` (3.8.3 Matched Receives).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Imrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        args::out("message", message)?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::imrecv(buf, i64::from(count), datatype, message, request) }
+    };
+    raise::finish("MPI_Imrecv", call())
+}
+
+/// `MPI_Imrecv_c` (3.8.3 Matched Receives).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Imrecv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        args::out("message", message)?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::imrecv(buf, count, datatype, message, request) }
+    };
+    raise::finish("MPI_Imrecv_c", call())
+}
+
+/// `MPI_Mrecv` (3.8.3 Matched Receives).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Mrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+        args::out("message", message)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::mrecv(buf, i64::from(count), datatype, message, status) }
+    };
+    raise::finish("MPI_Mrecv", call())
+}
+
+/// `MPI_Mrecv_c` (3.8.3 Matched Receives).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Mrecv_c(
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::COUNT, "count", count)?;
+        args::out("message", message)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::mrecv(buf, count, datatype, message, status) }
+    };
+    raise::finish("MPI_Mrecv_c", call())
+}
+
 /// `MPI_Cancel` (3.8.4 Cancel).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
@@ -375,19 +558,6 @@ unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c
         unsafe { imp::test_cancelled(status, flag) }
     };
     raise::finish("MPI_Test_cancelled", call())
-}
-
-unsupported! {
-    PMPI_Bsend "MPI_Bsend"
-    PMPI_Bsend_c "MPI_Bsend_c"
-    PMPI_Iprobe "MPI_Iprobe"
-    PMPI_Probe "MPI_Probe"
-    PMPI_Improbe "MPI_Improbe"
-    PMPI_Mprobe "MPI_Mprobe"
-    PMPI_Imrecv "MPI_Imrecv"
-    PMPI_Imrecv_c "MPI_Imrecv_c"
-    PMPI_Mrecv "MPI_Mrecv"
-    PMPI_Mrecv_c "MPI_Mrecv_c"
 }
 
 symbols! {

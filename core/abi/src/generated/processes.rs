@@ -86,6 +86,96 @@ unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
     raise::finish("MPI_Initialized", call())
 }
 
+/// `MPI_Session_finalize` (11.3.1 Session Creation and Destruction Methods).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("session", session)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_finalize(session) }
+    };
+    raise::finish("MPI_Session_finalize", call())
+}
+
+/// `MPI_Session_init` (11.3.1 Session Creation and Destruction Methods).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_init(
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    session: *mut MPI_Session,
+) -> c_int {
+    let call = || {
+        args::out("session", session)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_init(info, errhandler, session) }
+    };
+    raise::finish("MPI_Session_init", call())
+}
+
+/// `MPI_Session_get_info` (11.3.3 Runtime Query Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("info_used", info_used)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_get_info(session, info_used) }
+    };
+    raise::finish("MPI_Session_get_info", call())
+}
+
+/// `MPI_Session_get_nth_pset` (11.3.3 Runtime Query Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_get_nth_pset(
+    session: MPI_Session,
+    info: MPI_Info,
+    n: c_int,
+    pset_len: *mut c_int,
+    pset_name: *mut c_char,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("pset_len", pset_len)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_get_nth_pset(session, info, n, pset_len, pset_name) }
+    };
+    raise::finish("MPI_Session_get_nth_pset", call())
+}
+
+/// `MPI_Session_get_num_psets` (11.3.3 Runtime Query Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_get_num_psets(
+    session: MPI_Session,
+    info: MPI_Info,
+    npset_names: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("npset_names", npset_names)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_get_num_psets(session, info, npset_names) }
+    };
+    raise::finish("MPI_Session_get_num_psets", call())
+}
+
+/// `MPI_Session_get_pset_info` (11.3.3 Runtime Query Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_get_pset_info(
+    session: MPI_Session,
+    pset_name: *const c_char,
+    info: *mut MPI_Info,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "pset_name", pset_name)?;
+        args::out("info", info)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_get_pset_info(session, pset_name, info) }
+    };
+    raise::finish("MPI_Session_get_pset_info", call())
+}
+
 /// `MPI_Abort` (11.4.2 Aborting MPI Processes).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
@@ -97,14 +187,31 @@ unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
     raise::finish_on_comm("MPI_Abort", comm, call())
 }
 
+/// `MPI_Comm_get_parent` (11.8.2 Starting Processes and Establishing Communication).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("parent", parent)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_get_parent(parent) }
+    };
+    raise::finish("MPI_Comm_get_parent", call())
+}
+
+/// `MPI_Comm_disconnect` (11.10.4 Releasing Connections).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("comm", comm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_disconnect(comm) }
+    };
+    raise::finish("MPI_Comm_disconnect", call())
+}
+
 unsupported! {
-    PMPI_Session_finalize "MPI_Session_finalize"
-    PMPI_Session_init "MPI_Session_init"
-    PMPI_Session_get_info "MPI_Session_get_info"
-    PMPI_Session_get_nth_pset "MPI_Session_get_nth_pset"
-    PMPI_Session_get_num_psets "MPI_Session_get_num_psets"
-    PMPI_Session_get_pset_info "MPI_Session_get_pset_info"
-    PMPI_Comm_get_parent "MPI_Comm_get_parent"
     PMPI_Comm_spawn "MPI_Comm_spawn"
     PMPI_Comm_spawn_multiple "MPI_Comm_spawn_multiple"
     PMPI_Close_port "MPI_Close_port"
@@ -114,7 +221,6 @@ unsupported! {
     PMPI_Lookup_name "MPI_Lookup_name"
     PMPI_Publish_name "MPI_Publish_name"
     PMPI_Unpublish_name "MPI_Unpublish_name"
-    PMPI_Comm_disconnect "MPI_Comm_disconnect"
     PMPI_Comm_join "MPI_Comm_join"
 }
 

@@ -1,31 +1,46 @@
 //! Communicators: asking, naming, constructing, freeing (chapter 7, sections 7.4 and 7.8).
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
+use weft::Process;
+use weft::attributes::Holder;
+use weft::construct::Construction;
+use weft::info::Info;
+use weft_types::{Error, ErrorClass, Result as Outcome, abi};
+
+use super::environment::{bytes, write_string};
+use super::{attributes, errors};
 
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 
 /// Asks a communicator for a number.
+#[inline(always)]
 unsafe fn ask(
     comm: MPI_Comm,
     answer: *mut c_int,
-    question: impl FnOnce(&weft::comm::Comm) -> c_int,
+    question: impl Fn(&weft::comm::Comm) -> c_int,
 ) -> Result<(), Raised> {
-    let value = gate::with(|process| process.comms.get(comm.handle()).map(question))?;
+    // SAFETY: the entry has checked the phase.
+    let value = match unsafe { gate::alone() } {
+        Some(process) => process.comms.get(comm.handle()).map(question)?,
+        None => gate::with(|process| process.comms.get(comm.handle()).map(question))?,
+    };
     // SAFETY: the entry has refused null.
     unsafe { answer.write(value) };
     Ok(())
 }
 
 /// `MPI_Comm_rank` (section 7.4.1).
+#[inline(always)]
 pub(crate) unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     unsafe { ask(comm, rank, |comm| comm.rank.0 as c_int) }
 }
 
 /// `MPI_Comm_size` (section 7.4.1).
+#[inline(always)]
 pub(crate) unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<(), Raised> {
     // SAFETY: as above.
     unsafe { ask(comm, size, |comm| comm.size as c_int) }
@@ -35,4 +50,266 @@ pub(crate) unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<(), R
 pub(crate) unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<(), Raised> {
     // SAFETY: as above.
     unsafe { ask(comm, flag, |_| 0) }
+}
+
+/// `MPI_Comm_remote_size` (section 7.6.1).
+pub(crate) unsafe fn comm_remote_size(comm: MPI_Comm, _size: *mut c_int) -> Result<(), Raised> {
+    Err(not_inter(comm)?.into())
+}
+
+/// `MPI_Comm_remote_group` (section 7.6.1).
+pub(crate) unsafe fn comm_remote_group(comm: MPI_Comm, _group: *mut MPI_Group) -> Result<(), Raised> {
+    Err(not_inter(comm)?.into())
+}
+
+fn not_inter(comm: MPI_Comm) -> Outcome<Error> {
+    gate::with(|process| {
+        let name = process.comms.get(comm.handle())?.display_name();
+        Ok(Error::new(ErrorClass::COMM, format!("{name} is an intracommunicator; it has no remote group")))
+    })
+}
+
+/// `MPI_Comm_get_parent` (section 11.8.1): no process here was spawned.
+pub(crate) unsafe fn comm_get_parent(parent: *mut MPI_Comm) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { parent.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
+    Ok(())
+}
+
+/// `MPI_Topo_test` (section 8.5.5): no communicator has a topology yet.
+pub(crate) unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { ask(comm, status, |_| abi::MPI_UNDEFINED) }
+}
+
+/// `MPI_Comm_compare` (section 7.4.1).
+pub(crate) unsafe fn comm_compare(
+    comm1: MPI_Comm,
+    comm2: MPI_Comm,
+    result: *mut c_int,
+) -> Result<(), Raised> {
+    let compared = gate::with(|process| {
+        let (first, second) = (process.comms.get(comm1.handle())?, process.comms.get(comm2.handle())?);
+        Ok(first.compare(second))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    // SAFETY: the entry has refused null.
+    unsafe { result.write(compared as c_int) };
+    Ok(())
+}
+
+/// `MPI_Comm_set_name` (section 7.8).
+pub(crate) unsafe fn comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> Result<(), Raised> {
+    // SAFETY: the program passes a string; the entry has refused null.
+    let name = unsafe { bytes(comm_name) };
+    let kept = &name[..name.len().min(abi::MPI_MAX_OBJECT_NAME as usize - 1)];
+    gate::with(|process| process.comms.get_mut(comm.handle()).map(|comm| comm.name = kept.into()))?;
+    Ok(())
+}
+
+/// `MPI_Comm_get_name` (section 7.8).
+pub(crate) unsafe fn comm_get_name(
+    comm: MPI_Comm,
+    comm_name: *mut c_char,
+    resultlen: *mut c_int,
+) -> Result<(), Raised> {
+    let found = match comm.handle().0 {
+        abi::MPI_COMM_NULL => b"MPI_COMM_NULL"[..].into(),
+        _ => gate::with(|process| process.comms.get(comm.handle()).map(|comm| comm.name.clone()))?,
+    };
+    // SAFETY: the entry has refused null; the buffer has MPI_MAX_OBJECT_NAME characters.
+    unsafe { resultlen.write(write_string(&found, comm_name, abi::MPI_MAX_OBJECT_NAME as usize) as c_int) };
+    Ok(())
+}
+
+/// Runs a construction to its end and names the result, `MPI_COMM_NULL` when this process gets none.
+pub(super) unsafe fn construct(
+    parent: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
+) -> Result<(), Raised> {
+    let Some(mut construction) = gate::with(begin)? else {
+        // SAFETY: the entry has refused null.
+        unsafe { newcomm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
+        return Ok(());
+    };
+    let made = gate::wait(|process| construction.poll(process).transpose())
+        .map_err(|error| Raised::on_comm(parent.handle(), error))?;
+    if let Some(comm) = made {
+        let inherited = gate::with(|process| process.comms.get(comm).map(|comm| comm.errhandler))?;
+        errors::inherit(inherited);
+    }
+    // SAFETY: as above.
+    unsafe { newcomm.write(MPI_Comm::from_raw(made.map_or(abi::MPI_COMM_NULL, |comm| comm.0))) };
+    Ok(())
+}
+
+/// `MPI_Comm_dup` (section 7.4.2).
+pub(crate) unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<(), Raised> {
+    let copied = attributes::copies(Holder::Comm, comm.handle())?;
+    // SAFETY: the entry has refused null.
+    unsafe { construct(comm, newcomm, |process| process.duplicate(comm.handle(), copied).map(Some)) }
+}
+
+/// `MPI_Comm_dup_with_info` (section 7.4.2).
+pub(crate) unsafe fn comm_dup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
+    let hints = gate::always(|always| always.hints(info.handle()))?;
+    // SAFETY: the entry has refused null, and `comm_dup` has written a communicator.
+    unsafe {
+        comm_dup(comm, newcomm)?;
+        accept_hints(newcomm.read(), &hints)
+    }
+}
+
+/// `MPI_Comm_split` (section 7.4.2).
+pub(crate) unsafe fn comm_split(
+    comm: MPI_Comm,
+    color: c_int,
+    key: c_int,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
+    let color = match color {
+        abi::MPI_UNDEFINED => None,
+        0.. => Some(color),
+        _ => {
+            let text = format!("color is {color}; it must be 0 or more, or MPI_UNDEFINED");
+            return Err(Error::new(ErrorClass::ARG, text).into());
+        }
+    };
+    // SAFETY: the entry has refused null.
+    unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
+}
+
+/// `MPI_Comm_split_type` (section 7.4.2). All processes of a job share memory here, because all are on one node. Guided splits
+/// by hardware find no resource they know yet and give `MPI_COMM_NULL`, as the standard asks for unknown ones.
+pub(crate) unsafe fn comm_split_type(
+    comm: MPI_Comm,
+    split_type: c_int,
+    key: c_int,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
+    let hints = gate::always(|always| always.hints(info.handle()))?;
+    let shares = hints.text("mpi_hw_resource_type") == Some("mpi_shared_memory");
+    let color = match split_type {
+        abi::MPI_COMM_TYPE_SHARED => Some(0),
+        abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => shares.then_some(0),
+        abi::MPI_COMM_TYPE_HW_UNGUIDED | abi::MPI_UNDEFINED => None,
+        _ => {
+            let text = format!(
+                "split_type is {split_type}; it must be one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED"
+            );
+            return Err(Error::new(ErrorClass::ARG, text).into());
+        }
+    };
+    // SAFETY: the entry has refused null.
+    unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
+}
+
+/// `MPI_Comm_create` (section 7.4.2).
+pub(crate) unsafe fn comm_create(
+    comm: MPI_Comm,
+    group: MPI_Group,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe {
+        construct(comm, newcomm, |process| {
+            let group = process.group(group.handle())?;
+            process.create(comm.handle(), &group).map(Some)
+        })
+    }
+}
+
+/// `MPI_Comm_create_group` (section 7.4.2).
+pub(crate) unsafe fn comm_create_group(
+    comm: MPI_Comm,
+    group: MPI_Group,
+    tag: c_int,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe {
+        construct(comm, newcomm, |process| {
+            let group = process.group(group.handle())?;
+            process.create_group(comm.handle(), &group, tag)
+        })
+    }
+}
+
+/// `MPI_Comm_free` (section 7.4.3): delete functions first, then the handle; operations under way continue.
+pub(crate) unsafe fn comm_free(comm: *mut MPI_Comm) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { comm.read() }.handle();
+    let on_it = |raised: Raised| raised.or_on_comm(handle);
+    gate::with(|process| process.comms.check_removable(handle)).map_err(|error| on_it(error.into()))?;
+    attributes::delete_all(handle).map_err(on_it)?;
+    let freed = gate::with(|process| process.free_comm(handle)).map_err(|error| on_it(error.into()))?;
+    errors::let_go(freed.errhandler);
+    // SAFETY: as above.
+    unsafe { comm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
+    Ok(())
+}
+
+/// `MPI_Comm_disconnect` (section 11.10.4): as freeing, once everything under way on it is complete.
+pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { comm.read() };
+    let raised = |error: Error| Raised::on_comm(handle.handle(), error);
+    gate::with(|process| process.comms.check_removable(handle.handle())).map_err(raised)?;
+    // SAFETY: the communicator exists.
+    unsafe { super::collective::barrier(handle)? };
+    gate::wait(|process| (!process.engine.owns_any(handle.handle().0)).then_some(()));
+    // SAFETY: the argument is this procedure's.
+    unsafe { comm_free(comm) }
+}
+
+/// Keeps the hints that mean something (section 7.4.4).
+fn accept_hints(comm: MPI_Comm, hints: &Info) -> Result<(), Raised> {
+    gate::with(|process| {
+        let comm = process.comms.get_mut(comm.handle())?;
+        for key in HINTS {
+            if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
+                comm.hints.set(key.as_bytes(), value.as_bytes())?;
+            }
+        }
+        Ok(())
+    })
+    .map_err(|error: Error| error.into())
+}
+
+/// The hints of section 7.4.4 and their default.
+const HINTS: [&str; 5] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
+];
+
+/// `MPI_Comm_set_info` (section 7.4.4).
+pub(crate) unsafe fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<(), Raised> {
+    let hints = gate::always(|always| always.hints(info.handle()))?;
+    accept_hints(comm, &hints)
+}
+
+/// `MPI_Comm_get_info` (section 7.4.4): every supported hint with its value.
+pub(crate) unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> Result<(), Raised> {
+    let content = gate::with(|process| {
+        let kinds = process.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
+        let comm = process.comms.get(comm.handle())?;
+        let mut content = Info::default();
+        for key in HINTS {
+            content.set(key.as_bytes(), comm.hints.text(key).unwrap_or("false").as_bytes())?;
+        }
+        content.set(b"mpi_memory_alloc_kinds", kinds.as_bytes())?;
+        Ok(content)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    // SAFETY: the entry has refused null.
+    unsafe { super::info::give(info_used, content) }
 }

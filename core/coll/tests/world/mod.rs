@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use weft_coll::{Buffer, Execution, Range, Schedule, Step, StepId};
 
 /// splitmix64: small, seedable, good enough to shuffle.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,29 +15,29 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 }
 
 /// How sends complete.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Sends {
-    /// At once.
+pub(crate) enum Sends {
+    /// At once; the data are copied.
     Eager,
-    /// When the receive has taken the message.
+    /// When the receive has taken the message; the data stay in the sender's memory until then.
     Synchronous,
 }
 
 /// `into = left op into` on bytes of whole elements.
-pub type Operation = fn(&[u8], &mut [u8]);
+pub(crate) type Operation = fn(&[u8], &mut [u8]);
 
 /// One rank's arguments.
 #[derive(Default, Clone)]
-pub struct Memory(pub HashMap<Buffer, Vec<u8>>);
+pub(crate) struct Memory(pub(crate) HashMap<Buffer, Vec<u8>>);
 
 impl Memory {
-    pub fn with(mut self, buffer: Buffer, bytes: Vec<u8>) -> Memory {
+    pub(crate) fn with(mut self, buffer: Buffer, bytes: Vec<u8>) -> Memory {
         self.0.insert(buffer, bytes);
         self
     }
@@ -59,96 +59,127 @@ struct Rank {
     posted: Vec<(StepId, u32, u16, Range)>,
 }
 
-/// Runs all schedules to their end.
-///
-/// # Panics
-/// On a deadlock, a message of the wrong length, a message nobody receives, a range outside its memory, or two messages
-/// on one channel at a time.
-pub fn run(
-    schedules: Vec<Schedule>,
-    memories: Vec<Memory>,
+/// From, to, channel.
+type Path = (u32, u32, u16);
+
+/// A message: the sender's step, where the data are in its memory, and their copy if the send is eager.
+type Message = (StepId, Range, Option<Vec<u8>>);
+
+/// Ranks and the messages between them.
+pub(crate) struct World {
+    ranks: Vec<Rank>,
+    wire: HashMap<Path, VecDeque<Message>>,
     operation: Operation,
     sends: Sends,
-    random: &mut Random,
-) -> Vec<Memory> {
-    let mut ranks: Vec<Rank> = schedules
-        .into_iter()
-        .zip(memories)
-        .map(|(schedule, mut memory)| {
+}
+
+impl World {
+    pub(crate) fn new(
+        schedules: &[Schedule],
+        memories: &[Memory],
+        operation: Operation,
+        sends: Sends,
+    ) -> World {
+        let rank = |(schedule, memory): (&Schedule, &Memory)| {
+            let mut memory = memory.clone();
             for (index, need) in (0..).zip(schedule.scratch()) {
                 memory.0.insert(Buffer::Scratch(index), vec![0xee; need.bytes as usize]);
             }
-            Rank { execution: Execution::new(&schedule), schedule, memory, posted: Vec::new() }
-        })
-        .collect();
-    // (from, to, channel) -> messages with the sender's step
-    let mut wire: HashMap<(u32, u32, u16), VecDeque<(Vec<u8>, StepId)>> = HashMap::new();
-    loop {
+            Rank {
+                execution: Execution::new(schedule),
+                schedule: schedule.clone(),
+                memory,
+                posted: Vec::new(),
+            }
+        };
+        let ranks = schedules.iter().zip(memories).map(rank).collect();
+        World { ranks, wire: HashMap::new(), operation, sends }
+    }
+
+    /// Runs all ranks but `absent` until nothing moves. `absent` is as good as not having called yet.
+    pub(crate) fn run_without(&mut self, absent: Option<usize>, random: &mut Random) {
+        loop {
+            let start = random.below(self.ranks.len() as u64) as usize;
+            let mut moved = false;
+            for turn in 0..self.ranks.len() {
+                let me = (start + turn) % self.ranks.len();
+                moved |= Some(me) != absent && self.step(me, 1 + random.below(4));
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Runs all schedules to their end and gives back the memories.
+    ///
+    /// # Panics
+    /// On a deadlock, a message of the wrong length, a message nobody receives, a range outside its memory.
+    pub(crate) fn finish(mut self, random: &mut Random) -> Vec<Memory> {
+        self.run_without(None, random);
+        assert!((0..self.ranks.len()).all(|rank| self.is_finished(rank)), "deadlock");
+        assert!(self.wire.values().all(VecDeque::is_empty), "a message nobody received");
+        self.ranks.into_iter().map(|rank| rank.memory).collect()
+    }
+
+    pub(crate) fn is_finished(&self, rank: usize) -> bool {
+        self.ranks[rank].execution.is_finished()
+    }
+
+    /// Lets a rank start up to `patience` steps and take the messages that are there.
+    fn step(&mut self, me: usize, mut patience: u64) -> bool {
         let mut moved = false;
-        let start = random.below(ranks.len() as u64) as usize;
-        for turn in 0..ranks.len() {
-            let me = (start + turn) % ranks.len();
-            let mut wakes = Vec::new();
-            {
-                let rank = &mut ranks[me];
-                // A random number of steps, so that ranks drift apart.
-                let mut patience = 1 + random.below(4);
-                while patience > 0
-                    && let Some(step) = rank.execution.next_ready()
-                {
-                    moved = true;
-                    patience -= 1;
-                    match rank.schedule.steps()[step as usize] {
-                        Step::Send { to, channel, from } => {
-                            let data = rank.memory.slice(from).to_vec();
-                            let queue = wire.entry((me as u32, to, channel)).or_default();
-                            queue.push_back((data, step));
-                            if sends == Sends::Eager {
-                                rank.execution.completed(&rank.schedule, step);
-                            }
-                        }
-                        Step::Recv { from, channel, into } => rank.posted.push((step, from, channel, into)),
-                        Step::Copy { from, into } => {
-                            let data = rank.memory.slice(from).to_vec();
-                            rank.memory.slice(into).copy_from_slice(&data);
-                            rank.execution.completed(&rank.schedule, step);
-                        }
-                        Step::Reduce { left, into } => {
-                            let left = rank.memory.slice(left).to_vec();
-                            operation(&left, rank.memory.slice(into));
-                            rank.execution.completed(&rank.schedule, step);
-                        }
+        let rank = &mut self.ranks[me];
+        while patience > 0
+            && let Some(step) = rank.execution.next_ready()
+        {
+            moved = true;
+            patience -= 1;
+            match rank.schedule.steps()[step as usize] {
+                Step::Send { to, channel, from } => {
+                    let copy = (self.sends == Sends::Eager).then(|| rank.memory.slice(from).to_vec());
+                    if copy.is_some() {
+                        rank.execution.completed(&rank.schedule, step);
                     }
+                    self.wire.entry((me as u32, to, channel)).or_default().push_back((step, from, copy));
                 }
-                rank.posted.retain(|&(step, from, channel, into)| {
-                    let queue = wire.get_mut(&(from, me as u32, channel));
-                    let Some((data, sender)) = queue.and_then(VecDeque::pop_front) else { return true };
-                    assert_eq!(data.len() as u64, into.bytes, "message {from} -> {me}, channel {channel}");
+                Step::Recv { from, channel, into } => rank.posted.push((step, from, channel, into)),
+                Step::Copy { from, into } => {
+                    let data = rank.memory.slice(from).to_vec();
                     rank.memory.slice(into).copy_from_slice(&data);
                     rank.execution.completed(&rank.schedule, step);
-                    wakes.push((from, sender));
-                    false
-                });
-            }
-            for (from, step) in wakes {
-                moved = true;
-                if sends == Sends::Synchronous {
-                    let sender = &mut ranks[from as usize];
-                    sender.execution.completed(&sender.schedule, step);
+                }
+                Step::Reduce { left, into } => {
+                    let left = rank.memory.slice(left).to_vec();
+                    (self.operation)(&left, rank.memory.slice(into));
+                    rank.execution.completed(&rank.schedule, step);
                 }
             }
         }
-        if ranks.iter().all(|rank| rank.execution.is_finished()) {
-            break;
+        for posted in std::mem::take(&mut rank.posted) {
+            let (step, from, channel, into) = posted;
+            let queue = self.wire.get_mut(&(from, me as u32, channel));
+            let Some((sent, range, copy)) = queue.and_then(VecDeque::pop_front) else {
+                self.ranks[me].posted.push(posted);
+                continue;
+            };
+            moved = true;
+            let sender = &mut self.ranks[from as usize];
+            let data = copy.unwrap_or_else(|| {
+                sender.execution.completed(&sender.schedule, sent);
+                sender.memory.slice(range).to_vec()
+            });
+            assert_eq!(data.len() as u64, into.bytes, "message {from} -> {me}, channel {channel}");
+            let rank = &mut self.ranks[me];
+            rank.memory.slice(into).copy_from_slice(&data);
+            rank.execution.completed(&rank.schedule, step);
         }
-        assert!(moved, "deadlock");
+        moved
     }
-    assert!(wire.values().all(VecDeque::is_empty), "a message nobody received");
-    ranks.into_iter().map(|rank| rank.memory).collect()
 }
 
 /// Between two ranks every channel is used once, unless the messages on it are ordered at both ends.
-pub fn check_channels(schedules: &[Schedule]) {
+pub(crate) fn check_channels(schedules: &[Schedule]) {
     for schedule in schedules {
         let mut seen: HashMap<(bool, u32, u16), StepId> = HashMap::new();
         for (step, id) in schedule.steps().iter().zip(0..) {

@@ -1,0 +1,188 @@
+/* Counts the instructions of single MPI calls, under valgrind's callgrind: `benches/instructions` runs it and reads the counts.
+ *
+ * Rank 0 runs under callgrind and collects only between two marks; rank 1 runs free. The two agree through a shared line
+ * outside MPI on whose turn it is, so that a message is known to have arrived, or to have been taken, before the call that is
+ * counted, and every count is the same in every run.
+ */
+#define _GNU_SOURCE
+#include "osu/line.h"
+#include <valgrind/callgrind.h>
+
+enum { CALLS = 50, WARMUP = 20, MOST = 8192 };
+
+/* The marks themselves cost some instructions: the row "nothing" tells how many. */
+#define COUNT(call)                 \
+    do {                            \
+        CALLGRIND_TOGGLE_COLLECT;   \
+        call;                       \
+        CALLGRIND_TOGGLE_COLLECT;   \
+    } while (0)
+
+static char *data;
+static int turn; /* strictly rising; both ranks count alike */
+
+/* Lets the other rank go on, and waits until it has done its part. */
+static void let_other(void)
+{
+    give_turn(++turn);
+    await_turn(++turn);
+}
+
+static void await_other(void)
+{
+    await_turn(++turn);
+}
+
+static void done(void)
+{
+    give_turn(++turn);
+}
+
+static void nothing(int size)
+{
+    (void)size;
+    if (rank == 0)
+        COUNT((void)0);
+}
+
+/* A message that the other takes before the next one is sent. */
+static void send_call(int size)
+{
+    if (rank == 0) {
+        COUNT(MPI_Send(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD));
+        let_other();
+    } else {
+        await_other();
+        MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void isend_with(int size, int count_wait)
+{
+    MPI_Request request;
+    if (rank == 0) {
+        if (count_wait) {
+            MPI_Isend(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+            COUNT(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        } else {
+            COUNT(MPI_Isend(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request));
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        let_other();
+    } else {
+        await_other();
+        MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void isend_call(int size)
+{
+    isend_with(size, 0);
+}
+
+static void wait_of_isend(int size)
+{
+    isend_with(size, 1);
+}
+
+/* A message that has arrived, and nobody has looked yet. */
+static void recv_of_arrived(int size)
+{
+    if (rank == 0) {
+        let_other();
+        COUNT(MPI_Recv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    } else {
+        await_other();
+        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        done();
+    }
+}
+
+/* A receive posted before its message comes. */
+static void irecv_with(int size, int count_wait)
+{
+    MPI_Request request;
+    if (rank == 0) {
+        if (count_wait) {
+            MPI_Irecv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+            let_other();
+            COUNT(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        } else {
+            COUNT(MPI_Irecv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request));
+            let_other();
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+    } else {
+        await_other();
+        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        done();
+    }
+}
+
+static void irecv_call(int size)
+{
+    irecv_with(size, 0);
+}
+
+static void wait_of_arrived(int size)
+{
+    irecv_with(size, 1);
+}
+
+static void iprobe_of_none(int size)
+{
+    int flag;
+    (void)size;
+    if (rank == 0)
+        COUNT(MPI_Iprobe(1, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+}
+
+static void comm_rank_call(int size)
+{
+    int mine;
+    (void)size;
+    if (rank == 0)
+        COUNT(MPI_Comm_rank(MPI_COMM_WORLD, &mine));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*one)(int);
+        int size;
+    } rows[] = {
+        {"nothing", nothing, 0},          {"MPI_Comm_rank", comm_rank_call, 0},
+        {"MPI_Isend_8", isend_call, 8},   {"MPI_Wait_of_isend_8", wait_of_isend, 8},
+        {"MPI_Send_8", send_call, 8},     {"MPI_Send_1024", send_call, 1024},
+        {"MPI_Irecv_8", irecv_call, 8},   {"MPI_Wait_of_arrived_8", wait_of_arrived, 8},
+        {"MPI_Recv_of_arrived_8", recv_of_arrived, 8}, {"MPI_Recv_of_arrived_1024", recv_of_arrived, 1024},
+        {"MPI_Iprobe_of_none", iprobe_of_none, 0},
+    };
+    size_t k;
+    int i;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks != 2)
+        give_up("instructions: needs 2 ranks");
+    data = buffer(MOST);
+    share_line();
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (k = 0; k < sizeof rows / sizeof *rows; k++) {
+        for (i = -WARMUP; i < CALLS; i++) {
+            if (i == 0)
+                CALLGRIND_ZERO_STATS;
+            rows[k].one(rows[k].size);
+        }
+        if (rank == 0) {
+            char text[64];
+            snprintf(text, sizeof text, "%s %d", rows[k].name, CALLS);
+            CALLGRIND_DUMP_STATS_AT(text);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}

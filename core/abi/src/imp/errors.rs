@@ -1,0 +1,161 @@
+//! Error handlers, classes, codes and strings (sections 9.3 to 9.5).
+
+use std::ffi::{c_char, c_int};
+
+use weft::errhandler::Target;
+use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
+
+use super::environment::{bytes, write_string};
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::{self, On, Raised};
+
+unsafe fn create(target: Target, function: usize, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
+    if function < 4096 {
+        return Err(Error::new(ErrorClass::ARG, "the error handler function is a null pointer").into());
+    }
+    let handle = gate::always(|always| always.errhandlers.create(target, function))?;
+    // SAFETY: the entry has refused null.
+    unsafe { errhandler.write(MPI_Errhandler::from_raw(handle.0)) };
+    Ok(())
+}
+
+macro_rules! creators {
+    ($($name:ident: $target:ident $function:ident, $doc:literal;)*) => {$(
+        #[doc = $doc]
+        pub(crate) unsafe fn $name(
+            function: Callback<$function>,
+            errhandler: *mut MPI_Errhandler,
+        ) -> Result<(), Raised> {
+            // SAFETY: the entry has refused null.
+            unsafe { create(Target::$target, function.raw(), errhandler) }
+        }
+    )*};
+}
+
+creators! {
+    comm_create_errhandler: Comm MPI_Comm_errhandler_function, "`MPI_Comm_create_errhandler` (section 9.3.1).";
+    win_create_errhandler: Win MPI_Win_errhandler_function, "`MPI_Win_create_errhandler` (section 9.3.2).";
+    file_create_errhandler: File MPI_File_errhandler_function, "`MPI_File_create_errhandler` (section 9.3.3).";
+    session_create_errhandler: Session MPI_Session_errhandler_function, "`MPI_Session_create_errhandler` (section 9.3.4).";
+}
+
+/// `MPI_Comm_set_errhandler` (section 9.3.1).
+pub(crate) unsafe fn comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<(), Raised> {
+    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
+    gate::always(|always| always.errhandlers.attach(Target::Comm, errhandler.handle()))?;
+    let old = gate::with(|process| {
+        let comm = process.comms.get_mut(comm.handle())?;
+        Ok(std::mem::replace(&mut comm.errhandler, errhandler.handle()))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    gate::always(|always| always.errhandlers.release(old));
+    Ok(())
+}
+
+/// `MPI_Comm_get_errhandler` (section 9.3.1): a new reference, which the program frees.
+pub(crate) unsafe fn comm_get_errhandler(
+    comm: MPI_Comm,
+    errhandler: *mut MPI_Errhandler,
+) -> Result<(), Raised> {
+    let handle = gate::with(|process| process.comms.get(comm.handle()).map(|comm| comm.errhandler))?;
+    gate::always(|always| always.errhandlers.retain(handle));
+    // SAFETY: the entry has refused null.
+    unsafe { errhandler.write(MPI_Errhandler::from_raw(handle.0)) };
+    Ok(())
+}
+
+/// `MPI_Comm_call_errhandler` (section 9.5.2).
+pub(crate) fn comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
+    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
+    gate::always(|always| always.codes.class(errorcode))?;
+    raise::call_errhandler("MPI_Comm_call_errhandler", On::Comm(comm.handle()), errorcode);
+    Ok(())
+}
+
+/// `MPI_Errhandler_free` (section 9.3.5).
+pub(crate) unsafe fn errhandler_free(errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { errhandler.read() }.handle();
+    gate::always(|always| always.errhandlers.free(handle))?;
+    // SAFETY: as above.
+    unsafe { errhandler.write(MPI_Errhandler::from_raw(abi::MPI_ERRHANDLER_NULL)) };
+    Ok(())
+}
+
+/// Writes a number that a question about codes gave.
+unsafe fn answer(
+    to: *mut c_int,
+    ask: impl FnOnce(&mut weft::codes::Codes) -> Outcome<i32>,
+) -> Result<(), Raised> {
+    let value = gate::always(|always| ask(&mut always.codes))?;
+    // SAFETY: the entry has refused null.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+/// `MPI_Error_class` (section 9.4).
+pub(crate) unsafe fn error_class(errorcode: c_int, errorclass: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { answer(errorclass, |codes| codes.class(errorcode)) }
+}
+
+/// `MPI_Error_string` (section 9.4): the words of the code, and what went wrong when this thread got it last.
+pub(crate) unsafe fn error_string(
+    errorcode: c_int,
+    string: *mut c_char,
+    resultlen: *mut c_int,
+) -> Result<(), Raised> {
+    let mut text = gate::always(|always| always.codes.text(errorcode))?;
+    if let Some(latest) = raise::latest_of(errorcode) {
+        text.extend_from_slice(b"; ");
+        text.extend_from_slice(latest.as_bytes());
+    }
+    // SAFETY: the entry has refused null; the buffer has MPI_MAX_ERROR_STRING characters.
+    unsafe { resultlen.write(write_string(&text, string, abi::MPI_MAX_ERROR_STRING as usize) as c_int) };
+    Ok(())
+}
+
+/// `MPI_Add_error_class` (section 9.5.1).
+pub(crate) unsafe fn add_error_class(errorclass: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { answer(errorclass, weft::codes::Codes::add_class) }
+}
+
+/// `MPI_Add_error_code` (section 9.5.1).
+pub(crate) unsafe fn add_error_code(errorclass: c_int, errorcode: *mut c_int) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { answer(errorcode, |codes| codes.add_code(errorclass)) }
+}
+
+/// `MPI_Add_error_string` (section 9.5.1).
+pub(crate) unsafe fn add_error_string(errorcode: c_int, string: *const c_char) -> Result<(), Raised> {
+    // SAFETY: the program passes a string; the entry has refused null.
+    let text = unsafe { bytes(string) };
+    Ok(gate::always(|always| always.codes.add_string(errorcode, text))?)
+}
+
+/// `MPI_Remove_error_class` (section 9.5.1).
+pub(crate) fn remove_error_class(errorclass: c_int) -> Result<(), Raised> {
+    Ok(gate::always(|always| always.codes.remove_class(errorclass))?)
+}
+
+/// `MPI_Remove_error_code` (section 9.5.1).
+pub(crate) fn remove_error_code(errorcode: c_int) -> Result<(), Raised> {
+    Ok(gate::always(|always| always.codes.remove_code(errorcode))?)
+}
+
+/// `MPI_Remove_error_string` (section 9.5.1).
+pub(crate) fn remove_error_string(errorcode: c_int) -> Result<(), Raised> {
+    Ok(gate::always(|always| always.codes.remove_string(errorcode))?)
+}
+
+/// One reference more to the handler a new communicator inherits.
+pub(super) fn inherit(errhandler: Handle) {
+    gate::always(|always| always.errhandlers.retain(errhandler));
+}
+
+/// One reference less to the handler of an object that is gone.
+pub(super) fn let_go(errhandler: Handle) {
+    gate::always(|always| always.errhandlers.release(errhandler));
+}

@@ -1,0 +1,204 @@
+//! Groups (section 7.3).
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use weft::Process;
+use weft::group::Group;
+use weft_types::{Error, ErrorClass, PeerId, Result as Outcome, abi};
+
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// The elements of an array argument.
+///
+/// # Safety
+/// The program passes `count` elements; the entry has refused a null array of positive length.
+pub(super) unsafe fn slice<'a, T>(count: c_int, array: *const T) -> &'a [T] {
+    if count <= 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(array, count as usize) }
+}
+
+/// Makes a group and names it.
+unsafe fn make(
+    newgroup: *mut MPI_Group,
+    build: impl FnOnce(&mut Process) -> Outcome<Group>,
+) -> Result<(), Raised> {
+    let handle = gate::with(|process| {
+        let group = build(process)?;
+        process.name_group(Arc::new(group))
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { newgroup.write(MPI_Group::from_raw(handle.0)) };
+    Ok(())
+}
+
+/// `MPI_Group_size` (section 7.3.1).
+pub(crate) unsafe fn group_size(group: MPI_Group, size: *mut c_int) -> Result<(), Raised> {
+    let group = gate::with(|process| process.group(group.handle()))?;
+    // SAFETY: the entry has refused null.
+    unsafe { size.write(group.size() as c_int) };
+    Ok(())
+}
+
+/// `MPI_Group_rank` (section 7.3.1).
+pub(crate) unsafe fn group_rank(group: MPI_Group, rank: *mut c_int) -> Result<(), Raised> {
+    let found = gate::with(|process| {
+        let me = PeerId(process.job.rank);
+        process.group(group.handle()).map(|group| group.rank_of(me))
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { rank.write(found.map_or(abi::MPI_UNDEFINED, |rank| rank.0 as c_int)) };
+    Ok(())
+}
+
+/// `MPI_Group_translate_ranks` (section 7.3.1).
+pub(crate) unsafe fn group_translate_ranks(
+    group1: MPI_Group,
+    n: c_int,
+    ranks1: *const c_int,
+    group2: MPI_Group,
+    ranks2: *mut c_int,
+) -> Result<(), Raised> {
+    let (from, to) = two(group1, group2)?;
+    // SAFETY: the program passes arrays of `n` ranks.
+    unsafe {
+        let translated = from.translate(slice(n, ranks1), &to)?;
+        for (index, rank) in translated.into_iter().enumerate() {
+            ranks2.add(index).write(rank);
+        }
+    }
+    Ok(())
+}
+
+fn two(group1: MPI_Group, group2: MPI_Group) -> Outcome<(Arc<Group>, Arc<Group>)> {
+    gate::with(|process| Ok((process.group(group1.handle())?, process.group(group2.handle())?)))
+}
+
+/// `MPI_Group_compare` (section 7.3.1).
+pub(crate) unsafe fn group_compare(
+    group1: MPI_Group,
+    group2: MPI_Group,
+    result: *mut c_int,
+) -> Result<(), Raised> {
+    let (first, second) = two(group1, group2)?;
+    // SAFETY: the entry has refused null.
+    unsafe { result.write(first.compare(&second) as c_int) };
+    Ok(())
+}
+
+macro_rules! set_operations {
+    ($($name:ident: $method:ident, $doc:literal;)*) => {$(
+        #[doc = $doc]
+        pub(crate) unsafe fn $name(
+            group1: MPI_Group,
+            group2: MPI_Group,
+            newgroup: *mut MPI_Group,
+        ) -> Result<(), Raised> {
+            let (first, second) = two(group1, group2)?;
+            // SAFETY: the entry has refused null.
+            unsafe { make(newgroup, |_| Ok(first.$method(&second))) }
+        }
+    )*};
+}
+
+set_operations! {
+    group_union: union, "`MPI_Group_union` (section 7.3.2).";
+    group_intersection: intersection, "`MPI_Group_intersection` (section 7.3.2).";
+    group_difference: difference, "`MPI_Group_difference` (section 7.3.2).";
+}
+
+/// `MPI_Group_incl` (section 7.3.2).
+pub(crate) unsafe fn group_incl(
+    group: MPI_Group,
+    n: c_int,
+    ranks: *const c_int,
+    newgroup: *mut MPI_Group,
+) -> Result<(), Raised> {
+    // SAFETY: the program passes `n` ranks; the entry has refused a null group.
+    unsafe {
+        make(newgroup, |process| process.group(group.handle())?.include(slice(n, ranks).iter().copied()))
+    }
+}
+
+/// `MPI_Group_excl` (section 7.3.2).
+pub(crate) unsafe fn group_excl(
+    group: MPI_Group,
+    n: c_int,
+    ranks: *const c_int,
+    newgroup: *mut MPI_Group,
+) -> Result<(), Raised> {
+    // SAFETY: as above.
+    unsafe {
+        make(newgroup, |process| process.group(group.handle())?.exclude(slice(n, ranks).iter().copied()))
+    }
+}
+
+fn check_range_count(n: c_int) -> Outcome<()> {
+    if n < 0 {
+        return Err(Error::new(ErrorClass::ARG, format!("n is {n}, but a number of ranges is not negative")));
+    }
+    Ok(())
+}
+
+/// `MPI_Group_range_incl` (section 7.3.2).
+pub(crate) unsafe fn group_range_incl(
+    group: MPI_Group,
+    n: c_int,
+    ranges: *mut [c_int; 3],
+    newgroup: *mut MPI_Group,
+) -> Result<(), Raised> {
+    check_range_count(n)?;
+    // SAFETY: as above, with triplets.
+    unsafe {
+        make(newgroup, |process| {
+            let group = process.group(group.handle())?;
+            group.include(group.expand_ranges(slice(n, ranges))?)
+        })
+    }
+}
+
+/// `MPI_Group_range_excl` (section 7.3.2).
+pub(crate) unsafe fn group_range_excl(
+    group: MPI_Group,
+    n: c_int,
+    ranges: *mut [c_int; 3],
+    newgroup: *mut MPI_Group,
+) -> Result<(), Raised> {
+    check_range_count(n)?;
+    // SAFETY: as above.
+    unsafe {
+        make(newgroup, |process| {
+            let group = process.group(group.handle())?;
+            group.exclude(group.expand_ranges(slice(n, ranges))?)
+        })
+    }
+}
+
+/// `MPI_Group_free` (section 7.3.3).
+pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { group.read() }.handle();
+    // The empty group is predefined; freeing what an empty result gave is common, so it only clears the variable.
+    if handle.0 != abi::MPI_GROUP_EMPTY {
+        gate::with(|process| process.groups.remove(handle))?;
+    }
+    // SAFETY: as above.
+    unsafe { group.write(MPI_Group::from_raw(abi::MPI_GROUP_NULL)) };
+    Ok(())
+}
+
+/// `MPI_Comm_group` (section 7.3.2).
+pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
+    let handle = gate::with(|process| {
+        let members = Arc::clone(&process.comms.get(comm.handle())?.group);
+        process.name_group(members)
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { group.write(MPI_Group::from_raw(handle.0)) };
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! Runs collective schedules on the engine's point-to-point: one executor for blocking, nonblocking and persistent
+//! collectives (design section 9, musts.md 6.12).
+//!
+//! A [`ScheduleRun`] binds a pure `weft_coll::Schedule` to memory, to a communicator's channel and to an operation. The
+//! engine starts every step as soon as those it waits for are complete: sends and receives become requests whose
+//! notices come back from [`Engine::progress`], copies and predefined reductions happen at once, user-defined
+//! operations become [`Callback`]s that the owner runs while it does not hold the engine.
+//!
+//! A run that fails (a lost process, a message of the wrong length) starts nothing more, takes its receives back, and
+//! ends with the first error when no request of its own can touch its memory any more.
+
+use crate::engine::Engine;
+use crate::internal::Notice;
+use crate::types::{Completion, Envelope, RequestId, Selector, SendMode, Started};
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use weft_coll::{Buffer, Execution, Range, Schedule, Step, StepId};
+use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
+use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
+
+/// Which process each rank of a communicator is.
+pub trait PeerMap: Send + Sync + std::fmt::Debug {
+    /// The process of a valid rank.
+    fn peer(&self, rank: Rank) -> PeerId;
+}
+
+/// A user-defined operation (section 6.9.5): calls the user's function.
+pub trait UserOperation: Send + Sync + std::fmt::Debug {
+    /// `into[i] = left[i] op into[i]`. Both have the same number of elements, in the memory layout of the datatype the
+    /// reduction was called with; they do not overlap. Called while nobody holds the engine.
+    fn apply(&self, left: Elements, into: Elements);
+}
+
+/// What combines two operands.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A predefined one.
+    Predefined(Kernel),
+    /// A user's.
+    User(Arc<dyn UserOperation>),
+}
+
+/// Type and operation of a reduction.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// The datatype of the call: operands in scratch memory have its layout.
+    pub datatype: Datatype,
+    /// The operation.
+    pub operation: Operation,
+}
+
+/// The memory of a call. What is not significant, or `MPI_IN_PLACE`, is `Memory::none()`.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    /// `Buffer::Send`.
+    pub send: Memory,
+    /// `Buffer::Recv`.
+    pub recv: Memory,
+    /// `Buffer::SendPeer`, by rank; empty but for `MPI_Alltoallw`.
+    pub send_peers: Vec<Memory>,
+    /// `Buffer::RecvPeer`, by rank; empty but for `MPI_Alltoallw`.
+    pub recv_peers: Vec<Memory>,
+}
+
+impl Arguments {
+    /// Send and receive argument.
+    pub fn new(send: Memory, recv: Memory) -> Arguments {
+        Arguments { send, recv, send_peers: Vec::new(), recv_peers: Vec::new() }
+    }
+}
+
+/// Where the messages of one collective travel.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    /// The communicator's collective context (`ContextId::collective`).
+    pub context: ContextId,
+    /// This process's rank in the communicator.
+    pub rank: Rank,
+    /// The communicator's processes.
+    pub peers: Arc<dyn PeerMap>,
+    /// The communicator's number of this collective, the same at all ranks: see `weft_coll::tag`.
+    pub sequence: u32,
+    /// Whether the number is one of those for persistent collectives.
+    pub persistent: bool,
+}
+
+/// A schedule bound to memory and communicator, ready to start. A persistent collective keeps one and starts clones of it.
+#[derive(Clone, Debug)]
+pub struct ScheduleRun {
+    schedule: Arc<Schedule>,
+    arguments: Arguments,
+    reduction: Option<Reduction>,
+    channel: Channel,
+}
+
+impl ScheduleRun {
+    /// Binds a schedule.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INTERN` when the schedule reduces and there is no `reduction`.
+    pub fn new(
+        schedule: Arc<Schedule>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+        channel: Channel,
+    ) -> Result<ScheduleRun> {
+        if reduction.is_none() && schedule.reduces() {
+            return Err(Error::internal("a schedule that reduces was bound without an operation"));
+        }
+        Ok(ScheduleRun { schedule, arguments, reduction, channel })
+    }
+
+    /// The scratch memory of one execution.
+    fn scratch(&self, pool: &mut ScratchPool, scratch: &mut Vec<Memory>) -> Result<()> {
+        for need in self.schedule.scratch() {
+            scratch.push(match (need.elements, &self.reduction) {
+                (true, Some(reduction)) => {
+                    let size = reduction.datatype.element_bytes().max(1) as u64;
+                    pool.elements(&reduction.datatype, need.bytes / size)?
+                }
+                _ => pool.packed(need.bytes as usize),
+            });
+        }
+        Ok(())
+    }
+
+    fn tag(&self, channel: u16) -> Tag {
+        weft_coll::tag(self.channel.persistent, self.channel.sequence, channel)
+    }
+}
+
+/// A user-defined operation to be applied while nobody holds the engine; give it back with [`Engine::callback_done`].
+#[derive(Debug)]
+#[must_use]
+pub struct Callback {
+    token: NonZeroU64,
+    operation: Arc<dyn UserOperation>,
+    left: Elements,
+    into: Elements,
+}
+
+impl Callback {
+    /// Calls the user's function.
+    pub fn run(&self) {
+        self.operation.apply(self.left, self.into);
+    }
+}
+
+/// A run under way.
+#[derive(Debug)]
+struct Active {
+    run: ScheduleRun,
+    vectors: Vectors,
+    /// The user's handle.
+    request: RequestId,
+    /// Callbacks that are not done.
+    callbacks: u32,
+    error: Option<Error>,
+    /// Whether the pending requests were cancelled after an error.
+    taken_back: bool,
+}
+
+/// The part of a run that allocates.
+#[derive(Debug, Default)]
+struct Vectors {
+    execution: Execution,
+    /// Sends and receives that have not ended.
+    pending: Vec<(StepId, RequestId)>,
+    scratch: Vec<Memory>,
+}
+
+/// All runs of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Schedules {
+    active: Vec<Option<Box<Active>>>,
+    free: Vec<u32>,
+    callbacks: VecDeque<Callback>,
+    /// Of an ended run, for the next one.
+    spare: Option<Vectors>,
+    pool: ScratchPool,
+}
+
+fn token(slot: u32, step: StepId) -> NonZeroU64 {
+    NonZeroU64::MIN.saturating_add(u64::from(slot) << 32 | u64::from(step))
+}
+
+fn from_token(token: NonZeroU64) -> (u32, StepId) {
+    let value = token.get() - 1;
+    ((value >> 32) as u32, value as u32)
+}
+
+impl Engine {
+    /// Starts a collective. Local: it does what can be done at once and returns (section 2.4.1).
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
+    /// does not fit 64 bits. What goes wrong later is the request's error.
+    pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
+        let schedules = &mut self.state.schedules;
+        let mut vectors = schedules.spare.take().unwrap_or_default();
+        run.scratch(&mut schedules.pool, &mut vectors.scratch)?;
+        vectors.execution.reset(&run.schedule);
+        let request = self.new_plain()?;
+        let schedules = &mut self.state.schedules;
+        let slot = schedules.free.pop().unwrap_or_else(|| {
+            schedules.active.push(None);
+            schedules.active.len() as u32 - 1
+        });
+        let active = Box::new(Active { run, vectors, request, callbacks: 0, error: None, taken_back: false });
+        self.advance(slot, active);
+        self.notice_schedules();
+        Ok(request)
+    }
+
+    /// The next user-defined operation to run, if a reduction waits for one.
+    pub fn take_callback(&mut self) -> Option<Callback> {
+        self.state.schedules.callbacks.pop_front()
+    }
+
+    /// The callback was run; the reduction goes on.
+    pub fn callback_done(&mut self, callback: Callback) {
+        let (slot, step) = from_token(callback.token);
+        let mut active = self.take_active(slot);
+        active.callbacks -= 1;
+        active.vectors.execution.completed(&active.run.schedule, step);
+        self.advance(slot, active);
+        self.notice_schedules();
+    }
+
+    /// Steps every schedule whose requests have ended. True when there were any.
+    pub(crate) fn notice_schedules(&mut self) -> bool {
+        let mut moved = false;
+        while let Some(Notice { token, completion }) = self.pop_notice() {
+            moved = true;
+            let (slot, step) = from_token(token);
+            let mut active = self.take_active(slot);
+            let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
+            active.vectors.pending.swap_remove(entry.expect("a notice is of a pending step"));
+            active.ended(step, completion);
+            self.advance(slot, active);
+        }
+        moved
+    }
+
+    fn take_active(&mut self, slot: u32) -> Box<Active> {
+        self.state.schedules.active[slot as usize].take().expect("a token names an active run")
+    }
+
+    /// Starts every step that may start; puts the run back, or ends it.
+    fn advance(&mut self, slot: u32, mut active: Box<Active>) {
+        while active.error.is_none()
+            && let Some(step) = active.vectors.execution.next_ready()
+        {
+            if let Err(error) = self.start_step(slot, step, &mut active) {
+                active.error = Some(error);
+            }
+        }
+        if active.error.is_some() && !active.taken_back {
+            active.taken_back = true;
+            for &(_, request) in &active.vectors.pending {
+                // One that ended meanwhile is gone; its notice waits.
+                if self.exists(request) {
+                    self.cancel(request);
+                }
+            }
+        }
+        let over = active.vectors.execution.is_finished() || active.error.is_some();
+        if !over || !active.vectors.pending.is_empty() || active.callbacks > 0 {
+            self.state.schedules.active[slot as usize] = Some(active);
+            return;
+        }
+        let Active { mut vectors, request, error, .. } = *active;
+        let schedules = &mut self.state.schedules;
+        vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
+        schedules.spare = Some(vectors);
+        schedules.free.push(slot);
+        self.complete_plain(request, error);
+    }
+
+    fn start_step(&mut self, slot: u32, step: StepId, active: &mut Active) -> Result<()> {
+        let run = &active.run;
+        match run.schedule.steps()[step as usize] {
+            Step::Send { to, channel, from } => {
+                let envelope = Envelope {
+                    peer: run.channel.peers.peer(Rank(to)),
+                    context: run.channel.context,
+                    source: run.channel.rank,
+                    tag: run.tag(channel),
+                };
+                match self.send(envelope, SendMode::Standard, active.readable(from))? {
+                    Started::Complete => active.vectors.execution.completed(&run.schedule, step),
+                    Started::Pending(request) => {
+                        active.vectors.pending.push((step, request));
+                        self.state.give_token(request.slot(), token(slot, step));
+                    }
+                }
+            }
+            Step::Recv { from, channel, into } => {
+                let selector = Selector {
+                    context: run.channel.context,
+                    peer: Some(run.channel.peers.peer(Rank(from))),
+                    source: Some(Rank(from)),
+                    tag: Some(run.tag(channel)),
+                };
+                let mut room = active.writable(into);
+                if let Some(completion) = self.try_recv(selector, &mut room) {
+                    active.ended(step, completion);
+                    return Ok(());
+                }
+                let request = self.recv(selector, room)?;
+                active.vectors.pending.push((step, request));
+                self.state.give_token(request.slot(), token(slot, step));
+            }
+            Step::Copy { from, into } => {
+                memory::copy(&active.readable(from), &mut active.writable(into));
+                active.vectors.execution.completed(&run.schedule, step);
+            }
+            Step::Reduce { left, into } => {
+                let (left, into) = (active.elements(left), active.elements(into));
+                match &run.reduction.as_ref().expect("checked when the run was bound").operation {
+                    Operation::Predefined(kernel) => {
+                        kernel.apply_elements(left, into);
+                        active.vectors.execution.completed(&run.schedule, step);
+                    }
+                    Operation::User(operation) => {
+                        let operation = Arc::clone(operation);
+                        let token = token(slot, step);
+                        self.state.schedules.callbacks.push_back(Callback { token, operation, left, into });
+                        active.callbacks += 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Active {
+    fn memory(&self, buffer: Buffer) -> &Memory {
+        let arguments = &self.run.arguments;
+        match buffer {
+            Buffer::Send => &arguments.send,
+            Buffer::Recv => &arguments.recv,
+            Buffer::SendPeer(peer) => &arguments.send_peers[peer as usize],
+            Buffer::RecvPeer(peer) => &arguments.recv_peers[peer as usize],
+            Buffer::Scratch(index) => &self.vectors.scratch[index as usize],
+        }
+    }
+
+    fn readable(&self, range: Range) -> SendBuf {
+        self.memory(range.buffer).send_view(range.displacement, range.start, range.bytes)
+    }
+
+    fn writable(&self, range: Range) -> RecvBuf {
+        self.memory(range.buffer).recv_view(range.displacement, range.start, range.bytes)
+    }
+
+    fn elements(&self, range: Range) -> Elements {
+        self.memory(range.buffer).elements(range.displacement, range.start, range.bytes)
+    }
+
+    /// A send or a receive has ended.
+    fn ended(&mut self, step: StepId, completion: Completion) {
+        if self.error.is_some() {
+            return;
+        }
+        if let Some(error) = completion.error {
+            self.error = Some(error);
+            return;
+        }
+        if let Step::Recv { from, into, .. } = self.run.schedule.steps()[step as usize]
+            && completion.status.bytes != into.bytes
+        {
+            self.error = Some(Error::new(
+                ErrorClass::TRUNCATE,
+                format!(
+                    "a collective operation got {} bytes from rank {from} where {} were expected: the ranks disagree \
+                     about count, datatype or root (section 6.1)",
+                    completion.status.bytes, into.bytes
+                ),
+            ));
+            return;
+        }
+        self.vectors.execution.completed(&self.run.schedule, step);
+    }
+}

@@ -1,0 +1,329 @@
+//! Random programs of ranks that run at the same time, over a fabric that delays, refuses and denies: every message
+//! is received once and whole, and the order of section 3.5 holds whatever happens. Then the same with ranks that
+//! die: whatever depends on them ends.
+
+use std::sync::Arc;
+use weft_datatype::Scratch;
+use weft_engine::world::World;
+use weft_engine::{Envelope, RequestId, Selector, SendMode, Started};
+use weft_sim::Random;
+use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
+
+const CONTEXT: ContextId = ContextId(4);
+
+struct Send {
+    to: u32,
+    tag: i32,
+    data: Arc<Scratch>,
+    request: Option<RequestId>,
+    /// Receive at the destination that got it.
+    got_by: Option<usize>,
+}
+
+struct Recv {
+    source: Option<u32>,
+    tag: Option<i32>,
+    room: Arc<Scratch>,
+    request: Option<RequestId>,
+    /// Sender and index of the message it got.
+    got: Option<(u32, usize)>,
+}
+
+#[derive(Default)]
+struct Program {
+    sends: Vec<Send>,
+    recvs: Vec<Recv>,
+    /// Receives from here on were posted after the unmatched ones before were cancelled.
+    cancelled_at: usize,
+}
+
+fn bytes(scratch: &Arc<Scratch>) -> Vec<u8> {
+    scratch.send_buf(0, scratch.len()).as_slice().unwrap().to_vec()
+}
+
+/// The message says who sent it and as which: the first 8 bytes; the rest follows from them.
+fn message(from: u32, index: usize, length: usize) -> Arc<Scratch> {
+    let scratch = Scratch::new(length);
+    let mut random = Random::new((u64::from(from) << 32) | index as u64);
+    let mut buffer = scratch.recv_buf(0, length);
+    let all = buffer.as_mut_slice().unwrap();
+    for byte in all.iter_mut() {
+        *byte = random.next() as u8;
+    }
+    all[..4].copy_from_slice(&from.to_le_bytes());
+    all[4..8].copy_from_slice(&(index as u32).to_le_bytes());
+    scratch
+}
+
+fn size(random: &mut Random) -> usize {
+    const BORDERS: [usize; 10] = [8, 48, 232, 248, 256, 1024, 2048, 4096, 8192, 40_000];
+    let border = BORDERS[random.below(BORDERS.len() as u64) as usize];
+    (border + random.below(3) as usize).max(9) - 1
+}
+
+const ROOM: usize = 50_000;
+
+fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
+    let ranks = 2 + random.below(3) as u32;
+    let single_copy = random.chance(0.5);
+    let denial = if random.chance(0.3) { 0.5 } else { 0.0 };
+    let depth = 2 + random.below(10) as usize;
+    let world = World::new(ranks)
+        .seed(seed)
+        .full(if random.chance(0.5) { 0.3 } else { 0.0 })
+        .fabric(|sim| {
+            sim.max_copy = 256;
+            sim.depth = depth;
+            sim.delay = 30;
+            sim.single_copy = single_copy;
+            sim.denial = denial;
+        })
+        .engines(|config| {
+            config.eager_limit = 2048;
+            config.eager_budget_per_sender = 6000;
+            config.oversubscribed = config.size % 2 == 0;
+        })
+        .build();
+    (world, (0..ranks).map(|_| Program::default()).collect())
+}
+
+fn start_send(world: &mut World, program: &mut Program, random: &mut Random, rank: u32) {
+    let to = random.below(u64::from(world.ranks())) as u32;
+    let tag = random.below(3) as i32;
+    let data = message(rank, program.sends.len(), size(random));
+    let envelope = Envelope { peer: PeerId(to), context: CONTEXT, source: Rank(rank), tag: Tag(tag) };
+    let mode = if random.chance(0.3) { SendMode::Synchronous } else { SendMode::Standard };
+    let buffer = data.send_buf(0, data.len());
+    let request = match world.engines[rank as usize].send(envelope, mode, buffer) {
+        Ok(Started::Complete) => None,
+        Ok(Started::Pending(request)) => Some(request),
+        Err(error) => {
+            assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
+            assert!(!world.is_alive(to), "only a dead rank is refused");
+            return;
+        }
+    };
+    program.sends.push(Send { to, tag, data, request, got_by: None });
+}
+
+fn start_recv(world: &mut World, program: &mut Program, random: &mut Random, rank: u32) {
+    let source = (!random.chance(0.4)).then(|| random.below(u64::from(world.ranks())) as u32);
+    let tag = (!random.chance(0.4)).then(|| random.below(3) as i32);
+    post(world, program, rank, source, tag);
+}
+
+fn post(world: &mut World, program: &mut Program, rank: u32, source: Option<u32>, tag: Option<i32>) {
+    let room = Scratch::new(ROOM);
+    let from =
+        Selector { context: CONTEXT, peer: source.map(PeerId), source: source.map(Rank), tag: tag.map(Tag) };
+    let request = world.engines[rank as usize].recv(from, room.recv_buf(0, ROOM)).unwrap();
+    program.recvs.push(Recv { source, tag, room, request: Some(request), got: None });
+}
+
+/// Takes what is complete; checks content and status.
+fn harvest(world: &mut World, programs: &mut [Program], rank: u32, deaths: bool) {
+    let engine = &mut world.engines[rank as usize];
+    let mut received = Vec::new();
+    for (index, recv) in programs[rank as usize].recvs.iter_mut().enumerate() {
+        let Some(request) = recv.request.filter(|&request| engine.is_complete(request)) else { continue };
+        recv.request = None;
+        let completion = engine.take(request);
+        if let Some(error) = completion.error {
+            assert!(deaths && error.class() == ErrorClass::PROC_ABORTED, "{error}");
+            continue;
+        }
+        if completion.status.cancelled {
+            continue;
+        }
+        let got = bytes(&recv.room);
+        let from = u32::from_le_bytes(got[..4].try_into().unwrap());
+        let message = u32::from_le_bytes(got[4..8].try_into().unwrap()) as usize;
+        assert_eq!(completion.status.source, Rank(from));
+        recv.got = Some((from, message));
+        received.push((index, from, message, completion.status, got));
+    }
+    for (index, from, message, status, got) in received {
+        let send = &mut programs[from as usize].sends[message];
+        assert_eq!((send.to, status.tag, status.bytes), (rank, Tag(send.tag), send.data.len() as u64));
+        assert_eq!(send.got_by.replace(index), None, "received twice");
+        assert!(got[..send.data.len()] == bytes(&send.data)[..], "data of {} bytes", send.data.len());
+        assert!(got[send.data.len()..].iter().all(|&byte| byte == 0), "nothing beyond the message");
+    }
+    let engine = &mut world.engines[rank as usize];
+    for send in &mut programs[rank as usize].sends {
+        let Some(request) = send.request.filter(|&request| engine.is_complete(request)) else { continue };
+        send.request = None;
+        let completion = engine.take(request);
+        let class = completion.error.map(|error| error.class());
+        assert!(class.is_none() || deaths && class == Some(ErrorClass::PROC_ABORTED));
+    }
+}
+
+/// Section 3.5: of two messages of one sender that fit the same receive the older one is taken; of two receives that
+/// fit the same message the older one takes it.
+fn check_order(programs: &[Program]) {
+    for (rank, program) in programs.iter().enumerate() {
+        for (sender, other) in programs.iter().enumerate() {
+            let messages: Vec<&Send> = other.sends.iter().filter(|send| send.to == rank as u32).collect();
+            let accepts = |recv: &Recv, send: &Send| {
+                recv.source.is_none_or(|source| source == sender as u32)
+                    && recv.tag.is_none_or(|tag| tag == send.tag)
+            };
+            for (newer, late) in messages.iter().enumerate() {
+                let Some(by) = late.got_by else { continue };
+                for early in &messages[..newer] {
+                    let overtaken =
+                        accepts(&program.recvs[by], early) && early.got_by.is_none_or(|other| other > by);
+                    assert!(!overtaken, "rank {rank}: a message of {sender} overtook an older one");
+                }
+                for (older, recv) in program.recvs[..by].iter().enumerate() {
+                    let Some((from, got)) = recv.got else {
+                        assert!(
+                            by >= program.cancelled_at || !accepts(recv, late),
+                            "rank {rank}: receive {older} was passed over and got nothing"
+                        );
+                        continue;
+                    };
+                    let later = from == sender as u32
+                        && accepts(recv, late)
+                        && got > program.recvs[by].got.map_or(usize::MAX, |(_, got)| got);
+                    assert!(!later, "rank {rank}: receive {older} was passed over");
+                }
+            }
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let (mut world, mut programs) = world(seed, &mut random);
+    for _ in 0..random.below(400) {
+        let rank = random.below(u64::from(world.ranks())) as u32;
+        let program = &mut programs[rank as usize];
+        match random.below(10) {
+            0..3 => start_send(&mut world, program, &mut random, rank),
+            3..6 => start_recv(&mut world, program, &mut random, rank),
+            6 => harvest(&mut world, &mut programs, rank, false),
+            _ => {
+                for _ in 0..random.below(20) {
+                    world.step();
+                }
+            }
+        }
+    }
+    world.settle();
+    for rank in 0..world.ranks() {
+        harvest(&mut world, &mut programs, rank, false);
+        let pending: Vec<RequestId> =
+            programs[rank as usize].recvs.iter().filter_map(|recv| recv.request).collect();
+        programs[rank as usize].cancelled_at = programs[rank as usize].recvs.len();
+        for request in pending {
+            world.engines[rank as usize].cancel(request);
+        }
+        harvest(&mut world, &mut programs, rank, false);
+        let missing = (programs.iter().flat_map(|program| &program.sends))
+            .filter(|send| send.to == rank && send.got_by.is_none())
+            .count();
+        for _ in 0..missing {
+            post(&mut world, &mut programs[rank as usize], rank, None, None);
+        }
+    }
+    world.settle();
+    for rank in 0..world.ranks() {
+        harvest(&mut world, &mut programs, rank, false);
+    }
+    for program in &programs {
+        assert!(program.sends.iter().all(|send| send.got_by.is_some() && send.request.is_none()));
+        assert!(program.recvs.iter().all(|recv| recv.request.is_none()));
+    }
+    assert!(world.engines.iter().all(weft_engine::Engine::is_quiet));
+    check_order(&programs);
+}
+
+fn run_with_deaths(seed: u64) {
+    let mut random = Random::new(seed ^ 0xdead);
+    let (mut world, mut programs) = world(seed, &mut random);
+    let victim = random.below(u64::from(world.ranks())) as u32;
+    let steps = random.below(300);
+    let moment = random.below(steps + 1);
+    for step in 0..steps {
+        if step == moment {
+            world.kill(victim);
+        }
+        let rank = random.below(u64::from(world.ranks())) as u32;
+        if !world.is_alive(rank) {
+            continue;
+        }
+        let program = &mut programs[rank as usize];
+        match random.below(10) {
+            0..3 => start_send(&mut world, program, &mut random, rank),
+            3..6 => start_recv(&mut world, program, &mut random, rank),
+            6 => harvest(&mut world, &mut programs, rank, true),
+            _ => {
+                for _ in 0..random.below(20) {
+                    world.step();
+                }
+            }
+        }
+    }
+    world.kill(victim);
+    world.settle();
+    for rank in (0..world.ranks()).filter(|&rank| rank != victim) {
+        harvest(&mut world, &mut programs, rank, true);
+        let program = &programs[rank as usize];
+        for recv in program.recvs.iter().filter(|recv| recv.request.is_some()) {
+            assert!(
+                recv.source.is_some_and(|source| source != victim),
+                "receive {:?} of rank {rank} waits for the dead {victim}",
+                recv.request
+            );
+        }
+        for send in program.sends.iter().filter(|send| send.request.is_some()) {
+            assert!(send.to != victim, "a send waits for the dead");
+        }
+    }
+    // The living still talk to each other, and having acknowledged the loss also receive from any source.
+    let living: Vec<u32> = (0..world.ranks()).filter(|&rank| rank != victim).collect();
+    let mut open = Vec::new();
+    for (position, &rank) in living.iter().enumerate() {
+        let engine = &mut world.engines[rank as usize];
+        assert!(engine.acknowledge_losses().iter().all(|&lost| lost == PeerId(victim)));
+        let next = living[(position + 1) % living.len()];
+        let envelope =
+            Envelope { peer: PeerId(next), context: ContextId(6), source: Rank(rank), tag: Tag(7) };
+        let any = Selector { context: ContextId(6), peer: None, source: None, tag: None };
+        let (data, room) = (Scratch::new(3000), Scratch::new(3000));
+        let sent = engine.send(envelope, SendMode::Synchronous, data.send_buf(0, 3000)).unwrap();
+        let received = engine.recv(any, room.recv_buf(0, 3000)).unwrap();
+        open.push((rank, sent, received));
+    }
+    world.settle();
+    for (rank, sent, received) in open {
+        let engine = &mut world.engines[rank as usize];
+        assert_eq!(engine.take(received).error, None);
+        if let Started::Pending(sent) = sent {
+            assert_eq!(engine.take(sent).error, None);
+        }
+    }
+}
+
+fn seeds(run: fn(u64), usual: u64) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    if let Some(seed) = number("WEFT_SEED") {
+        return run(seed);
+    }
+    for seed in 0..number("WEFT_SEEDS").unwrap_or(usual) {
+        run(seed);
+    }
+}
+
+/// `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+#[test]
+fn messages_arrive_once_whole_and_in_order_whatever_the_fabric_does() {
+    seeds(run, 500);
+}
+
+#[test]
+fn operations_that_depend_on_a_dead_rank_end() {
+    seeds(run_with_deaths, 300);
+}

@@ -1,0 +1,90 @@
+//! Reduction operations (section 6.9): predefined ones are plain handles, user-made ones have a table.
+
+use crate::table::{Table, stale};
+use std::fmt::Debug;
+use std::sync::Arc;
+use weft_datatype::{Datatype, PredefinedOp};
+use weft_engine::{Operation, Reduction, UserOperation};
+use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
+
+/// A function that users made an operation of.
+pub trait OpFunction: Send + Sync + Debug {
+    /// The function for one call, which tells it the datatype by the caller's handle.
+    fn bind(&self, datatype: Handle) -> Arc<dyn UserOperation>;
+}
+
+#[derive(Debug)]
+struct UserOp {
+    function: Arc<dyn OpFunction>,
+    commutative: bool,
+}
+
+/// All operations users made.
+#[derive(Debug)]
+pub struct Ops {
+    table: Table<UserOp>,
+}
+
+impl Default for Ops {
+    fn default() -> Ops {
+        Ops { table: Table::new(HandleKind::Op) }
+    }
+}
+
+impl Ops {
+    /// `MPI_Op_create`
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn create(&mut self, function: Arc<dyn OpFunction>, commutative: bool) -> Result<Handle> {
+        self.table.insert(UserOp { function, commutative })
+    }
+
+    /// `MPI_Op_free`; reductions under way keep the function.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OP` for a bad handle or a predefined operation.
+    pub fn free(&mut self, handle: Handle) -> Result<()> {
+        if PredefinedOp::from_abi(handle.0).is_some() {
+            return Err(Error::new(ErrorClass::OP, "a predefined operation cannot be freed"));
+        }
+        self.table.remove(handle).map(|_| ())
+    }
+
+    /// `MPI_Op_commutative`
+    ///
+    /// # Errors
+    /// `MPI_ERR_OP` for a bad handle.
+    pub fn is_commutative(&self, handle: Handle) -> Result<bool> {
+        if PredefinedOp::from_abi(handle.0).is_some() {
+            return Ok(true);
+        }
+        match self.table.find(handle) {
+            Some(op) => Ok(op.commutative),
+            None => Err(self.explain(handle)),
+        }
+    }
+
+    /// What combines elements of `datatype`, which the caller names by `handle`; and whether it commutes.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OP` for a bad handle, or an operation that is not defined for the type (section 6.9.2).
+    pub fn reduction(&self, op: Handle, datatype: &Datatype, handle: Handle) -> Result<(Reduction, bool)> {
+        let (operation, commutative) = match PredefinedOp::from_abi(op.0) {
+            Some(predefined) => (Operation::Predefined(predefined.kernel(datatype)?), true),
+            None => match self.table.find(op) {
+                Some(user) => (Operation::User(user.function.bind(handle)), user.commutative),
+                None => return Err(self.explain(op)),
+            },
+        };
+        Ok((Reduction { datatype: datatype.clone(), operation }, commutative))
+    }
+
+    #[cold]
+    fn explain(&self, handle: Handle) -> Error {
+        match self.table.get(handle) {
+            Err(error) if handle.0 != abi::MPI_OP_NULL => error,
+            _ => stale(HandleKind::Op, handle, true),
+        }
+    }
+}

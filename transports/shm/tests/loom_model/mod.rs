@@ -1,0 +1,141 @@
+//! Memory and sleep words for the model checker. Everything plain is a loom cell, so an access that the rules of the
+//! ring do not order is reported as a race.
+#![allow(dead_code, reason = "every model uses some of it")]
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::{Arc, Condvar, Mutex};
+use weft_shm::bell::SleepWord;
+use weft_shm::layout::RECORD_ALIGN;
+use weft_shm::ring::RingMemory;
+
+struct Inner {
+    stamps: Vec<AtomicU64>,
+    /// Per cell: the value sent and the record's place.
+    cells: Vec<UnsafeCell<(u32, u32, u32)>>,
+    /// One value for each line of the data area.
+    lines: Vec<UnsafeCell<u32>>,
+    heads: AtomicU64,
+    wants_room: AtomicBool,
+}
+
+/// A small ring that both ends share.
+#[derive(Clone)]
+pub(crate) struct Model(Arc<Inner>);
+
+impl Model {
+    pub(crate) fn new(cells: u32, lines: u32) -> Model {
+        Model(Arc::new(Inner {
+            stamps: (0..cells).map(|_| AtomicU64::new(0)).collect(),
+            cells: (0..cells).map(|_| UnsafeCell::new((0, 0, 0))).collect(),
+            lines: (0..lines).map(|_| UnsafeCell::new(0)).collect(),
+            heads: AtomicU64::new(0),
+            wants_room: AtomicBool::new(false),
+        }))
+    }
+
+    /// Writes a cell, and the lines of its record.
+    pub(crate) fn write(&self, cell: u32, value: u32, offset: u32, end: u32, record: u32) {
+        // SAFETY: loom reports the race when somebody else may access the cell or a line now.
+        self.0.cells[cell as usize].with_mut(|to| unsafe { *to = (value, offset, end) });
+        for line in 0..record / RECORD_ALIGN {
+            // SAFETY: as above.
+            self.0.lines[(offset / RECORD_ALIGN + line) as usize].with_mut(|to| unsafe { *to = value });
+        }
+    }
+
+    /// Reads a cell's value after checking that its record carries the same.
+    pub(crate) fn read(&self, cell: u32, record: u32) -> u32 {
+        // SAFETY: as in `write`.
+        let (value, offset, _) = self.0.cells[cell as usize].with(|from| unsafe { *from });
+        for line in 0..record / RECORD_ALIGN {
+            // SAFETY: as in `write`.
+            let found = self.0.lines[(offset / RECORD_ALIGN + line) as usize].with(|from| unsafe { *from });
+            assert_eq!(found, value);
+        }
+        value
+    }
+}
+
+impl RingMemory for Model {
+    fn stamp(&self, cell: u32) -> u64 {
+        self.0.stamps[cell as usize].load(Ordering::Acquire)
+    }
+
+    fn set_stamp(&self, cell: u32, stamp: u64) {
+        self.0.stamps[cell as usize].store(stamp, Ordering::Release);
+    }
+
+    fn heads(&self) -> u64 {
+        self.0.heads.load(Ordering::Acquire)
+    }
+
+    fn set_heads(&self, heads: u64) {
+        self.0.heads.store(heads, Ordering::Release);
+    }
+
+    /// What the sleeper's membarrier makes of the light barrier, at the place where it takes effect.
+    fn light_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    fn wants_room(&self) -> bool {
+        self.0.wants_room.load(Ordering::Relaxed)
+    }
+
+    fn set_wants_room(&self, wants: bool) {
+        self.0.wants_room.store(wants, Ordering::Relaxed);
+    }
+
+    fn record(&self, cell: u32) -> (u32, u32) {
+        // SAFETY: as in `write`.
+        let (_, offset, end) = self.0.cells[cell as usize].with(|from| unsafe { *from });
+        (offset, end)
+    }
+
+    fn grow(&mut self, limit: u32, at_least: u32) -> u32 {
+        let all = self.0.lines.len() as u32 * RECORD_ALIGN;
+        if at_least <= all { all } else { limit }
+    }
+}
+
+/// A sleep word with a futex made of a lock and a condition.
+pub(crate) struct Door {
+    word: AtomicU32,
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Door {
+    pub(crate) fn new() -> Arc<Door> {
+        Arc::new(Door { word: AtomicU32::new(0), lock: Mutex::new(()), woken: Condvar::new() })
+    }
+
+    /// As `futex(FUTEX_WAIT)` without a limit: a lost wake-up is a deadlock, which loom reports.
+    pub(crate) fn wait(&self, value: u32) {
+        let guard = self.lock.lock().unwrap();
+        if self.word.load(Ordering::SeqCst) == value {
+            drop(self.woken.wait(guard).unwrap());
+        }
+    }
+}
+
+impl SleepWord for Door {
+    fn load(&self) -> u32 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    fn swap_if(&self, current: u32, new: u32) -> Result<(), u32> {
+        self.word.compare_exchange(current, new, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
+    }
+
+    fn wake_all(&self) {
+        let _guard = self.lock.lock().unwrap();
+        self.woken.notify_all();
+    }
+}
+
+/// The sleeper's heavy barrier.
+pub(crate) fn heavy_barrier() {
+    fence(Ordering::SeqCst);
+}

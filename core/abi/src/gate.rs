@@ -63,9 +63,7 @@ pub(crate) fn phase() -> u32 {
 
 /// Sets and clears phase bits.
 pub(crate) fn change_phase(set: u32, clear: u32) {
-    let _ = GATE
-        .phase
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |bits| Some((bits | set) & !clear));
+    let _ = GATE.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bits| Some((bits | set) & !clear));
 }
 
 /// Fails unless the World Model or a session is active.
@@ -100,6 +98,21 @@ pub(crate) fn start() -> weft_types::Result<()> {
         *process = Some(Process::start()?);
     }
     Ok(())
+}
+
+/// The process, for the few calls that are counted in instructions: `None` with several threads, where [`with`] and its
+/// lock are needed.
+///
+/// # Safety
+/// The caller's phase check has passed, and the reference is not used any more when the gate is entered again.
+#[inline(always)]
+pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
+    if phase() & MULTIPLE != 0 {
+        return None;
+    }
+    // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and the caller does not nest borrows; the phase check
+    // implies that the process was started.
+    Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
@@ -161,7 +174,7 @@ pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
     let (moved, answer, callback) = with(|process| {
-        let moved = process.engine.progress();
+        let moved = process.progress();
         (moved, poll(process), process.engine.take_callback())
     });
     match callback {

@@ -24,8 +24,10 @@ pub(crate) enum On {
     Session(MPI_Session, Handle),
 }
 
-/// An error on its way to a handler.
-pub(crate) struct Raised {
+/// An error on its way to a handler. One pointer wide, so that a result stays in a register.
+pub(crate) struct Raised(Box<Inner>);
+
+struct Inner {
     error: Error,
     on: On,
     /// What the procedure returns instead of the class: `MPI_ERR_IN_STATUS`, or the code a user's callback returned.
@@ -34,42 +36,48 @@ pub(crate) struct Raised {
 
 impl From<Error> for Raised {
     #[cold]
+    #[inline(never)]
     fn from(error: Error) -> Raised {
-        Raised { error, on: On::Nothing, code: None }
+        Raised::new(error, On::Nothing)
     }
 }
 
 impl Raised {
+    fn new(error: Error, on: On) -> Raised {
+        Raised(Box::new(Inner { error, on, code: None }))
+    }
+
     /// An error on a communicator.
     #[cold]
     pub(crate) fn on_comm(comm: Handle, error: Error) -> Raised {
-        Raised { error, on: On::Comm(comm), code: None }
+        Raised::new(error, On::Comm(comm))
     }
 
     /// An error on a session with that error handler.
     #[cold]
     pub(crate) fn on_session(session: MPI_Session, errhandler: Handle, error: Error) -> Raised {
-        Raised { error, on: On::Session(session, errhandler), code: None }
+        Raised::new(error, On::Session(session, errhandler))
     }
 
     /// The same error, raised on a communicator if on nothing else.
     #[cold]
-    pub(crate) fn or_on_comm(self, comm: Handle) -> Raised {
-        match self.on {
-            On::Nothing => Raised { on: On::Comm(comm), ..self },
-            _ => self,
+    pub(crate) fn or_on_comm(mut self, comm: Handle) -> Raised {
+        if self.0.on == On::Nothing {
+            self.0.on = On::Comm(comm);
         }
+        self
     }
 
     /// The procedure returns `code`.
     #[cold]
-    pub(crate) fn returning(self, code: c_int) -> Raised {
-        Raised { code: Some(code), ..self }
+    pub(crate) fn returning(mut self, code: c_int) -> Raised {
+        self.0.code = Some(code);
+        self
     }
 
     /// The code that the procedure returns.
     pub(crate) fn code(&self) -> c_int {
-        self.code.unwrap_or(self.error.class().code())
+        self.0.code.unwrap_or(self.0.error.class().code())
     }
 }
 
@@ -107,11 +115,8 @@ pub(crate) fn finish_on_comm(function: &'static str, comm: MPI_Comm, result: Res
 
 #[cold]
 #[inline(never)]
-fn raise_on_comm(function: &'static str, comm: MPI_Comm, mut raised: Raised) -> c_int {
-    if raised.on == On::Nothing {
-        raised.on = On::Comm(comm.handle());
-    }
-    raise(function, raised)
+fn raise_on_comm(function: &'static str, comm: MPI_Comm, raised: Raised) -> c_int {
+    raise(function, raised.or_on_comm(comm.handle()))
 }
 
 /// The return value of the `MPI_T_` entry point `function`: no error handler runs (section 15.3.10).
@@ -120,7 +125,7 @@ fn raise_on_comm(function: &'static str, comm: MPI_Comm, mut raised: Raised) -> 
 pub(crate) fn finish_tool(_function: &'static str, result: Result<(), Raised>) -> c_int {
     match result {
         Ok(()) => abi::MPI_SUCCESS,
-        Err(raised) => raised.error.class().code(),
+        Err(raised) => raised.0.error.class().code(),
     }
 }
 
@@ -128,7 +133,7 @@ pub(crate) fn finish_tool(_function: &'static str, result: Result<(), Raised>) -
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(function: &'static str, raised: Raised) -> c_int {
-    let Raised { error, on, code } = raised;
+    let Inner { error, on, code } = *raised.0;
     let class = error.class().code();
     let code = code.unwrap_or(class);
     remember(class, format!("{function}: {}", error.text()));
@@ -148,7 +153,8 @@ pub(crate) fn raise(function: &'static str, raised: Raised) -> c_int {
 pub(crate) fn call_errhandler(function: &'static str, on: On, code: c_int) {
     let (on, errhandler) = handler_of(on);
     let class = gate::always(|always| always.codes.class(code)).unwrap_or(abi::MPI_ERR_UNKNOWN);
-    let error = Error::new(ErrorClass(class), format!("the program called the error handler with code {code}"));
+    let error =
+        Error::new(ErrorClass(class), format!("the program called the error handler with code {code}"));
     match gate::always(|always| always.errhandlers.action(errhandler)) {
         Action::Return => {}
         Action::Fatal => end(function, &error, code, on, "MPI_ERRORS_ARE_FATAL"),

@@ -45,11 +45,11 @@ pub(crate) fn ring(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedule
     for step in 0..size.saturating_sub(1) {
         let given = (rank + size - step) % size;
         let taken = (rank + size - step - 1) % size;
-        if blocks.bytes(taken) > 0 {
-            b.recv_on(step, (rank + size - 1) % size, blocks.place(taken));
-        }
         if blocks.bytes(given) > 0 {
             b.send_on(step, (rank + 1) % size, blocks.place(given));
+        }
+        if blocks.bytes(taken) > 0 {
+            b.recv_on(step, (rank + size - 1) % size, blocks.place(taken));
         }
     }
     b.finish()
@@ -70,8 +70,8 @@ pub(crate) fn recursive_doubling(group: Group, bytes: u64, in_place: bool) -> Sc
     while distance < size {
         let partner = rank ^ distance;
         let (mine, theirs) = (rank & !(distance - 1), partner & !(distance - 1));
-        b.recv(partner, range(theirs, distance));
         b.send(partner, range(mine, distance));
+        b.recv(partner, range(theirs, distance));
         distance *= 2;
     }
     b.finish()
@@ -100,11 +100,11 @@ pub(crate) fn bruck(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedul
     let mut distance = 1;
     while distance < size {
         let count = distance.min(size - distance);
-        if span(distance, distance + count).bytes > 0 {
-            b.recv((rank + distance) % size, span(distance, distance + count));
-        }
         if span(0, count).bytes > 0 {
             b.send((rank + size - distance) % size, span(0, count));
+        }
+        if span(distance, distance + count).bytes > 0 {
+            b.recv((rank + distance) % size, span(distance, distance + count));
         }
         distance *= 2;
     }

@@ -176,7 +176,8 @@ pub(crate) fn reduce_scatter_allgather(group: Group, vector: Vector, in_place: b
         }
         let (offset, bytes) = window(kept);
         operand.value = Range { start: offset, bytes, ..operand.value };
-        match (bytes, lower) {
+        // Each part is combined at one rank only, so that an operation that commutes may do it without a copy.
+        match (bytes, lower || vector.commutative) {
             (0, _) => {}
             (_, true) => operand.combine_higher(partner, 0),
             (_, false) => operand.combine_lower(partner, 0),

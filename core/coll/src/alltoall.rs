@@ -46,11 +46,11 @@ pub(crate) fn spread(group: Group, send: Option<Blocks<'_>>, recv: Blocks<'_>, w
     for distance in 1..size {
         let (to, from) = ((rank + distance) % size, (rank + size - distance) % size);
         let mut steps = Vec::new();
-        if recv.recv(from).bytes > 0 {
-            steps.push(b.recv(from, recv.recv(from)));
-        }
         if outgoing[to as usize].bytes > 0 {
             steps.push(b.send(to, outgoing[to as usize]));
+        }
+        if recv.recv(from).bytes > 0 {
+            steps.push(b.recv(from, recv.recv(from)));
         }
         if let Some(earlier) = rounds.len().checked_sub(window) {
             for &before in &rounds[earlier] {
@@ -100,8 +100,8 @@ pub(crate) fn bruck(group: Group, bytes: u64, in_place: bool) -> Schedule {
         for (slot, &i) in (0..).zip(&travelling) {
             b.copy(at(i, 1), outgoing.part(slot * bytes, bytes));
         }
-        b.recv((rank + size - distance) % size, incoming);
         b.send((rank + distance) % size, outgoing);
+        b.recv((rank + size - distance) % size, incoming);
         for (slot, &i) in (0..).zip(&travelling) {
             b.copy(incoming.part(slot * bytes, bytes), at(i, 1));
         }

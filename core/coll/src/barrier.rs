@@ -10,14 +10,18 @@ const NOTHING: Range = Range::new(Buffer::Recv, 0, 0);
 pub(crate) fn dissemination(group: Group) -> Schedule {
     let Group { rank, size } = group;
     let mut b = Builder::new();
-    let mut heard = Vec::new();
+    let mut heard = None;
     let mut distance = 1;
     while distance < size {
-        let hears = b.recv((rank + size - distance) % size, NOTHING);
-        let tells = b.send((rank + distance) % size, NOTHING);
         // What is told in a round stands for everything heard in all rounds before.
-        heard.iter().for_each(|&before| b.order(before, tells));
-        heard.push(hears);
+        let tells = b.send((rank + distance) % size, NOTHING);
+        // One receive at a time: it mostly finds its message without being posted.
+        let hears = b.recv((rank + size - distance) % size, NOTHING);
+        if let Some(heard) = heard {
+            b.order(heard, tells);
+            b.order(heard, hears);
+        }
+        heard = Some(hears);
         distance *= 2;
     }
     b.finish()

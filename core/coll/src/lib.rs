@@ -23,6 +23,7 @@
 //! - A call that moves nothing (size 1, no bytes) gives an empty or copy-only schedule; it still takes a number.
 #![forbid(unsafe_code)]
 
+mod algorithms;
 mod allgather;
 mod allreduce;
 mod alltoall;

@@ -35,6 +35,14 @@ impl Extra {
     pub(crate) fn keeping(scratch: &Arc<Scratch>) -> Arc<Extra> {
         Arc::new(Extra { layout: None, skip: 0, keep: Some(Arc::clone(scratch)) })
     }
+
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        self.keep.as_ref().map_or(0, |scratch| scratch.len())
+    }
+
+    pub(crate) fn scratch_address(&self) -> *mut u8 {
+        self.keep.as_ref().map_or(std::ptr::null_mut(), |scratch| scratch.address())
+    }
 }
 
 // SAFETY: a buffer is an address and immutable description; whoever makes one (see the constructors) promises
@@ -232,10 +240,14 @@ impl SendBuf {
     /// When the range lies outside the buffer.
     #[inline]
     pub fn pack(&self, offset: usize, out: &mut [u8]) {
-        if let Some(slice) = self.as_slice() {
-            out.copy_from_slice(&slice[offset..offset + out.len()]);
-            return;
+        match self.as_slice() {
+            Some(slice) => copy(&slice[offset..offset + out.len()], out),
+            None => self.pack_runs(offset, out),
         }
+    }
+
+    #[inline(never)]
+    fn pack_runs(&self, offset: usize, out: &mut [u8]) {
         self.0.for_each_run(offset, out.len(), |from, at, len| {
             // SAFETY: `from` is inside the type map that the constructor's caller promised; `at + len` is inside
             // `out` by the walk; user memory and a transport buffer do not overlap.
@@ -320,15 +332,29 @@ impl RecvBuf {
     /// When the range lies outside the buffer.
     #[inline]
     pub fn unpack(&mut self, offset: usize, data: &[u8]) {
-        if let Some(slice) = self.as_mut_slice() {
-            slice[offset..offset + data.len()].copy_from_slice(data);
-            return;
+        match self.as_mut_slice() {
+            Some(slice) => copy(data, &mut slice[offset..offset + data.len()]),
+            None => self.unpack_runs(offset, data),
         }
+    }
+
+    #[inline(never)]
+    fn unpack_runs(&mut self, offset: usize, data: &[u8]) {
         self.0.for_each_run(offset, data.len(), |to, at, len| {
             // SAFETY: `to` is inside the type map that the constructor's caller promised; `at + len` is inside
             // `data` by the walk; user memory and a transport buffer do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(data.as_ptr().add(at), to, len) }
         });
+    }
+}
+
+/// Copies a slice onto one of the same length; the shortest messages without a call.
+#[inline]
+fn copy(from: &[u8], to: &mut [u8]) {
+    if let (Ok(from), Ok(to)) = (<&[u8; 8]>::try_from(from), <&mut [u8; 8]>::try_from(&mut *to)) {
+        *to = *from;
+    } else {
+        to.copy_from_slice(from);
     }
 }
 

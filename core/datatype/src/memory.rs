@@ -156,28 +156,50 @@ impl Memory {
     }
 
     /// Zeroed memory of the library, in the memory layout of `count` elements of `datatype`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COUNT` when these do not fit 64 bits.
     pub fn scratch(datatype: &Datatype, count: u64) -> Result<Memory> {
-        let (low, high) = datatype.span(count)?;
-        let bytes = usize::try_from(high - low).map_err(Error::internal)?;
-        // The first data byte keeps the alignment the user's own element would have.
-        let lead = low.rem_euclid(16) as usize;
-        let scratch = Scratch::new(bytes + lead);
-        let address = scratch.address().wrapping_add(lead).wrapping_offset(-low as isize);
-        let keep = Some(Extra::keeping(&scratch));
-        Ok(Memory { address, datatype: datatype.clone(), low, high, writable: true, keep })
+        Memory::elements_in(datatype, count, |bytes| Extra::keeping(&Scratch::new(bytes)))
     }
 
     /// Zeroed memory of the library for `bytes` packed bytes.
     pub fn packed_scratch(bytes: usize) -> Memory {
-        let scratch = Scratch::new(bytes);
+        Memory::packed_in(bytes, Extra::keeping(&Scratch::new(bytes)))
+    }
+
+    /// As [`Memory::scratch`], in a block of at least the bytes that `block` is asked for.
+    pub(crate) fn elements_in(
+        datatype: &Datatype,
+        count: u64,
+        block: impl FnOnce(usize) -> Arc<Extra>,
+    ) -> Result<Memory> {
+        let (low, high) = datatype.span(count)?;
+        let bytes = usize::try_from(high - low).map_err(Error::internal)?;
+        // The first data byte keeps the alignment the user's own element would have.
+        let lead = low.rem_euclid(16) as usize;
+        let block = block(bytes + lead);
+        assert!(block.scratch_bytes() >= bytes + lead, "a block smaller than asked for");
+        let address = block.scratch_address().wrapping_add(lead).wrapping_offset(-low as isize);
+        Ok(Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: Some(block) })
+    }
+
+    /// As [`Memory::packed_scratch`], in a given block.
+    pub(crate) fn packed_in(bytes: usize, block: Arc<Extra>) -> Memory {
+        assert!(block.scratch_bytes() >= bytes, "a block smaller than asked for");
         Memory {
-            address: scratch.address(),
+            address: block.scratch_address(),
             datatype: byte(),
             low: 0,
             high: bytes as i64,
             writable: true,
-            keep: Some(Extra::keeping(&scratch)),
+            keep: Some(block),
         }
+    }
+
+    /// The library's block behind this memory.
+    pub(crate) fn into_block(self) -> Option<Arc<Extra>> {
+        self.keep
     }
 
     /// The elements' type.

@@ -1,7 +1,7 @@
 //! Processes over one shared-memory segment: what each collective algorithm takes, without the C layer. For tuning the
 //! cost model; the figures users care about come from `benches/osu`.
 //!
-//! `cargo run --profile fast -p weft-engine --example collectives -- RANKS [BYTES]`
+//! `cargo run --profile fast -p weft-engine --example collectives -- RANKS [BYTES [OPERATION [ALGORITHM]]]`
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -101,13 +101,13 @@ fn main() {
     let group = Group { rank: me, size: ranks };
     let mut side = Side { engine, group, sequence: 0, peers: Arc::new(Identity), oversubscribed };
     let model = Model { ranks_per_core: f64::from(ranks) / f64::from(cores), ..Model::default() };
-    measure(&mut side, bytes, &model);
+    measure(&mut side, bytes, &model, &arguments[3.min(arguments.len())..]);
     for mut child in children {
         child.wait().expect("another process");
     }
 }
 
-fn measure(side: &mut Side, bytes: u64, model: &Model) {
+fn measure(side: &mut Side, bytes: u64, model: &Model, only: &[String]) {
     let group = side.group;
     let ranks = u64::from(group.size);
     let double: Datatype = Datatype::predefined(abi::MPI_DOUBLE).expect("MPI_DOUBLE is predefined").into();
@@ -131,10 +131,14 @@ fn measure(side: &mut Side, bytes: u64, model: &Model) {
     let barrier = Arc::new((barrier.build)(&Call::Barrier, group, model));
     for call in calls {
         for algorithm in candidates(&call, group) {
+            if [call.name(), algorithm.name].iter().zip(only).any(|(name, only)| name != only) {
+                continue;
+            }
             let schedule = Arc::new((algorithm.build)(&call, group, model));
             let mut samples = Vec::new();
             let rounds = if bytes > 10_000 { 5 } else { 40 };
-            for _ in 0..BATCHES {
+            let batches = if only.is_empty() { BATCHES } else { 100 * BATCHES };
+            for _ in 0..batches {
                 side.run(&barrier, &bound, &None);
                 let start = Instant::now();
                 for _ in 0..rounds {

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use weft_api::Transport;
 use weft_datatype::Scratch;
-use weft_engine::{
-    Early, Engine, EngineConfig, Envelope, RequestId, Selector, SendMode, Started, Transports,
-};
+use weft_engine::{Engine, EngineConfig, Envelope, RequestId, Selector, SendMode, Started, Transports};
 use weft_shm::{Config, Shm, Waking};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -63,15 +61,8 @@ impl Side {
     fn recv(&mut self, bytes: usize) {
         let from = self.selector();
         let mut buffer = self.buffer.recv_buf(0, bytes);
-        for turn in 1..4096 {
-            match self.engine.poll_recv(from, &mut buffer) {
-                Early::Received(completion) => return assert_eq!(completion.error, None),
-                Early::Post => break,
-                Early::Nothing => {}
-            }
-            if turn % 32 == 0 {
-                self.engine.progress();
-            }
+        if let Some(completion) = self.engine.spin_recv(from, &mut buffer, 4000) {
+            return assert_eq!(completion.error, None);
         }
         let request = self.engine.recv(from, buffer).expect("posted");
         self.wait(request);

@@ -295,6 +295,9 @@ impl Engine {
                 self.judge(index, sent)
             }
             SendPlan::Announce { lead } => {
+                // An empty message beyond the budget has nothing to ask for; its sender waits to be matched, or
+                // empty messages would be without limit.
+                let synchronous = synchronous || request.length == 0;
                 let header = header.with_kind(Kind::Rts).with_flags(if synchronous {
                     Announce::SYNCHRONOUS
                 } else {
@@ -312,6 +315,9 @@ impl Engine {
                 if sent.is_ok() {
                     if lead > 0 {
                         peer.window.spend(charge(lead));
+                    }
+                    if synchronous {
+                        request.flags |= SYNCHRONOUS;
                     }
                     request.lead = lead;
                     request.moved = first as u64;

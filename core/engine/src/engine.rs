@@ -131,17 +131,29 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
-    /// progress would keep it as unexpected, with a copy more) from none. A blocking receive spins on this, makes
-    /// progress now and then, and posts after a while:
+    /// The first part of a blocking receive: up to `turns` looks at the sender's ring, with progress now and then. A
+    /// message that comes meanwhile is received without a request, which saves a third of the way of a small one.
+    /// Afterwards, unless it was received, [`Engine::recv`] and wait.
     ///
-    /// ```text
-    /// for turn in 1.. {
-    ///     match engine.poll_recv(from, &mut buffer) { Received(done) => return done, Post => break, Nothing => {} }
-    ///     if turn % 16 == 0 { engine.progress(); }  if turn == 1000 { break }
-    /// }
-    /// let request = engine.recv(from, buffer)?; ...wait for it...
-    /// ```
+    /// `turns`: about 10 ns each when nothing comes. 1 when ranks share cores, or when the caller holds a lock.
+    #[inline]
+    pub fn spin_recv(&mut self, from: Selector, buffer: &mut RecvBuf, turns: u32) -> Option<Completion> {
+        for turn in 1..=turns {
+            match self.poll_recv(from, buffer) {
+                Early::Received(completion) => return Some(completion),
+                Early::Post => return None,
+                Early::Nothing => {}
+            }
+            if turn % 32 == 0 {
+                from.peer?;
+                self.progress();
+            }
+        }
+        None
+    }
+
+    /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
+    /// progress would keep it as unexpected, with a copy more) from none.
     #[inline]
     pub fn poll_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
         if self.state.unexpected.is_empty()
@@ -259,6 +271,9 @@ impl Engine {
             let Some(peer) = self.fabric.ready() else { break };
             moved = true;
             self.drain(peer);
+            if self.state.peers.len() == 1 {
+                break;
+            }
         }
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use weft_coll::{Buffer, Execution, Range, Schedule, Step, StepId};
-use weft_datatype::{Datatype, Elements, Kernel, Memory, memory};
+use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
 use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
 
 /// Which process each rank of a communicator is.
@@ -85,61 +85,44 @@ pub struct Channel {
     pub persistent: bool,
 }
 
-/// A schedule bound to memory and communicator, ready to start. A clone shares the scratch memory, so that only one of
-/// the clones may be under way at a time: a persistent collective keeps one and starts clones of it.
+/// A schedule bound to memory and communicator, ready to start. A persistent collective keeps one and starts clones of it.
 #[derive(Clone, Debug)]
 pub struct ScheduleRun {
     schedule: Arc<Schedule>,
     arguments: Arguments,
-    scratch: Arc<[Memory]>,
     reduction: Option<Reduction>,
     channel: Channel,
 }
 
 impl ScheduleRun {
-    /// Binds a schedule; makes its scratch memory.
+    /// Binds a schedule.
     ///
     /// # Errors
-    /// `MPI_ERR_COUNT` when scratch in the datatype's layout does not fit 64 bits, `MPI_ERR_INTERN` when the schedule
-    /// reduces and there is no `reduction`.
+    /// `MPI_ERR_INTERN` when the schedule reduces and there is no `reduction`.
     pub fn new(
         schedule: Arc<Schedule>,
         arguments: Arguments,
         reduction: Option<Reduction>,
         channel: Channel,
     ) -> Result<ScheduleRun> {
-        let need = |need: &weft_coll::ScratchNeed| match (need.elements, &reduction) {
-            (true, Some(reduction)) => {
-                let size = reduction.datatype.element_bytes().max(1) as u64;
-                Memory::scratch(&reduction.datatype, need.bytes / size)
-            }
-            (true, None) => Err(Error::internal("a schedule that reduces was bound without an operation")),
-            (false, _) => Ok(Memory::packed_scratch(need.bytes as usize)),
-        };
-        let scratch = schedule.scratch().iter().map(need).collect::<Result<Vec<_>>>()?.into();
-        Ok(ScheduleRun { schedule, arguments, scratch, reduction, channel })
-    }
-
-    fn memory(&self, buffer: Buffer) -> &Memory {
-        match buffer {
-            Buffer::Send => &self.arguments.send,
-            Buffer::Recv => &self.arguments.recv,
-            Buffer::SendPeer(peer) => &self.arguments.send_peers[peer as usize],
-            Buffer::RecvPeer(peer) => &self.arguments.recv_peers[peer as usize],
-            Buffer::Scratch(index) => &self.scratch[index as usize],
+        if reduction.is_none() && schedule.reduces() {
+            return Err(Error::internal("a schedule that reduces was bound without an operation"));
         }
+        Ok(ScheduleRun { schedule, arguments, reduction, channel })
     }
 
-    fn readable(&self, range: Range) -> weft_datatype::SendBuf {
-        self.memory(range.buffer).send_view(range.displacement, range.start, range.bytes)
-    }
-
-    fn writable(&self, range: Range) -> weft_datatype::RecvBuf {
-        self.memory(range.buffer).recv_view(range.displacement, range.start, range.bytes)
-    }
-
-    fn elements(&self, range: Range) -> Elements {
-        self.memory(range.buffer).elements(range.displacement, range.start, range.bytes)
+    /// The scratch memory of one execution.
+    fn scratch(&self, pool: &mut ScratchPool, scratch: &mut Vec<Memory>) -> Result<()> {
+        for need in self.schedule.scratch() {
+            scratch.push(match (need.elements, &self.reduction) {
+                (true, Some(reduction)) => {
+                    let size = reduction.datatype.element_bytes().max(1) as u64;
+                    pool.elements(&reduction.datatype, need.bytes / size)?
+                }
+                _ => pool.packed(need.bytes as usize),
+            });
+        }
+        Ok(())
     }
 
     fn tag(&self, channel: u16) -> Tag {
@@ -168,16 +151,23 @@ impl Callback {
 #[derive(Debug)]
 struct Active {
     run: ScheduleRun,
-    execution: Execution,
+    vectors: Vectors,
     /// The user's handle.
     request: RequestId,
-    /// Sends and receives that have not ended.
-    pending: Vec<(StepId, RequestId)>,
     /// Callbacks that are not done.
     callbacks: u32,
     error: Option<Error>,
     /// Whether the pending requests were cancelled after an error.
     taken_back: bool,
+}
+
+/// The part of a run that allocates.
+#[derive(Debug, Default)]
+struct Vectors {
+    execution: Execution,
+    /// Sends and receives that have not ended.
+    pending: Vec<(StepId, RequestId)>,
+    scratch: Vec<Memory>,
 }
 
 /// All runs of an engine.
@@ -186,8 +176,9 @@ pub(crate) struct Schedules {
     active: Vec<Option<Box<Active>>>,
     free: Vec<u32>,
     callbacks: VecDeque<Callback>,
-    /// An ended run whose vectors the next one uses.
-    spare: Option<(Execution, Vec<(StepId, RequestId)>)>,
+    /// Of an ended run, for the next one.
+    spare: Option<Vectors>,
+    pool: ScratchPool,
 }
 
 fn token(slot: u32, step: StepId) -> NonZeroU64 {
@@ -203,25 +194,20 @@ impl Engine {
     /// Starts a collective. Local: it does what can be done at once and returns (section 2.4.1).
     ///
     /// # Errors
-    /// `MPI_ERR_NO_MEM` when all request slots are in use. What goes wrong later is the request's error.
+    /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
+    /// does not fit 64 bits. What goes wrong later is the request's error.
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
+        let schedules = &mut self.state.schedules;
+        let mut vectors = schedules.spare.take().unwrap_or_default();
+        run.scratch(&mut schedules.pool, &mut vectors.scratch)?;
+        vectors.execution.reset(&run.schedule);
         let request = self.new_plain()?;
         let schedules = &mut self.state.schedules;
-        let (mut execution, pending) = schedules.spare.take().unwrap_or_default();
-        execution.reset(&run.schedule);
         let slot = schedules.free.pop().unwrap_or_else(|| {
             schedules.active.push(None);
             schedules.active.len() as u32 - 1
         });
-        let active = Box::new(Active {
-            run,
-            execution,
-            request,
-            pending,
-            callbacks: 0,
-            error: None,
-            taken_back: false,
-        });
+        let active = Box::new(Active { run, vectors, request, callbacks: 0, error: None, taken_back: false });
         self.advance(slot, active);
         self.notice_schedules();
         Ok(request)
@@ -237,7 +223,7 @@ impl Engine {
         let (slot, step) = from_token(callback.token);
         let mut active = self.take_active(slot);
         active.callbacks -= 1;
-        active.execution.completed(&active.run.schedule, step);
+        active.vectors.execution.completed(&active.run.schedule, step);
         self.advance(slot, active);
         self.notice_schedules();
     }
@@ -249,8 +235,8 @@ impl Engine {
             moved = true;
             let (slot, step) = from_token(token);
             let mut active = self.take_active(slot);
-            let entry = active.pending.iter().position(|&(pending, _)| pending == step);
-            active.pending.swap_remove(entry.expect("a notice is of a pending step"));
+            let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
+            active.vectors.pending.swap_remove(entry.expect("a notice is of a pending step"));
             active.ended(step, completion);
             self.advance(slot, active);
         }
@@ -264,7 +250,7 @@ impl Engine {
     /// Starts every step that may start; puts the run back, or ends it.
     fn advance(&mut self, slot: u32, mut active: Box<Active>) {
         while active.error.is_none()
-            && let Some(step) = active.execution.next_ready()
+            && let Some(step) = active.vectors.execution.next_ready()
         {
             if let Err(error) = self.start_step(slot, step, &mut active) {
                 active.error = Some(error);
@@ -272,21 +258,23 @@ impl Engine {
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
-            for &(_, request) in &active.pending {
+            for &(_, request) in &active.vectors.pending {
                 // One that ended meanwhile is gone; its notice waits.
                 if self.exists(request) {
                     self.cancel(request);
                 }
             }
         }
-        let over = active.execution.is_finished() || active.error.is_some();
-        if !over || !active.pending.is_empty() || active.callbacks > 0 {
+        let over = active.vectors.execution.is_finished() || active.error.is_some();
+        if !over || !active.vectors.pending.is_empty() || active.callbacks > 0 {
             self.state.schedules.active[slot as usize] = Some(active);
             return;
         }
-        let Active { execution, pending, request, error, .. } = *active;
-        self.state.schedules.spare = Some((execution, pending));
-        self.state.schedules.free.push(slot);
+        let Active { mut vectors, request, error, .. } = *active;
+        let schedules = &mut self.state.schedules;
+        vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
+        schedules.spare = Some(vectors);
+        schedules.free.push(slot);
         self.complete_plain(request, error);
     }
 
@@ -300,10 +288,10 @@ impl Engine {
                     source: run.channel.rank,
                     tag: run.tag(channel),
                 };
-                match self.send(envelope, SendMode::Standard, run.readable(from))? {
-                    Started::Complete => active.execution.completed(&run.schedule, step),
+                match self.send(envelope, SendMode::Standard, active.readable(from))? {
+                    Started::Complete => active.vectors.execution.completed(&run.schedule, step),
                     Started::Pending(request) => {
-                        active.pending.push((step, request));
+                        active.vectors.pending.push((step, request));
                         self.state.give_token(request.slot(), token(slot, step));
                     }
                 }
@@ -315,25 +303,25 @@ impl Engine {
                     source: Some(Rank(from)),
                     tag: Some(run.tag(channel)),
                 };
-                let mut room = run.writable(into);
+                let mut room = active.writable(into);
                 if let Some(completion) = self.try_recv(selector, &mut room) {
                     active.ended(step, completion);
                     return Ok(());
                 }
                 let request = self.recv(selector, room)?;
-                active.pending.push((step, request));
+                active.vectors.pending.push((step, request));
                 self.state.give_token(request.slot(), token(slot, step));
             }
             Step::Copy { from, into } => {
-                memory::copy(&run.readable(from), &mut run.writable(into));
-                active.execution.completed(&run.schedule, step);
+                memory::copy(&active.readable(from), &mut active.writable(into));
+                active.vectors.execution.completed(&run.schedule, step);
             }
             Step::Reduce { left, into } => {
-                let (left, into) = (run.elements(left), run.elements(into));
+                let (left, into) = (active.elements(left), active.elements(into));
                 match &run.reduction.as_ref().expect("checked when the run was bound").operation {
                     Operation::Predefined(kernel) => {
                         kernel.apply_elements(left, into);
-                        active.execution.completed(&run.schedule, step);
+                        active.vectors.execution.completed(&run.schedule, step);
                     }
                     Operation::User(operation) => {
                         let operation = Arc::clone(operation);
@@ -349,6 +337,29 @@ impl Engine {
 }
 
 impl Active {
+    fn memory(&self, buffer: Buffer) -> &Memory {
+        let arguments = &self.run.arguments;
+        match buffer {
+            Buffer::Send => &arguments.send,
+            Buffer::Recv => &arguments.recv,
+            Buffer::SendPeer(peer) => &arguments.send_peers[peer as usize],
+            Buffer::RecvPeer(peer) => &arguments.recv_peers[peer as usize],
+            Buffer::Scratch(index) => &self.vectors.scratch[index as usize],
+        }
+    }
+
+    fn readable(&self, range: Range) -> SendBuf {
+        self.memory(range.buffer).send_view(range.displacement, range.start, range.bytes)
+    }
+
+    fn writable(&self, range: Range) -> RecvBuf {
+        self.memory(range.buffer).recv_view(range.displacement, range.start, range.bytes)
+    }
+
+    fn elements(&self, range: Range) -> Elements {
+        self.memory(range.buffer).elements(range.displacement, range.start, range.bytes)
+    }
+
     /// A send or a receive has ended.
     fn ended(&mut self, step: StepId, completion: Completion) {
         if self.error.is_some() {
@@ -371,6 +382,6 @@ impl Active {
             ));
             return;
         }
-        self.execution.completed(&self.run.schedule, step);
+        self.vectors.execution.completed(&self.run.schedule, step);
     }
 }

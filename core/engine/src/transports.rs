@@ -10,6 +10,10 @@ use weft_wire::Header;
 
 /// The ways to other processes.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one per process, and an indirection would be paid by every message"
+)]
 #[repr(u8)] // An explicit tag is one compare; the niche the compiler would find is six instructions.
 pub enum Transports {
     /// A job of one: messages to itself need no transport.

@@ -23,6 +23,8 @@ enum Phase {
     Yield,
     /// The bell is armed; nothing was found since: sleep.
     Armed,
+    /// The bell is armed; something was found since, but not the awaited thing: look once more.
+    ArmedAgain,
 }
 
 /// Adaptive waiting of one blocked call.
@@ -54,8 +56,11 @@ impl Waiter {
     /// Something moved: the awaited thing may be near, so begin again with short pauses.
     #[inline]
     pub fn moved(&mut self) {
-        if self.phase != Phase::Armed {
-            self.restart();
+        match self.phase {
+            // Still armed: the next pause must be another look, for the last one was before this movement.
+            Phase::Armed => self.phase = Phase::ArmedAgain,
+            Phase::ArmedAgain => {}
+            Phase::Spin | Phase::Yield => self.restart(),
         }
         self.naps = 0;
     }
@@ -74,7 +79,7 @@ impl Waiter {
     /// Ends the wait: takes back an announced sleep.
     #[inline]
     pub fn finish<B: Bell>(&mut self, bell: &B) {
-        if self.phase == Phase::Armed {
+        if matches!(self.phase, Phase::Armed | Phase::ArmedAgain) {
             bell.disarm();
             self.restart();
         }
@@ -97,6 +102,7 @@ impl Waiter {
                 bell.arm();
                 self.phase = Phase::Armed;
             }
+            Phase::ArmedAgain => self.phase = Phase::Armed,
             Phase::Armed => {
                 let limit = SHORTEST_NAP.saturating_mul(1 << self.naps.min(10)).min(LONGEST_NAP);
                 bell.sleep(limit);
@@ -111,5 +117,86 @@ impl Waiter {
     fn restart(&mut self) {
         self.phase = Phase::Spin;
         self.left = if self.oversubscribed { 0 } else { SPINS };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Recorder(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Recorder {
+        fn log(&self) -> Vec<&'static str> {
+            std::mem::take(&mut *self.0.lock().unwrap())
+        }
+    }
+
+    impl Bell for Recorder {
+        fn arm(&self) {
+            self.0.lock().unwrap().push("arm");
+        }
+
+        fn sleep(&self, limit: Duration) {
+            assert!(limit <= LONGEST_NAP);
+            self.0.lock().unwrap().push("sleep");
+        }
+
+        fn disarm(&self) {
+            self.0.lock().unwrap().push("disarm");
+        }
+    }
+
+    fn pauses_until_armed(waiter: &mut Waiter, bell: &Recorder) -> u32 {
+        for count in 1..10_000 {
+            waiter.pause(bell);
+            if bell.log() == ["arm"] {
+                return count;
+            }
+        }
+        panic!("never armed");
+    }
+
+    #[test]
+    fn every_sleep_follows_a_look_with_the_bell_armed() {
+        for oversubscribed in [false, true] {
+            let (mut waiter, bell) = (Waiter::new(oversubscribed), Recorder::default());
+            pauses_until_armed(&mut waiter, &bell);
+            // The caller looked and found nothing; then something that is not the awaited thing.
+            waiter.moved();
+            waiter.pause(&bell);
+            assert!(bell.log().is_empty(), "looks once more");
+            waiter.pause(&bell);
+            assert_eq!(bell.log(), ["sleep"]);
+            waiter.pause(&bell);
+            assert_eq!(
+                bell.log(),
+                ["arm"],
+                "rung for nothing: armed again, and looked at before the next sleep"
+            );
+            waiter.finish(&bell);
+            assert_eq!(bell.log(), ["disarm"]);
+            waiter.finish(&bell);
+            assert!(bell.log().is_empty());
+        }
+    }
+
+    #[test]
+    fn ranks_beyond_the_cores_get_to_sleep_at_once() {
+        let bell = Recorder::default();
+        assert!(pauses_until_armed(&mut Waiter::new(true), &bell) <= YIELDS_OVERSUBSCRIBED + 2);
+        assert!(pauses_until_armed(&mut Waiter::new(false), &bell) > SPINS);
+    }
+
+    #[test]
+    fn movement_begins_the_wait_anew() {
+        let (mut waiter, bell) = (Waiter::new(false), Recorder::default());
+        for _ in 0..SPINS + 10 {
+            waiter.pause(&bell);
+        }
+        waiter.moved();
+        assert!(pauses_until_armed(&mut waiter, &bell) > SPINS);
     }
 }

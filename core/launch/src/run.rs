@@ -129,7 +129,7 @@ impl Job {
                 let refused = resolve::explain(&executable, &error);
                 let cause = Cause::NotStarted { rank: number, why: refused.why, code: refused.code };
                 let order = self.judge.condemn(cause, Instant::now());
-                for missing in number..size {
+                for missing in self.ranks.len()..size {
                     self.judge.ended(missing, End::Exit(0), Instant::now());
                 }
                 self.obey(order);
@@ -179,6 +179,7 @@ impl Job {
             Preparation {
                 channel: theirs,
                 memory: memory.clone(),
+                keeper: self.keeper.socket(),
                 affinity,
                 mask: self.mask_before,
                 open_files,
@@ -188,14 +189,16 @@ impl Job {
         // Our copies of the child's ends go with it.
         drop(command);
         let pid = Pid::from_raw(child.id() as i32);
-        self.keeper.watch(pid)?;
-        self.events.await_input(&ours, Token::Channel(number))?;
+        // From here on the rank is known, and is ended with the others should something below fail.
+        let known = Known { pid: pid.as_raw(), program: shown(&plan.program), note: None };
+        let awaited = self.events.await_input(&ours, Token::Channel(number));
+        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known });
+        awaited?;
         self.outputs.adopt(pipes, &self.events)?;
         if let Some(mut typed) = typed {
             typed.watch(&self.events)?;
             self.typed = Some(typed);
         }
-        let known = Known { pid: pid.as_raw(), program: shown(&plan.program), note: None };
         if settings.verbose {
             let place = plan.binding.map_or("not bound".to_owned(), |cpus| format!("bound to CPUs {cpus}"));
             let program = plan.executable.display();
@@ -205,7 +208,6 @@ impl Job {
                 plan.wdir.display()
             );
         }
-        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known });
         Ok(())
     }
 
@@ -348,6 +350,8 @@ impl Job {
                         self.act(action)?;
                     }
                     self.actions = actions;
+                    // Entering a barrier is no action.
+                    self.check_barrier();
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
@@ -388,7 +392,6 @@ impl Job {
             Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),
         };
         self.obey(order);
-        self.check_barrier();
         Ok(())
     }
 

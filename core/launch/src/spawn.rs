@@ -8,20 +8,21 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal, killpg};
-use nix::unistd::{ForkResult, Pid, getpid, getppid, pipe2, setpgid};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use nix::unistd::{ForkResult, Pid, getpid, getppid, setpgid};
 
 use crate::judge::End;
 
@@ -31,6 +32,8 @@ pub(crate) struct Preparation {
     pub(crate) channel: OwnedFd,
     /// The node's memory; stays open over exec.
     pub(crate) memory: Arc<OwnedFd>,
+    /// Where it puts its group into the keeper's care.
+    pub(crate) keeper: Arc<OwnedFd>,
     /// CPUs it may run on.
     pub(crate) affinity: Option<CpuSet>,
     /// Signals blocked before mpiexec blocked its own.
@@ -49,6 +52,10 @@ pub(crate) fn prepare(command: &mut Command, preparation: Preparation) {
         if getppid() != parent {
             return Err(Errno::ECHILD.into());
         }
+        // Done here and not by mpiexec, so that no moment is left in which mpiexec can die and the group be unknown. Without
+        // a keeper the parent-death signal has to do.
+        let _ =
+            send(preparation.keeper.as_raw_fd(), &getpid().as_raw().to_ne_bytes(), MsgFlags::MSG_NOSIGNAL);
         fcntl(&preparation.channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
         fcntl(preparation.memory.as_ref(), FcntlArg::F_SETFD(FdFlag::empty()))?;
         preparation.mask.thread_set_mask()?;
@@ -60,7 +67,7 @@ pub(crate) fn prepare(command: &mut Command, preparation: Preparation) {
         }
         Ok(())
     };
-    // SAFETY: the closure only makes system calls (prctl, getppid, fcntl, sigprocmask, sched_setaffinity, setrlimit) on values made before
+    // SAFETY: the closure only makes system calls (prctl, getppid, getpid, send, fcntl, sigprocmask, sched_setaffinity, setrlimit) on values made before
     // the fork; it does not allocate, lock or touch other threads' state (mpiexec has one thread).
     unsafe {
         command.pre_exec(between_fork_and_exec);
@@ -98,20 +105,22 @@ pub(crate) fn ended(pid: Pid) -> io::Result<Option<End>> {
 ///
 /// The kernel's parent-death signal reaches the ranks' first processes only; programs started by a script in a rank would live on.
 pub(crate) struct Keeper {
-    pipe: File,
+    socket: Arc<OwnedFd>,
     pid: Pid,
 }
 
 impl Keeper {
     /// Forks the keeper. Must be called while this process has one thread.
     pub(crate) fn start() -> io::Result<Keeper> {
-        let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+        // Packets keep numbers whole; a socket can be written without SIGPIPE should the keeper be gone.
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         // SAFETY: mpiexec has one thread, so the child finds no lock held by another; it runs `keep` and never returns.
         match unsafe { nix::unistd::fork() }? {
-            ForkResult::Parent { child } => Ok(Keeper { pipe: writer.into(), pid: child }),
+            ForkResult::Parent { child } => Ok(Keeper { socket: Arc::new(ours), pid: child }),
             ForkResult::Child => {
-                drop(writer);
-                keep(reader.into())
+                drop(ours);
+                keep(&theirs)
             }
         }
     }
@@ -121,21 +130,21 @@ impl Keeper {
         self.pid
     }
 
-    /// Puts the group of `pid` into its care.
-    pub(crate) fn watch(&mut self, pid: Pid) -> io::Result<()> {
-        self.pipe.write_all(&pid.as_raw().to_ne_bytes())
+    /// Where ranks put their groups into its care.
+    pub(crate) fn socket(&self) -> Arc<OwnedFd> {
+        self.socket.clone()
     }
 
     /// Tells it that all has been cleaned up, and waits for its end.
-    pub(crate) fn dismiss(mut self) {
+    pub(crate) fn dismiss(self) {
         // A keeper that is gone needs no telling.
-        let _ = self.pipe.write_all(&0i32.to_ne_bytes());
-        drop(self.pipe);
+        let _ = send(self.socket.as_raw_fd(), &0i32.to_ne_bytes(), MsgFlags::MSG_NOSIGNAL);
+        drop(self.socket);
         let _ = nix::sys::wait::waitpid(self.pid, None);
     }
 }
 
-fn keep(mut pipe: File) -> ! {
+fn keep(socket: &OwnedFd) -> ! {
     // None of these is needed for the work itself, so their failure changes nothing.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     let _ = prctl::set_name(c"mpiexec-keeper");
@@ -146,10 +155,13 @@ fn keep(mut pipe: File) -> ! {
     }
     let mut groups = Vec::new();
     let mut number = [0; 4];
-    while pipe.read_exact(&mut number).is_ok() {
-        match i32::from_ne_bytes(number) {
-            0 => std::process::exit(0),
-            group => groups.push(Pid::from_raw(group)),
+    loop {
+        match recv(socket.as_raw_fd(), &mut number, MsgFlags::empty()) {
+            Ok(4) if number == [0; 4] => std::process::exit(0),
+            Ok(4) => groups.push(Pid::from_raw(i32::from_ne_bytes(number))),
+            Err(Errno::EINTR) => {}
+            // Every other end of the socket is closed: mpiexec is gone.
+            _ => break,
         }
     }
     for group in groups {

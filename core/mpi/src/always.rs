@@ -53,7 +53,10 @@ impl Always {
     /// `MPI_ERR_INFO`, also for `MPI_INFO_ENV`, which programs can only read.
     pub fn info_mut(&mut self, handle: Handle) -> Result<&mut Info> {
         if handle.0 == abi::MPI_INFO_ENV {
-            return Err(Error::new(ErrorClass::INFO, "MPI_INFO_ENV can only be read; change a copy made by MPI_Info_dup"));
+            return Err(Error::new(
+                ErrorClass::INFO,
+                "MPI_INFO_ENV can only be read; change a copy made by MPI_Info_dup",
+            ));
         }
         self.infos.get_mut(handle)
     }

@@ -165,38 +165,38 @@ fn bad_tag(argument: &str, tag: i32, also: &str) -> Error {
     Error::new(ErrorClass::TAG, format!("{argument} is {tag}; tags are 0 to {} (MPI_TAG_UB){also}", i32::MAX))
 }
 
-/// All communicators of the process. Slots 0 and 1 are `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+/// All communicators of the process.
 #[derive(Debug)]
 pub struct Comms {
+    /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, while the World Model is active.
+    predefined: [Option<Comm>; 2],
     table: Table<Comm>,
-    world: Option<Handle>,
-    own: Option<Handle>,
 }
 
 impl Default for Comms {
     fn default() -> Comms {
-        Comms { table: Table::new(HandleKind::Comm), world: None, own: None }
+        Comms { predefined: [None, None], table: Table::new(HandleKind::Comm) }
     }
+}
+
+/// Place of a predefined communicator; anything else lies outside the array.
+#[inline]
+const fn place(handle: Handle) -> usize {
+    const { assert!(abi::MPI_COMM_SELF == abi::MPI_COMM_WORLD + 1) };
+    handle.0.wrapping_sub(abi::MPI_COMM_WORLD) as usize
 }
 
 impl Comms {
     /// Adds the predefined communicators.
-    ///
-    /// # Errors
-    /// None that can happen in an empty table.
-    pub fn start(&mut self, mut world: Comm, mut own: Comm) -> Result<()> {
+    pub fn start(&mut self, mut world: Comm, mut own: Comm) {
         world.handle = Handle(abi::MPI_COMM_WORLD);
         own.handle = Handle(abi::MPI_COMM_SELF);
-        self.world = Some(self.table.insert(world)?);
-        self.own = Some(self.table.insert(own)?);
-        Ok(())
+        self.predefined = [Some(world), Some(own)];
     }
 
     /// Takes the predefined communicators away, at the end of the World Model.
     pub fn stop(&mut self) {
-        for inner in [self.world.take(), self.own.take()].into_iter().flatten() {
-            let _ = self.table.remove(inner);
-        }
+        self.predefined = [None, None];
     }
 
     /// Adds a communicator and names it.
@@ -215,7 +215,11 @@ impl Comms {
     /// `MPI_ERR_COMM` with kind, value and reason.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
-        match self.table.find(self.inner(handle)) {
+        let found = match self.predefined.get(place(handle)) {
+            Some(predefined) => predefined.as_ref(),
+            None => self.table.find(handle),
+        };
+        match found {
             Some(comm) => Ok(comm),
             None => Err(self.explain(handle)),
         }
@@ -227,16 +231,17 @@ impl Comms {
     /// As [`Comms::get`].
     #[inline]
     pub fn get_mut(&mut self, handle: Handle) -> Result<&mut Comm> {
-        let inner = self.inner(handle);
-        if self.table.find(inner).is_none() {
-            return Err(self.explain(handle));
-        }
-        Ok(self.table.find_mut(inner).expect("found just now"))
+        self.get(handle)?;
+        let found = match self.predefined.get_mut(place(handle)) {
+            Some(predefined) => predefined.as_mut(),
+            None => self.table.find_mut(handle),
+        };
+        Ok(found.expect("found just now"))
     }
 
     /// Whether the handle names a communicator now.
     pub fn exists(&self, handle: Handle) -> bool {
-        self.table.find(self.inner(handle)).is_some()
+        self.get(handle).is_ok()
     }
 
     /// Checks that the handle names a communicator that may be freed.
@@ -263,16 +268,7 @@ impl Comms {
 
     /// Every communicator.
     pub fn iter(&self) -> impl Iterator<Item = &Comm> {
-        self.table.iter().map(|(_, comm)| comm)
-    }
-
-    #[inline]
-    fn inner(&self, handle: Handle) -> Handle {
-        match handle.0 {
-            abi::MPI_COMM_WORLD => self.world.unwrap_or(handle),
-            abi::MPI_COMM_SELF => self.own.unwrap_or(handle),
-            _ => handle,
-        }
+        self.predefined.iter().flatten().chain(self.table.iter().map(|(_, comm)| comm))
     }
 
     #[cold]
@@ -310,7 +306,7 @@ mod tests {
         let mut comms = Comms::default();
         let own =
             Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::world(1)), Handle(abi::MPI_ERRORS_RETURN));
-        comms.start(world(2), own).expect("empty table");
+        comms.start(world(2), own);
         comms
     }
 

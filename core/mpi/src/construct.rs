@@ -210,7 +210,8 @@ impl Process {
             let any = |context| weft_engine::Selector { context, peer: None, source: None, tag: None };
             let in_use = engine.owns_any(handle.0)
                 || engine.iprobe(any(context)).is_some()
-                || engine.iprobe(any(context.collective())).is_some();
+                || engine.iprobe(any(context.collective())).is_some()
+                || engine.iprobe(any(context.partitioned())).is_some();
             if !in_use {
                 contexts.release(context);
             }

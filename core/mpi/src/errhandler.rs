@@ -134,7 +134,9 @@ impl Errhandlers {
         match handle.0 {
             abi::MPI_ERRORS_RETURN => Action::Return,
             abi::MPI_ERRORS_ABORT => Action::Abort,
-            _ => self.table.find(handle).map_or(Action::Fatal, |errhandler| Action::Call(errhandler.function)),
+            _ => {
+                self.table.find(handle).map_or(Action::Fatal, |errhandler| Action::Call(errhandler.function))
+            }
         }
     }
 }

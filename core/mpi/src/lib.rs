@@ -17,6 +17,7 @@ mod fabric;
 pub mod group;
 pub mod info;
 pub mod op;
+pub mod partitioned;
 pub mod process;
 pub mod request;
 mod request_calls;

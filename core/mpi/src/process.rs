@@ -123,10 +123,7 @@ impl Process {
     }
 
     /// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF` (section 11.2.1).
-    ///
-    /// # Errors
-    /// None that can happen once.
-    pub fn start_world(&mut self) -> Result<()> {
+    pub fn start_world(&mut self) {
         let me = PeerId(self.job.rank);
         let errhandler = self.initial_errhandler;
         let group = Arc::new(Group::world(self.job.size));
@@ -134,12 +131,18 @@ impl Process {
         world.name = b"MPI_COMM_WORLD"[..].into();
         let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
         own.name = b"MPI_COMM_SELF"[..].into();
-        self.comms.start(world, own)
+        self.comms.start(world, own);
     }
 
     /// A waiter for one blocked call.
     pub fn waiter(&self) -> Waiter {
         Waiter::new(self.oversubscribed)
+    }
+
+    /// How often a blocking receive looks before it posts a request: not at all where ranks share cores.
+    #[inline]
+    pub fn spins(&self) -> u32 {
+        if self.oversubscribed { 0 } else { 1000 }
     }
 
     /// What a blocked call sleeps on.
@@ -171,6 +174,13 @@ impl Process {
             }
         }
         info
+    }
+
+    /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let moved = self.engine.progress();
+        self.requests.progress(&mut self.engine) | moved
     }
 
     /// Takes the result of a done request; see [`Requests::finish`].

@@ -4,6 +4,7 @@
 //! all), or an entry of the table here (kind `LocalRequest`): persistent requests, the two halves of a sendrecv,
 //! generalized requests, the receive from `MPI_PROC_NULL`.
 
+use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_engine::{Completion, Engine, Envelope, RequestId, Selector, SendMode, Started};
@@ -59,7 +60,7 @@ pub struct Done {
 }
 
 impl Done {
-    fn new(status: MpiStatus) -> Done {
+    pub(crate) fn new(status: MpiStatus) -> Done {
         Done { status, error: None, comm: Handle(abi::MPI_COMM_NULL), keeps_handle: false, generalized: None }
     }
 
@@ -134,6 +135,10 @@ pub enum Local {
     Generalized(Generalized),
     /// A flush of a buffer: done when these buffered sends have left.
     Flush(Vec<RequestId>),
+    /// A partitioned send.
+    PartitionedSend(Box<SendSide>),
+    /// A partitioned receive.
+    PartitionedReceive(Box<ReceiveSide>),
 }
 
 /// What a handle stands for.
@@ -153,11 +158,12 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Requests {
     locals: Table<Local>,
+    pub(crate) watched: Watched,
 }
 
 impl Default for Requests {
     fn default() -> Requests {
-        Requests { locals: Table::new(HandleKind::LocalRequest) }
+        Requests { locals: Table::new(HandleKind::LocalRequest), watched: Watched::default() }
     }
 }
 
@@ -228,6 +234,11 @@ impl Requests {
         self.locals.find_mut(handle).expect("the kind was found out just now")
     }
 
+    /// The entry of a number that may be anybody's.
+    pub(crate) fn find_local_mut(&mut self, handle: Handle) -> Option<&mut Local> {
+        self.locals.find_mut(handle)
+    }
+
     /// Forgets the entry.
     pub fn forget(&mut self, handle: Handle) {
         let _ = self.locals.remove(handle);
@@ -244,6 +255,8 @@ impl Requests {
             Kind::CompleteSend | Kind::Engine(_) => true,
             Kind::Local(local) => match self.local(local) {
                 Local::Persistent(persistent) => persistent.active.is_some(),
+                Local::PartitionedSend(side) => side.is_active(),
+                Local::PartitionedReceive(side) => side.is_active(),
                 _ => true,
             },
         })
@@ -263,6 +276,8 @@ impl Requests {
                     self.is_done(engine, *send) && self.is_done(engine, *receive)
                 }
                 Local::Generalized(generalized) => generalized.complete,
+                Local::PartitionedSend(side) => side.is_done(),
+                Local::PartitionedReceive(side) => side.is_done(),
                 Local::Flush(sends) => {
                     sends.iter().all(|&send| !engine.exists(send) || engine.is_complete(send))
                 }
@@ -303,6 +318,8 @@ impl Requests {
                 self.forget(handle);
                 Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
             }
+            Local::PartitionedSend(side) => side.finish(),
+            Local::PartitionedReceive(side) => side.finish(),
             Local::NullReceive => {
                 self.forget(handle);
                 Done::new(MpiStatus::PROC_NULL)
@@ -331,6 +348,8 @@ impl Requests {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
+                Local::PartitionedSend(side) => side.peek(),
+                Local::PartitionedReceive(side) => side.peek(),
                 Local::Flush(_) => Done::new(MpiStatus::EMPTY),
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),

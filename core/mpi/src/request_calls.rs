@@ -1,7 +1,9 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
 use crate::process::Process;
-use crate::request::{COLLECTIVE, Generalized, Kind, Local, Operation, Persistent, engine_handle, started_handle};
+use crate::request::{
+    COLLECTIVE, Generalized, Kind, Local, Operation, Persistent, engine_handle, started_handle,
+};
 use weft_types::{Error, ErrorClass, Handle, Result};
 
 fn refused(text: &str) -> Error {
@@ -15,10 +17,17 @@ impl Process {
     /// `MPI_ERR_REQUEST` when the request is not persistent or is active; errors of the operation.
     pub fn start_request(&mut self, request: Handle) -> Result<()> {
         let Kind::Local(local) = self.requests.kind(&self.engine, request)? else {
-            return Err(refused("the request is not persistent; only requests made by an _init call can be started"));
+            return Err(refused(
+                "the request is not persistent; only requests made by an _init call can be started",
+            ));
         };
+        if let Some(started) = self.requests.start_partitioned(&mut self.engine, local) {
+            return started;
+        }
         let Local::Persistent(persistent) = self.requests.local(local) else {
-            return Err(refused("the request is not persistent; only requests made by an _init call can be started"));
+            return Err(refused(
+                "the request is not persistent; only requests made by an _init call can be started",
+            ));
         };
         if persistent.active.is_some() {
             return Err(refused("the persistent request is active; complete it before starting it again"));
@@ -81,6 +90,9 @@ impl Process {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
+                Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
+                    "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
+                )),
                 Local::Pair { .. } => Err(refused("the request is of a sendrecv, which cannot be cancelled")),
                 Local::Persistent(persistent) => match persistent.active {
                     Some(inner) => self.cancel(inner),
@@ -100,10 +112,17 @@ impl Process {
             Kind::Null => return Err(refused("the request is MPI_REQUEST_NULL; there is nothing to free")),
             Kind::CompleteSend => {}
             Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => {
-                return Err(refused("the request belongs to an active collective operation; complete it instead"));
+                return Err(refused(
+                    "the request belongs to an active collective operation; complete it instead",
+                ));
             }
             Kind::Engine(id) => self.engine.release(id),
             Kind::Local(local) => match self.requests.local_mut(local) {
+                Local::PartitionedSend(_) | Local::PartitionedReceive(_) => {
+                    if let Some(freed) = self.requests.free_partitioned(&mut self.engine, local) {
+                        freed?;
+                    }
+                }
                 Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {

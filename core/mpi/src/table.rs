@@ -16,7 +16,8 @@ pub struct Table<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    generation: u32,
+    /// The handle of the object here, or of the next one to come.
+    handle: Handle,
     value: Option<T>,
 }
 
@@ -34,7 +35,7 @@ impl<T> Table<T> {
         if let Some(slot) = self.free.pop_front() {
             let entry = &mut self.slots[slot as usize];
             entry.value = Some(value);
-            return Ok(Handle::new(self.kind, entry.generation, slot));
+            return Ok(entry.handle);
         }
         let slot = self.slots.len() as u32;
         if slot == Handle::SLOTS {
@@ -47,34 +48,24 @@ impl<T> Table<T> {
                 ),
             ));
         }
-        self.slots.push(Slot { generation: 0, value: Some(value) });
-        Ok(Handle::new(self.kind, 0, slot))
+        let handle = Handle::new(self.kind, 0, slot);
+        self.slots.push(Slot { handle, value: Some(value) });
+        Ok(handle)
     }
 
     /// The object `handle` names; `None` when it names none.
     #[inline]
     pub fn find(&self, handle: Handle) -> Option<&T> {
-        if handle.kind_bits() != self.kind as u32 {
-            return None;
-        }
+        // One comparison tells kind, generation and slot.
         let slot = self.slots.get(handle.slot() as usize)?;
-        if slot.generation != handle.generation() {
-            return None;
-        }
-        slot.value.as_ref()
+        if slot.handle == handle { slot.value.as_ref() } else { None }
     }
 
     /// As [`Table::find`], to change the object.
     #[inline]
     pub fn find_mut(&mut self, handle: Handle) -> Option<&mut T> {
-        if handle.kind_bits() != self.kind as u32 {
-            return None;
-        }
         let slot = self.slots.get_mut(handle.slot() as usize)?;
-        if slot.generation != handle.generation() {
-            return None;
-        }
-        slot.value.as_mut()
+        if slot.handle == handle { slot.value.as_mut() } else { None }
     }
 
     /// The object `handle` names.
@@ -110,17 +101,14 @@ impl<T> Table<T> {
             return Err(self.explain(handle));
         }
         let slot = &mut self.slots[handle.slot() as usize];
-        slot.generation = (slot.generation + 1) % Handle::GENERATIONS;
+        slot.handle = Handle::new(self.kind, handle.generation() + 1, handle.slot());
         self.free.push_back(handle.slot());
         Ok(slot.value.take().expect("found just now"))
     }
 
     /// Every object alive with its handle.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let handle = Handle::new(self.kind, slot.generation, index as u32);
-            slot.value.as_ref().map(|value| (handle, value))
-        })
+        self.slots.iter().filter_map(|slot| slot.value.as_ref().map(|value| (slot.handle, value)))
     }
 
     /// Number of objects alive.

@@ -25,6 +25,18 @@ impl ContextId {
     /// First channel that communicator constructors may hand out.
     pub const FIRST_FREE: ContextId = ContextId(4);
 
+    /// Where granted epochs of partitioned operations are announced to their senders; belongs to no communicator.
+    pub const PARTITION_GRANTS: ContextId = ContextId(0xC000_0000);
+    /// Where the data of partitioned operations travel; belongs to no communicator.
+    pub const PARTITION_DATA: ContextId = ContextId(0xC000_0002);
+
+    /// The channel of a communicator on which partitioned operations find their counterpart (section 4.2.1). Constructors hand
+    /// out numbers below 2^23 only.
+    #[must_use]
+    pub const fn partitioned(self) -> ContextId {
+        ContextId(self.0 | 1 << 31)
+    }
+
     /// The collective twin of a point-to-point channel.
     #[must_use]
     pub const fn collective(self) -> ContextId {

@@ -129,8 +129,12 @@ parameters! {
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
 }
 
-/// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks.
-const NOT_PARAMETERS: [&str; 2] = ["WEFT_JOB", "WEFT_NODE_FD"];
+/// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks, and what the scripts and
+/// test programs of the project are told.
+const NOT_PARAMETERS: [&str; 3] = ["WEFT_JOB", "WEFT_NODE_FD", "WEFT_PREFIX"];
+
+/// Prefix of what test programs are told.
+const TESTS: &str = "WEFT_TEST_";
 
 impl Parameters {
     /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns the names that look like
@@ -144,7 +148,8 @@ impl Parameters {
         let mut parameters = Parameters::default();
         let mut unknown = Vec::new();
         for (variable, text) in variables {
-            if !variable.starts_with("WEFT_") || NOT_PARAMETERS.contains(&variable.as_str()) {
+            let parameter = variable.starts_with("WEFT_") && !variable.starts_with(TESTS);
+            if !parameter || NOT_PARAMETERS.contains(&variable.as_str()) {
                 continue;
             }
             match parameters.set(&variable, text.trim()) {

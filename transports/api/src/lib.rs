@@ -79,7 +79,7 @@ pub trait Transport {
         fill: F,
     ) -> std::result::Result<(), Refused>;
 
-    /// The next packet from `peer`, left in place until [`Transport::advance`].
+    /// The next packet from `peer`, left in place until [`Transport::advance`]; every call until then shows the same.
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])>;
 
     /// Drops the packet that `peek(peer)` showed.
@@ -99,6 +99,13 @@ pub trait Transport {
 
     /// A peer that has a packet waiting, searched fairly; `None` when nothing is there.
     fn ready(&mut self) -> Option<PeerId>;
+
+    /// Whether `peer` has died or left: nothing can be sent to it, and nothing comes from it but what has arrived
+    /// already.
+    fn is_gone(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        false
+    }
 
     /// Housekeeping: new connections, timers, retransmission. True when something moved.
     fn progress(&mut self) -> bool;
@@ -129,7 +136,11 @@ pub trait Handler {
 
 /// Sleeping until a packet may have arrived, without holding the engine.
 ///
-/// Protocol: `arm`, look once more for packets, then `sleep` (or `disarm` when there was one).
+/// Protocol: `arm`, look once more (for packets, and for room where a send was [`Refused::Full`], by sending again), then
+/// `sleep`, or `disarm` when something was found. What happens after the second look rings the bell: a packet from
+/// anybody, room where it was refused, the death of a peer. A sleep may also end early for no reason.
+///
+/// One bell serves one thread at a time; threads that sleep side by side take a clone each.
 pub trait Bell: Clone + Send {
     /// Announces that this process is about to sleep; senders ring from now on.
     fn arm(&self);

@@ -3,13 +3,14 @@
 //! `cargo run --profile fast -p weft-shm --example pingpong [-- FRAGMENT_BYTES]`
 //!
 //! Every figure is the 10th percentile of many short batches; beside the rows stands a bare cache-line ping-pong
-//! between the same two cores, made of one store and one polled load each way.
+//! between the same two cores, made of one store and one polled load each way. With `FENCE` in the environment senders fence
+//! instead of sleepers issuing membarriers.
 
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
-use weft_api::{Refused, Transport};
+use std::time::{Duration, Instant};
+use weft_api::{Bell, Refused, Transport};
 use weft_shm::{Config, Shm, Waking};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -61,11 +62,15 @@ fn die_with_parent() {
 fn run(me: u32, node: std::fs::File, bare: &std::fs::File, fragment: usize, waking: Waking) {
     pin(me as usize);
     let peers = vec![PeerId(0), PeerId(1)];
+    let start = Instant::now();
     let shm =
         Shm::attach(Config { file: node, local: me, peers, single_copy: true, waking }).expect("attached");
+    report(me, "attach", start.elapsed().as_secs_f64());
+    let start = Instant::now();
     let mut end = End { shm, peer: PeerId(1 - me), fragment };
     end.shm.connect(end.peer).expect("connected");
     end.send(&[0; 8]);
+    report(me, "first message", start.elapsed().as_secs_f64());
     end.receive(&mut [0; 8]);
     let words = bare_words(bare);
     let mut count = 0;
@@ -80,6 +85,16 @@ fn run(me: u32, node: std::fs::File, bare: &std::fs::File, fragment: usize, waki
     for size in [64 << 10, 1 << 20] {
         let mut row = Row::new(me, format!("single copy {size}"), words, &mut count);
         row.time(end.read_remote(me, size), size);
+    }
+    report(me, "asleep, own cores", end.asleep(me));
+    pin(0);
+    report(me, "asleep, one core", end.asleep(me));
+}
+
+/// Prints a row without lines to compare with.
+fn report(me: u32, name: &str, seconds: f64) {
+    if me == 0 {
+        println!("{name:<22} {:10.3} us", seconds * 1e6);
     }
 }
 
@@ -231,6 +246,40 @@ impl End {
                 }
             }
             times.push(start.elapsed().as_secs_f64() / rounds as f64 / 2.0);
+        }
+        percentile(times)
+    }
+
+    /// An 8-byte ping-pong in which everybody sleeps at once.
+    fn asleep(&mut self, me: u32) -> f64 {
+        let bell = self.shm.bell();
+        let receive = |shm: &mut Shm| {
+            let peer = loop {
+                if let Some(peer) = shm.ready() {
+                    break peer;
+                }
+                bell.arm();
+                if let Some(peer) = shm.ready() {
+                    bell.disarm();
+                    break peer;
+                }
+                bell.sleep(Duration::from_secs(1));
+            };
+            shm.advance(peer);
+        };
+        let mut times = Vec::new();
+        for _ in 0..BATCHES / 3 {
+            let start = Instant::now();
+            for _ in 0..20 {
+                if me == 0 {
+                    self.packet(&[0; 8]);
+                    receive(&mut self.shm);
+                } else {
+                    receive(&mut self.shm);
+                    self.packet(&[0; 8]);
+                }
+            }
+            times.push(start.elapsed().as_secs_f64() / 40.0);
         }
         percentile(times)
     }

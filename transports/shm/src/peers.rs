@@ -8,8 +8,10 @@ use weft_types::PeerId;
 pub(crate) struct PeerMap {
     /// By local index.
     peers: Vec<PeerId>,
-    /// The first peer, when all follow it without a gap (the usual mapping).
+    /// The first peer.
     base: u32,
+    /// How many peers there are, when all follow the first without a gap (the usual mapping); otherwise 0.
+    in_order: u32,
     /// Local indices where they do not.
     scattered: HashMap<u32, u32>,
 }
@@ -20,7 +22,8 @@ impl PeerMap {
         let in_order = peers.iter().zip(base..).all(|(peer, expected)| peer.0 == expected);
         let scattered =
             if in_order { HashMap::new() } else { peers.iter().map(|peer| peer.0).zip(0..).collect() };
-        PeerMap { peers, base, scattered }
+        let in_order = if in_order { peers.len() as u32 } else { 0 };
+        PeerMap { peers, base, in_order, scattered }
     }
 
     /// The local index of `peer`.
@@ -30,10 +33,7 @@ impl PeerMap {
     #[inline]
     pub(crate) fn local(&self, peer: PeerId) -> u32 {
         let index = peer.0.wrapping_sub(self.base);
-        if self.scattered.is_empty() && (index as usize) < self.peers.len() {
-            return index;
-        }
-        self.local_slowly(peer)
+        if index < self.in_order { index } else { self.local_slowly(peer) }
     }
 
     #[cold]

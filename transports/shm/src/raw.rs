@@ -259,3 +259,112 @@ unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::{Consumer, Producer};
+    use std::alloc::{Layout as Block, alloc_zeroed, dealloc};
+
+    /// A ring in ordinary memory, so that Miri can watch every access.
+    struct Heap(*mut u8, Block);
+
+    impl Heap {
+        fn new(layout: &Layout) -> Heap {
+            let block = Block::from_size_align(layout.ring_bytes() as usize, 4096).expect("a block");
+            // SAFETY: the block is not empty.
+            Heap(unsafe { alloc_zeroed(block) }, block)
+        }
+    }
+
+    impl Drop for Heap {
+        fn drop(&mut self) {
+            // SAFETY: allocated with this block.
+            unsafe { dealloc(self.0, self.1) }
+        }
+    }
+
+    #[test]
+    fn both_ends_on_two_threads_touch_only_what_the_rules_allow() {
+        let layout = Layout::new(1024, 4096);
+        let heap = Heap::new(&layout);
+        // SAFETY: the block is a zeroed ring and outlives both ends, of which there is one each.
+        let [theirs, ours] = [(), ()].map(|()| unsafe { RawRing::new(heap.0, &layout, true, None) });
+        let mut producer = Producer::new(theirs, layout.cells, 1024);
+        let mut consumer = Consumer::new(ours, layout.cells);
+        let lens = || (0..if cfg!(miri) { 60 } else { 20_000 }).map(|n| [n % 105, n % 500][n % 2]);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for (n, len) in lens().enumerate() {
+                    let cell = loop {
+                        match producer.cell() {
+                            Some(cell) => break cell,
+                            None => std::thread::yield_now(),
+                        }
+                    };
+                    let (envelope, data) = ([n as u64, len as u64], vec![n as u8; len]);
+                    if len <= INLINE_BYTES && n % 3 == 0 {
+                        producer.memory_mut().write_inline(cell, envelope, &data);
+                    } else if len <= INLINE_BYTES {
+                        let fill = |to: &mut [u8]| to.copy_from_slice(&data);
+                        producer.memory_mut().fill_inline(cell, envelope, len, fill);
+                    } else {
+                        let place = loop {
+                            match producer.place(len) {
+                                Some(place) => break place,
+                                None => std::thread::yield_now(),
+                            }
+                        };
+                        let fill = |to: &mut [u8]| to.copy_from_slice(&data);
+                        producer.memory_mut().fill_record(cell, envelope, place, len, fill);
+                        producer.take(place, len);
+                    }
+                    producer.publish(len);
+                }
+            });
+            for (n, len) in lens().enumerate() {
+                let front = loop {
+                    match consumer.front() {
+                        Some(front) => break front,
+                        None => {
+                            if consumer.owes_heads() {
+                                consumer.publish_heads();
+                            }
+                            std::thread::yield_now();
+                        }
+                    }
+                };
+                assert_eq!(consumer.memory().envelope(front.cell), [n as u64, len as u64]);
+                let payload = consumer.memory().payload(front.cell, front.len);
+                assert!(payload.len() == len && payload.iter().all(|&byte| byte == n as u8));
+                consumer.release(front);
+            }
+        });
+    }
+
+    #[test]
+    fn small_copies_of_every_length_stay_inside() {
+        let from: Vec<u8> = (1..=INLINE_BYTES as u8).collect();
+        for len in 0..=INLINE_BYTES {
+            let mut to = vec![0; len + 2];
+            // SAFETY: both sides have `len` bytes there.
+            unsafe { copy_small(from.as_ptr(), to.as_mut_ptr().add(1), len) };
+            assert_eq!(to[1..=len], from[..len]);
+            assert_eq!((to[0], to[len + 1]), (0, 0));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "damaged")]
+    fn a_record_that_points_outside_is_refused() {
+        let layout = Layout::new(1024, 4096);
+        let heap = Heap::new(&layout);
+        // SAFETY: the block is a zeroed ring and outlives its user.
+        let mut ring = unsafe { RawRing::new(heap.0, &layout, false, None) };
+        let place = Place { offset: 0, end: 0 };
+        ring.fill_record(0, [0; 2], place, 1000, |_| ());
+        // SAFETY: the cell is ours; this is what a damaged segment would look like.
+        unsafe { (*ring.cell(0)).payload.get().cast::<u32>().write(layout.data_bytes - 64) };
+        ring.payload(0, 1000);
+    }
+}

@@ -6,7 +6,7 @@
 //! word, see [`crate::bell`], and the count of arrivals), published by a Release store of the state.
 
 use crate::bell;
-use crate::layout::{HEADER_BYTES, Layout, SLOT_BYTES};
+use crate::layout::{HEADER_BYTES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
@@ -218,6 +218,7 @@ impl Segment {
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
         for other in 0..self.layout.ranks {
+            self.slot(other).arrivals.fetch_add(1, Ordering::Release);
             bell::ring(&self.slot(other).sleep);
         }
     }
@@ -230,9 +231,10 @@ impl Segment {
     }
 }
 
-/// Length of the node segment of `ranks` ranks, for whoever makes or sizes its file. Sparse.
+/// Length of the node segment of `ranks` ranks, for whoever makes or sizes its file. Sparse. (More ranks than a node
+/// takes are refused when the first of them attaches.)
 pub fn bytes(ranks: u32) -> u64 {
-    Layout::new(ranks, sys::page_bytes()).total_bytes()
+    Layout::new(ranks.clamp(1, MAX_RANKS), sys::page_bytes()).total_bytes()
 }
 
 /// Makes the file of a node segment, empty, without a name, inherited by child processes.

@@ -52,9 +52,7 @@ pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> Result<bool> {
     static WITHOUT_FALLOCATE: AtomicBool = AtomicBool::new(false);
     while !WITHOUT_FALLOCATE.load(Ordering::Relaxed) {
         // SAFETY: plain numbers.
-        let done = unsafe {
-            libc::fallocate(file.as_raw_fd(), 0, offset as libc::off_t, len as libc::off_t)
-        };
+        let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as libc::off_t, len as libc::off_t) };
         if done == 0 {
             return Ok(true);
         }

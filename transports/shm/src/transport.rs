@@ -1,10 +1,10 @@
 //! [`Shm`]: one process's end of the node segment.
 
 use crate::bell::{self, BLIND_SLEEP};
-use crate::layout::{INLINE_BYTES, Layout};
+use crate::layout::{INLINE_BYTES, Layout, MAX_RANKS};
 use crate::peers::PeerMap;
 use crate::raw::{Grow, RawRing};
-use crate::ring::{Consumer, Producer, RingMemory};
+use crate::ring::{Consumer, Front, Producer, RingMemory};
 use crate::segment::{PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sys::{self, Mapping};
@@ -37,6 +37,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Shm {
     segment: Arc<Segment>,
+    /// Our own slot; lives as long as `segment`.
+    own: NonNull<Slot>,
     /// Our column of rings: everything that comes in.
     column: Mapping,
     me: u32,
@@ -51,6 +53,13 @@ pub struct Shm {
     cursor: usize,
     /// Arrivals that were taken in.
     arrivals: u32,
+    /// The packet that `ready` or `peek` showed last: position in `active`, and where it is. Stays true until
+    /// `advance`, for nobody else takes packets away.
+    shown: Option<(usize, Front)>,
+    /// By local index: whether its death was seen.
+    seen_dead: Vec<bool>,
+    /// Deaths seen and not yet told.
+    lost: Vec<PeerId>,
     single_copy: SingleCopy,
     fenced: bool,
     blind: bool,
@@ -68,6 +77,8 @@ struct Outbound {
 
 // SAFETY: the slot is shared memory made of atomics, kept mapped by the `Shm` that owns this value.
 unsafe impl Send for Outbound {}
+// SAFETY: the same for our own slot; everything else in it is `Send`.
+unsafe impl Send for Shm {}
 
 #[derive(Debug)]
 struct Inbound {
@@ -75,6 +86,11 @@ struct Inbound {
     peer: PeerId,
     local: u32,
 }
+
+/// What `examples/pingpong` measured (README.md), cautiously: seconds, bytes per second.
+const LATENCY: f64 = 1e-7;
+const COPY_BANDWIDTH: f64 = 3e10;
+const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
 
 const NOT_ACTIVE: u16 = u16::MAX;
 
@@ -114,14 +130,19 @@ impl Shm {
     ///
     /// # Errors
     /// The segment cannot be sized, mapped or backed with memory; it was made by another build; the local index
-    /// is taken.
+    /// is taken; there are more ranks than [`MAX_RANKS`].
     ///
     /// # Panics
-    /// When `config.local` is not an index into `config.peers`, or there are more ranks than
-    /// [`crate::layout::MAX_RANKS`].
+    /// When `config.local` is not an index into `config.peers`.
     pub fn attach(config: Config) -> Result<Shm> {
         let ranks = config.peers.len() as u32;
         assert!(config.local < ranks, "local rank {} of {ranks}", config.local);
+        if ranks > MAX_RANKS {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!("{ranks} ranks on one node, at most {MAX_RANKS} are supported: use more nodes"),
+            ));
+        }
         let segment = Segment::open(config.file, ranks)?;
         let layout = segment.layout;
         let waking = segment.agree_on_waking(config.waking);
@@ -131,6 +152,7 @@ impl Shm {
         let single_copy = SingleCopy::new(config.single_copy, ranks);
         segment.claim(config.local, single_copy.nonce())?;
         Ok(Shm {
+            own: NonNull::from(segment.slot(config.local)),
             segment: Arc::new(segment),
             column,
             me: config.local,
@@ -140,6 +162,9 @@ impl Shm {
             position: vec![NOT_ACTIVE; ranks as usize],
             cursor: 0,
             arrivals: 0,
+            shown: None,
+            seen_dead: vec![false; ranks as usize],
+            lost: Vec::new(),
             single_copy,
             fenced: !registered,
             blind: waking == Waking::Membarrier && !registered,
@@ -175,10 +200,16 @@ impl Shm {
         }
     }
 
+    #[inline]
+    fn own(&self) -> &Slot {
+        // SAFETY: see the field.
+        unsafe { self.own.as_ref() }
+    }
+
     /// Takes in the rings that were announced since the last look.
     #[cold]
     fn accept(&mut self) -> bool {
-        let seen = self.segment.slot(self.me).arrivals.load(Ordering::Acquire);
+        let seen = self.own().arrivals.load(Ordering::Acquire);
         let before = self.active.len();
         for index in 0..self.segment.layout.inbound_words() {
             let mut bits = self.segment.inbound(self.me)[index as usize].load(Ordering::Acquire);
@@ -190,8 +221,15 @@ impl Shm {
                 }
             }
         }
+        // The launcher announces deaths in the same way.
+        for local in 0..self.segment.layout.ranks {
+            if !self.seen_dead[local as usize] && self.segment.slot(local).state() == PeerState::Dead {
+                self.seen_dead[local as usize] = true;
+                self.lost.push(self.map.peer(local));
+            }
+        }
         self.arrivals = seen;
-        self.active.len() != before
+        self.active.len() != before || !self.lost.is_empty()
     }
 
     fn activate(&mut self, local: u32) {
@@ -221,23 +259,49 @@ impl Shm {
 
     #[inline]
     fn look_for_arrivals(&mut self) -> bool {
-        let arrivals = self.segment.slot(self.me).arrivals.load(Ordering::Acquire);
+        let arrivals = self.own().arrivals.load(Ordering::Acquire);
         arrivals != self.arrivals && self.accept()
     }
 
-    /// A look at a ring found nothing: a good moment to report what was consumed.
+    /// Where the next packet of `active[index]` is, kept as the one shown; without one, tells the sender what was taken.
     #[inline]
-    fn nothing_from(&mut self, index: usize) {
-        if self.active[index].consumer.owes_heads() {
-            self.publish_heads(index);
-        }
+    fn front(&mut self, index: usize) -> Option<(PeerId, Front)> {
+        let inbound = self.active.get_mut(index)?;
+        let Some(front) = inbound.consumer.front() else {
+            if inbound.consumer.owes_heads() && inbound.consumer.publish_heads() {
+                self.wake(index);
+            }
+            return None;
+        };
+        self.shown = Some((index, front));
+        Some((inbound.peer, front))
     }
 
+    /// A packet of anybody but `active[cursor]`.
+    #[inline(never)]
+    fn ready_others(&mut self) -> Option<PeerId> {
+        let (cursor, count) = (self.cursor, self.active.len());
+        (cursor + 1..count).chain(0..cursor).find_map(|index| self.found(index))
+    }
+
+    /// The peer of `active[index]` when it has a packet; the others come first next time.
+    #[inline]
+    fn found(&mut self, index: usize) -> Option<PeerId> {
+        let (peer, _) = self.front(index)?;
+        self.cursor = if index + 1 < self.active.len() { index + 1 } else { 0 };
+        Some(peer)
+    }
+
+    /// Wakes the sender of `active[index]`, who waits for room.
     #[cold]
-    fn publish_heads(&mut self, index: usize) {
-        if self.active[index].consumer.publish_heads() {
-            bell::ring(&self.segment.slot(self.active[index].local).sleep);
-        }
+    fn wake(&self, index: usize) {
+        bell::ring(&self.segment.slot(self.active[index].local).sleep);
+    }
+
+    /// The packet shown last, when it is one of `peer`.
+    #[inline]
+    fn shown(&self, peer: PeerId) -> Option<(usize, Front)> {
+        self.shown.filter(|&(index, _)| self.active.get(index).is_some_and(|inbound| inbound.peer == peer))
     }
 }
 
@@ -250,9 +314,9 @@ impl Transport for Shm {
             max_inline: INLINE_BYTES,
             max_copy: self.segment.layout.max_copy as usize,
             single_copy: self.single_copy.possible(local, self.segment.slot(local)),
-            latency: 1.2e-7,
-            copy_bandwidth: 2.4e10,
-            single_copy_bandwidth: 1.2e10,
+            latency: LATENCY,
+            copy_bandwidth: COPY_BANDWIDTH,
+            single_copy_bandwidth: SINGLE_COPY_BANDWIDTH,
         }
     }
 
@@ -327,10 +391,12 @@ impl Transport for Shm {
 
     #[inline]
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
-        let index = self.inbound(peer)?;
-        let Some(front) = self.active[index].consumer.front() else {
-            self.nothing_from(index);
-            return None;
+        let (index, front) = match self.shown(peer) {
+            Some(shown) => shown,
+            None => {
+                let index = self.inbound(peer)?;
+                (index, self.front(index)?.1)
+            }
         };
         let memory = self.active[index].consumer.memory();
         Some((Header::from_words(memory.envelope(front.cell)), memory.payload(front.cell, front.len)))
@@ -338,27 +404,34 @@ impl Transport for Shm {
 
     #[inline]
     fn advance(&mut self, peer: PeerId) {
-        let index = self.position[self.map.local(peer) as usize] as usize;
-        let inbound = &mut self.active[index];
-        let Some(front) = inbound.consumer.front() else { unreachable!("advance drops what peek showed") };
-        if inbound.consumer.release(front) {
-            bell::ring(&self.segment.slot(inbound.local).sleep);
+        if self.shown(peer).is_none() {
+            // Another packet was looked at in between.
+            self.peek(peer);
+        }
+        let Some((index, front)) = self.shown.take() else { unreachable!("advance drops what peek showed") };
+        if self.active[index].consumer.release(front) {
+            self.wake(index);
         }
     }
 
     #[inline(always)]
     fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
-        let index = self.inbound(peer)?;
-        let inbound = &mut self.active[index];
-        let Some(front) = inbound.consumer.front() else {
-            self.nothing_from(index);
-            return None;
+        let (index, front) = match self.shown(peer) {
+            Some(shown) => shown,
+            None => {
+                let index = self.inbound(peer)?;
+                (index, self.front(index)?.1)
+            }
         };
+        let inbound = &mut self.active[index];
         let memory = inbound.consumer.memory();
         let header = Header::from_words(memory.envelope(front.cell));
         let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
-        if done && inbound.consumer.release(front) {
-            bell::ring(&self.segment.slot(inbound.local).sleep);
+        if done {
+            self.shown = None;
+            if inbound.consumer.release(front) {
+                self.wake(index);
+            }
         }
         Some(result)
     }
@@ -366,27 +439,23 @@ impl Transport for Shm {
     #[inline]
     fn ready(&mut self) -> Option<PeerId> {
         self.look_for_arrivals();
-        let count = self.active.len();
-        let mut index = self.cursor;
-        for _ in 0..count {
-            if index >= count {
-                index = 0;
-            }
-            let inbound = &self.active[index];
-            if inbound.consumer.front().is_some() {
-                self.cursor = index + 1;
-                return Some(inbound.peer);
-            }
-            if inbound.consumer.owes_heads() {
-                self.publish_heads(index);
-            }
-            index += 1;
+        match self.found(self.cursor) {
+            None if self.active.len() > 1 => self.ready_others(),
+            found => found,
         }
-        None
+    }
+
+    fn is_gone(&self, peer: PeerId) -> bool {
+        bell::is_gone(self.segment.slot(self.map.local(peer)).sleep.load(Ordering::Acquire))
     }
 
     fn progress(&mut self) -> bool {
         self.look_for_arrivals()
+    }
+
+    #[inline]
+    fn lost(&mut self) -> Option<PeerId> {
+        self.lost.pop()
     }
 
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
@@ -477,4 +546,53 @@ fn no_address_space(error: &std::io::Error, bytes: u64) -> Error {
              limited (ulimit -v)?"
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone() -> Shm {
+        let file = crate::create().expect("a memory file");
+        let peers = vec![PeerId(0), PeerId(1)];
+        Shm::attach(Config { file, local: 0, peers, single_copy: false, waking: Waking::Membarrier })
+            .expect("attached")
+    }
+
+    #[test]
+    fn who_cannot_be_sure_to_be_rung_sleeps_shortly() {
+        let mut shm = alone();
+        (shm.fenced, shm.blind) = (true, true);
+        assert!(shm.waking().contains("not available"));
+        let bell = shm.bell();
+        bell.arm();
+        let start = std::time::Instant::now();
+        bell.sleep(Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn more_ranks_than_a_node_takes_are_an_error() {
+        let file = crate::create().expect("a memory file");
+        let peers = (0..=MAX_RANKS).map(PeerId).collect();
+        let error =
+            Shm::attach(Config { file, local: 0, peers, single_copy: false, waking: Waking::Membarrier })
+                .expect_err("too many");
+        assert!(error.text().contains("4097 ranks"), "{error}");
+    }
+
+    #[test]
+    fn a_mapping_takes_memory_of_the_node_that_was_asked_for() {
+        let shm = alone();
+        let ring = shm.segment.layout.ring(1, 0);
+        let mapping = Mapping::new(&shm.segment.file, ring, 4096).expect("mapped");
+        mapping.prefer_node(0);
+        sys::back(&shm.segment.file, ring, 4096).expect("backed");
+        let Ok(maps) = std::fs::read_to_string("/proc/self/numa_maps") else {
+            return println!("skipped: this kernel does not tell");
+        };
+        let address = format!("{:x} ", mapping.base() as usize);
+        let line = maps.lines().find(|line| line.starts_with(&address)).expect("our mapping");
+        assert!(line.contains("prefer:0"), "{line}");
+    }
 }

@@ -146,6 +146,7 @@ fn a_peer_that_left_is_dead_to_senders_and_never_blocks_them() {
     a.send_inline(B, header(0), &[]).expect("room");
     drop(b);
     assert_eq!(a.peer_state(B), PeerState::Finalized);
+    assert!(a.is_gone(B));
     assert_eq!(a.send_inline(B, header(0), &[]), Err(Refused::Dead));
     assert_eq!(a.send_copy(B, header(0), 4000, |to| to.fill(0)), Err(Refused::Dead));
 }
@@ -176,6 +177,7 @@ fn the_launchers_word_that_a_peer_died_wakes_everybody() {
     launcher.join().expect("no panic").expect("marked");
     assert_eq!(all[0].peer_state(PeerId(12)), PeerState::Dead);
     assert_eq!(all[0].peer_state(PeerId(11)), PeerState::Attached);
+    assert!(all[0].is_gone(PeerId(12)) && !all[0].is_gone(PeerId(11)));
     // Whether the ring is empty or full, the answer is the same.
     for _ in 0..1000 {
         assert_eq!(all[0].send_inline(PeerId(12), header(0), &[]), Err(Refused::Dead));

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::attributes::{Attribute, Attributes, Callbacks, Holder, Keys};
 use weft::Process;
+use weft::attributes::{Attribute, Attributes, Callbacks, Holder, Keys};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use crate::ctypes::*;
@@ -16,7 +16,10 @@ fn cached(process: &mut Process, holder: Holder, object: Handle) -> Outcome<(&mu
         Holder::Comm => &mut process.comms.get_mut(object)?.attributes,
         Holder::Datatype => &mut process.types.extras_mut(object)?.attributes,
         Holder::Win => {
-            return Err(Error::new(ErrorClass::UNSUPPORTED_OPERATION, "windows are not implemented in Weft yet"));
+            return Err(Error::new(
+                ErrorClass::UNSUPPORTED_OPERATION,
+                "windows are not implemented in Weft yet",
+            ));
         }
     };
     Ok((attributes, &mut process.keys))
@@ -230,7 +233,9 @@ fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
             abi::MPI_TAG_UB => Some(i32::MAX),
             abi::MPI_IO => Some(abi::MPI_ANY_SOURCE),
             abi::MPI_HOST => Some(abi::MPI_PROC_NULL),
-            abi::MPI_WTIME_IS_GLOBAL => Some(c_int::from(process.job.local_ranks.len() == process.job.size as usize)),
+            abi::MPI_WTIME_IS_GLOBAL => {
+                Some(c_int::from(process.job.local_ranks.len() == process.job.size as usize))
+            }
             abi::MPI_APPNUM => process.job.appnum,
             abi::MPI_UNIVERSE_SIZE => process.job.universe_size,
             _ => None,
@@ -322,7 +327,11 @@ pub(crate) unsafe fn attr_put(comm: MPI_Comm, key: c_int, value: *mut c_void) ->
 }
 
 /// `MPI_Type_set_attr` (section 7.7.4).
-pub(crate) unsafe fn type_set_attr(datatype: MPI_Datatype, key: c_int, value: *mut c_void) -> Result<(), Raised> {
+pub(crate) unsafe fn type_set_attr(
+    datatype: MPI_Datatype,
+    key: c_int,
+    value: *mut c_void,
+) -> Result<(), Raised> {
     set(Holder::Datatype, datatype.handle(), key, value)
 }
 

@@ -62,10 +62,13 @@ const DEFAULT_ALIGNMENT: usize = 64;
 /// `MPI_Alloc_mem` (section 9.2).
 pub(crate) unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> Result<(), Raised> {
     let Ok(size) = usize::try_from(size) else {
-        return Err(Error::new(ErrorClass::ARG, format!("size is {size}, but it must not be negative")).into());
+        return Err(
+            Error::new(ErrorClass::ARG, format!("size is {size}, but it must not be negative")).into()
+        );
     };
     let hints = gate::always(|always| always.hints(info.handle()))?;
-    let wished = hints.text("mpi_minimum_memory_alignment").and_then(|text| text.trim().parse::<usize>().ok());
+    let wished =
+        hints.text("mpi_minimum_memory_alignment").and_then(|text| text.trim().parse::<usize>().ok());
     let alignment = wished.filter(|wished| wished.is_power_of_two()).unwrap_or(1).max(DEFAULT_ALIGNMENT);
     let mut memory = std::ptr::null_mut();
     // SAFETY: `memory` is writable; the alignment is a power of two and a multiple of a pointer's size.

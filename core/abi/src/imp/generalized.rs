@@ -63,7 +63,8 @@ pub(super) unsafe fn call_query(generalized: &Generalized, status: *mut MPI_Stat
     unsafe { super::status::write(&raw mut own, &MpiStatus::EMPTY) };
     if generalized.query != 0 {
         // SAFETY: the program passed this function as `query_fn`.
-        let function = unsafe { std::mem::transmute::<usize, MPI_Grequest_query_function>(generalized.query) };
+        let function =
+            unsafe { std::mem::transmute::<usize, MPI_Grequest_query_function>(generalized.query) };
         // SAFETY: a program's function, called as section 13.2 says, with a valid status.
         outcome("query", unsafe { function(state(generalized), &raw mut own) })?;
     }

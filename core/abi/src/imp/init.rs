@@ -63,10 +63,9 @@ fn start_world(level: c_int, name: &str) -> Result<(), Raised> {
     let several = if level == abi::MPI_THREAD_MULTIPLE { gate::MULTIPLE } else { 0 };
     gate::change_phase(several, 0);
     let environment = gate::with(|process| {
-        process.start_world()?;
-        Ok(process.environment(name))
-    })
-    .map_err(|error: Error| Raised::from(error))?;
+        process.start_world();
+        process.environment(name)
+    });
     gate::always(|always| always.environment = Some(environment));
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
     crate::departure::watch();

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft::request::{Kind, Local, MpiStatus, engine_handle, started_handle};
 use weft_datatype::{Datatype, RecvBuf, Scratch, SendBuf};
-use weft_engine::{Completion, RequestId, Selector, SendMode, Started};
+use weft_engine::{Completion, Early, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome};
 
 use super::status;
@@ -14,7 +14,7 @@ use crate::gate;
 use crate::raise::Raised;
 
 /// The largest address constant (`MPI_BUFFER_AUTOMATIC`): data never lies there.
-const LAST_ADDRESS_CONSTANT: usize = 2;
+pub(super) const LAST_ADDRESS_CONSTANT: usize = 2;
 
 #[cold]
 #[inline(never)]
@@ -26,7 +26,9 @@ pub(super) fn no_buffer(address: usize, bytes: usize) -> Error {
     };
     Error::new(
         ErrorClass::BUFFER,
-        format!("the buffer is {what}, but {bytes} bytes of data belong there; pass the address of the data, or count 0"),
+        format!(
+            "the buffer is {what}, but {bytes} bytes of data belong there; pass the address of the data, or count 0"
+        ),
     )
 }
 
@@ -35,7 +37,11 @@ pub(super) fn no_buffer(address: usize, bytes: usize) -> Error {
 /// # Safety
 /// The program keeps the data as they are until the send is complete.
 #[inline(always)]
-pub(super) unsafe fn send_buffer(datatype: &Datatype, address: *const c_void, count: i64) -> Outcome<SendBuf> {
+pub(super) unsafe fn send_buffer(
+    datatype: &Datatype,
+    address: *const c_void,
+    count: i64,
+) -> Outcome<SendBuf> {
     // SAFETY: the caller's promise.
     let buffer = unsafe { datatype.send_buf(address.cast(), count as u64)? };
     if address.addr() <= LAST_ADDRESS_CONSTANT && !buffer.is_empty() && datatype.is_contiguous() {
@@ -49,13 +55,49 @@ pub(super) unsafe fn send_buffer(datatype: &Datatype, address: *const c_void, co
 /// # Safety
 /// The program leaves the memory alone until the receive is complete.
 #[inline(always)]
-pub(super) unsafe fn receive_buffer(datatype: &Datatype, address: *mut c_void, count: i64) -> Outcome<RecvBuf> {
+pub(super) unsafe fn receive_buffer(
+    datatype: &Datatype,
+    address: *mut c_void,
+    count: i64,
+) -> Outcome<RecvBuf> {
     // SAFETY: the caller's promise.
     let buffer = unsafe { datatype.recv_buf(address.cast(), count as u64)? };
     if address.addr() <= LAST_ADDRESS_CONSTANT && !buffer.is_empty() && datatype.is_contiguous() {
         return Err(no_buffer(address.addr(), buffer.len()));
     }
     Ok(buffer)
+}
+
+/// Datatypes with gaps, derived ones, and everything that is wrong.
+///
+/// # Safety
+/// As [`send_buffer`].
+#[cold]
+#[inline(never)]
+unsafe fn typed_send_buffer(
+    process: &Process,
+    datatype: MPI_Datatype,
+    buf: *const c_void,
+    count: i64,
+) -> Outcome<SendBuf> {
+    // SAFETY: the caller's promise.
+    unsafe { send_buffer(process.types.usable(datatype.handle())?, buf, count) }
+}
+
+/// As [`typed_send_buffer`].
+///
+/// # Safety
+/// As [`receive_buffer`].
+#[cold]
+#[inline(never)]
+unsafe fn typed_receive_buffer(
+    process: &Process,
+    datatype: MPI_Datatype,
+    buf: *mut c_void,
+    count: i64,
+) -> Outcome<RecvBuf> {
+    // SAFETY: the caller's promise.
+    unsafe { receive_buffer(process.types.usable(datatype.handle())?, buf, count) }
 }
 
 /// Starts a send; complete at once when it goes to `MPI_PROC_NULL`.
@@ -74,13 +116,35 @@ unsafe fn start_send(
     let comm = process.comms.get(comm.handle())?;
     let Some(peer) = comm.destination(dest)? else { return Ok(Started::Complete) };
     let envelope = comm.envelope(peer, tag)?;
-    // SAFETY: the caller's promise.
-    let buffer = unsafe { send_buffer(process.types.usable(datatype.handle())?, buf, count)? };
+    let buffer = match process.types.plain_bytes(datatype.handle(), count) {
+        // SAFETY: the caller's promise.
+        Some(bytes) if buf.addr() > LAST_ADDRESS_CONSTANT => unsafe {
+            SendBuf::contiguous(buf.cast(), bytes)
+        },
+        // SAFETY: as above.
+        _ => unsafe { typed_send_buffer(process, datatype, buf, count)? },
+    };
     let started = process.engine.send(envelope, mode, buffer)?;
     if let Started::Pending(request) = started {
         process.engine.tag_request(request, comm.handle.0);
     }
     Ok(started)
+}
+
+/// As [`start_send`], with several threads.
+///
+/// # Safety
+/// As [`send_buffer`].
+#[inline(never)]
+unsafe fn start_send_locked(
+    mode: SendMode,
+    data: (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Outcome<Started> {
+    // SAFETY: the caller's promise.
+    gate::with(|process| unsafe { start_send(process, mode, data, dest, tag, comm) })
 }
 
 /// What a receive call found.
@@ -105,9 +169,63 @@ unsafe fn prepare_receive(
 ) -> Outcome<Option<(Selector, RecvBuf)>> {
     let comm = process.comms.get(comm.handle())?;
     let Some(selector) = comm.selector(source, tag)? else { return Ok(None) };
-    // SAFETY: the caller's promise.
-    let buffer = unsafe { receive_buffer(process.types.usable(datatype.handle())?, buf, count)? };
+    let buffer = match process.types.plain_bytes(datatype.handle(), count) {
+        // SAFETY: the caller's promise.
+        Some(bytes) if buf.addr() > LAST_ADDRESS_CONSTANT => unsafe {
+            RecvBuf::contiguous(buf.cast(), bytes)
+        },
+        // SAFETY: as above.
+        _ => unsafe { typed_receive_buffer(process, datatype, buf, count)? },
+    };
     Ok(Some((selector, buffer)))
+}
+
+/// Receives what is there, looks `spins` times for what comes soon (such a message is copied once and costs no request),
+/// and makes a request for what comes late.
+///
+/// # Safety
+/// As [`receive_buffer`].
+#[inline(always)]
+unsafe fn receive_soon(
+    process: &mut Process,
+    data: (*mut c_void, i64, MPI_Datatype),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    spins: u32,
+) -> Outcome<Received> {
+    // SAFETY: the caller's promise.
+    let Some((selector, mut buffer)) = (unsafe { prepare_receive(process, data, source, tag, comm)? }) else {
+        return Ok(Received::Null);
+    };
+    match process.engine.poll_recv(selector, &mut buffer) {
+        Early::Received(completion) => return Ok(Received::Done(completion)),
+        Early::Nothing => {
+            if let Some(completion) = spin(process, selector, &mut buffer, spins) {
+                return Ok(Received::Done(completion));
+            }
+        }
+        Early::Post => {}
+    }
+    post(process, comm, selector, buffer).map(Received::Pending)
+}
+
+/// Looks for the message; everything else of the process progresses now and then.
+#[inline(never)]
+fn spin(process: &mut Process, selector: Selector, buffer: &mut RecvBuf, spins: u32) -> Option<Completion> {
+    for turn in 1..=spins {
+        match process.engine.poll_recv(selector, buffer) {
+            Early::Received(completion) => return Some(completion),
+            Early::Post => return None,
+            Early::Nothing => {}
+        }
+        if turn % 16 == 0 {
+            process.engine.progress();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+    None
 }
 
 /// Posts a receive and remembers its communicator.
@@ -140,14 +258,21 @@ unsafe fn blocking_send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
-    // SAFETY: the program's data stay until this call returns.
-    match gate::with(|process| unsafe { start_send(process, mode, data, dest, tag, comm) })? {
+    // SAFETY: the program's data stay until this call returns; the entry has checked the phase.
+    let started = unsafe {
+        match gate::alone() {
+            Some(process) => start_send(process, mode, data, dest, tag, comm),
+            None => start_send_locked(mode, data, dest, tag, comm),
+        }
+    };
+    match started? {
         Started::Complete => Ok(()),
         Started::Pending(request) => check(complete(request).error),
     }
 }
 
 /// `MPI_Send` (section 3.2.1).
+#[inline(always)]
 pub(crate) unsafe fn send(
     buf: *const c_void,
     count: i64,
@@ -187,6 +312,7 @@ pub(crate) unsafe fn rsend(
 }
 
 /// `MPI_Recv` (section 3.2.4).
+#[inline]
 pub(crate) unsafe fn recv(
     buf: *mut c_void,
     count: i64,
@@ -196,19 +322,21 @@ pub(crate) unsafe fn recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let received = gate::with(|process| {
-        // SAFETY: the program's memory stays until this call returns.
-        let Some((selector, mut buffer)) =
-            (unsafe { prepare_receive(process, (buf, count, datatype), source, tag, comm)? })
-        else {
-            return Ok(Received::Null);
-        };
-        if let Some(completion) = process.engine.try_recv(selector, &mut buffer) {
-            return Ok(Received::Done(completion));
+    let data = (buf, count, datatype);
+    // SAFETY: the program's memory stays until this call returns; the entry has checked the phase.
+    let received = unsafe {
+        match gate::alone() {
+            Some(process) => {
+                let spins = process.spins();
+                receive_soon(process, data, source, tag, comm, spins)
+            }
+            None => gate::with(|process| receive_soon(process, data, source, tag, comm, 0)),
         }
-        post(process, comm, selector, buffer).map(Received::Pending)
-    })
-    .map_err(|error: Error| Raised::from(error))?;
+    };
+    let received = match received {
+        Ok(received) => received,
+        Err(error) => return Err(error.into()),
+    };
     let completion = match received {
         Received::Done(completion) => completion,
         Received::Pending(request) => complete(request),
@@ -232,16 +360,21 @@ unsafe fn nonblocking_send(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Result<(), Raised> {
-    // SAFETY: the program's data stay until the request is complete.
-    let started = gate::with(|process| unsafe { start_send(process, mode, data, dest, tag, comm) })?;
-    // SAFETY: the entry has refused null.
-    unsafe { request.write(MPI_Request::from_raw(started_handle(started).0)) };
+    // SAFETY: the program's data stay until the request is complete; the entry has checked the phase and refused null.
+    unsafe {
+        let started = match gate::alone() {
+            Some(process) => start_send(process, mode, data, dest, tag, comm),
+            None => start_send_locked(mode, data, dest, tag, comm),
+        };
+        request.write(MPI_Request::from_raw(started_handle(started?).0));
+    }
     Ok(())
 }
 
 macro_rules! nonblocking_sends {
     ($($name:ident: $mode:ident, $doc:literal;)*) => {$(
         #[doc = $doc]
+        #[inline(always)]
         pub(crate) unsafe fn $name(
             buf: *const c_void,
             count: i64,
@@ -264,6 +397,7 @@ nonblocking_sends! {
 }
 
 /// `MPI_Irecv` (section 3.7.2).
+#[inline(always)]
 pub(crate) unsafe fn irecv(
     buf: *mut c_void,
     count: i64,
@@ -274,10 +408,14 @@ pub(crate) unsafe fn irecv(
     request: *mut MPI_Request,
 ) -> Result<(), Raised> {
     let data = (buf, count, datatype);
-    // SAFETY: the program's memory stays until the request is complete.
-    let handle = gate::with(|process| unsafe { start_receive(process, data, source, tag, comm) })?;
-    // SAFETY: the entry has refused null.
-    unsafe { request.write(MPI_Request::from_raw(handle.0)) };
+    // SAFETY: the program's memory stays until the request is complete; the entry has checked the phase and refused null.
+    unsafe {
+        let handle = match gate::alone() {
+            Some(process) => start_receive(process, data, source, tag, comm),
+            None => gate::with(|process| start_receive(process, data, source, tag, comm)),
+        };
+        request.write(MPI_Request::from_raw(handle?.0));
+    }
     Ok(())
 }
 
@@ -360,7 +498,10 @@ unsafe fn finish_both((send, receive): (Handle, Handle), status: *mut MPI_Status
 ///
 /// # Safety
 /// As [`send_buffer`].
-unsafe fn packed_copy(process: &Process, (buf, count, datatype): (*const c_void, i64, MPI_Datatype)) -> Outcome<SendBuf> {
+unsafe fn packed_copy(
+    process: &Process,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+) -> Outcome<SendBuf> {
     // SAFETY: the caller's promise.
     let buffer = unsafe { send_buffer(process.types.usable(datatype.handle())?, buf, count)? };
     let copy = Scratch::new(buffer.len());
@@ -415,8 +556,9 @@ pub(crate) unsafe fn sendrecv_replace(
 ) -> Result<(), Raised> {
     let data = (buf, count, datatype);
     // SAFETY: the program's memory stays until this call returns.
-    let started =
-        gate::with(|process| unsafe { start_replace(process, data, (dest, sendtag), (source, recvtag), comm) })?;
+    let started = gate::with(|process| unsafe {
+        start_replace(process, data, (dest, sendtag), (source, recvtag), comm)
+    })?;
     // SAFETY: the program's status.
     unsafe { finish_both(started, status) }
 }

@@ -94,7 +94,9 @@ pub(crate) unsafe fn get_elements_x(
 }
 
 unsafe fn set(count: CountOut, value: Option<u64>) {
-    let value = value.and_then(|value| i64::try_from(value).ok()).unwrap_or(i64::from(weft_types::abi::MPI_UNDEFINED));
+    let value = value
+        .and_then(|value| i64::try_from(value).ok())
+        .unwrap_or(i64::from(weft_types::abi::MPI_UNDEFINED));
     // SAFETY: the entry has refused null.
     unsafe { count.set(value) }
 }
@@ -110,7 +112,10 @@ pub(crate) unsafe fn status_set_elements(
     let elements = u64::try_from(count).unwrap_or(0);
     let bytes = datatype(of, |of| {
         counts::bytes_of_elements(elements, of).ok_or_else(|| {
-            Error::new(ErrorClass::COUNT, format!("{count} basic elements of this datatype do not fit 64 bits of bytes"))
+            Error::new(
+                ErrorClass::COUNT,
+                format!("{count} basic elements of this datatype do not fit 64 bits of bytes"),
+            )
         })
     })?;
     status.internal[BYTES_LOW] = bytes as c_int;

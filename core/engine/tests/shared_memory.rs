@@ -1,0 +1,193 @@
+//! Engines over real shared memory, one thread each: every message of a random all-to-all arrives whole and in order,
+//! whatever its protocol, with and without single copy, with waiting that really sleeps.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use weft_datatype::Scratch;
+use weft_engine::{
+    Completion, Engine, EngineConfig, Envelope, NodeLocal, RequestId, Selector, SendMode, Started,
+    Transports, Waiter,
+};
+use weft_sim::Random;
+use weft_types::{ContextId, PeerId, Rank, Tag};
+
+const CONTEXT: ContextId = ContextId(4);
+
+struct Side {
+    engine: Engine,
+    me: u32,
+    ranks: u32,
+    oversubscribed: bool,
+}
+
+impl Side {
+    fn wait(&mut self, request: RequestId) -> Completion {
+        let bell = self.engine.bell();
+        let mut waiter = Waiter::new(self.oversubscribed);
+        loop {
+            if self.engine.progress() {
+                waiter.moved();
+            }
+            if self.engine.is_complete(request) {
+                waiter.finish(&bell);
+                return self.engine.take(request);
+            }
+            waiter.pause(&bell);
+        }
+    }
+
+    fn finish(&mut self, started: Started) {
+        if let Started::Pending(request) = started {
+            assert_eq!(self.wait(request).error, None);
+        }
+    }
+
+    /// One round: everybody sends `count` messages to everybody, sizes from both ends' common generator.
+    fn round(&mut self, seed: u64, count: usize) {
+        let mut received = Vec::new();
+        let mut sent = Vec::new();
+        for step in 0..self.ranks {
+            let (to, from) = ((self.me + step) % self.ranks, (self.me + self.ranks - step) % self.ranks);
+            for number in 0..count {
+                let expected = message(seed, from, self.me, number);
+                let room = Scratch::new(expected.len());
+                let selector = Selector {
+                    context: CONTEXT,
+                    peer: Some(PeerId(from)),
+                    source: Some(Rank(from)),
+                    tag: (number % 2 == 0).then_some(Tag(7)),
+                };
+                let request = self.engine.recv(selector, room.recv_buf(0, room.len())).unwrap();
+                received.push((request, room, expected));
+                let data = message(seed, self.me, to, number);
+                let envelope =
+                    Envelope { peer: PeerId(to), context: CONTEXT, source: Rank(self.me), tag: Tag(7) };
+                let mode = if number % 5 == 0 { SendMode::Synchronous } else { SendMode::Standard };
+                let started = self.engine.send(envelope, mode, data.send_buf(0, data.len())).unwrap();
+                sent.push((started, data));
+            }
+        }
+        for (request, room, expected) in received {
+            let completion = self.wait(request);
+            assert_eq!((completion.error, completion.status.bytes), (None, expected.len() as u64));
+            let (got, sent) = (room.send_buf(0, room.len()), expected.send_buf(0, expected.len()));
+            assert!(got.as_slice() == sent.as_slice(), "data of {} bytes", expected.len());
+        }
+        for (started, _data) in sent {
+            self.finish(started);
+        }
+    }
+
+    /// As finalize does: nobody leaves while somebody may still need an answer.
+    fn leave(&mut self) {
+        for step in 1..self.ranks {
+            let (to, from) = ((self.me + step) % self.ranks, (self.me + self.ranks - step) % self.ranks);
+            let context = ContextId(6);
+            let envelope = Envelope { peer: PeerId(to), context, source: Rank(self.me), tag: Tag(0) };
+            let selector =
+                Selector { context, peer: Some(PeerId(from)), source: Some(Rank(from)), tag: Some(Tag(0)) };
+            let empty = weft_datatype::SendBuf::empty();
+            let started = self.engine.send(envelope, SendMode::Standard, empty).unwrap();
+            let request = self.engine.recv(selector, weft_datatype::RecvBuf::empty()).unwrap();
+            assert_eq!(self.wait(request).error, None);
+            self.finish(started);
+        }
+        while !self.engine.is_quiet() {
+            self.engine.progress();
+        }
+    }
+}
+
+fn message(seed: u64, from: u32, to: u32, number: usize) -> Arc<Scratch> {
+    let mut random = Random::new(seed ^ (u64::from(from) << 40) ^ (u64::from(to) << 20) ^ number as u64);
+    const BORDERS: [u64; 10] = [0, 8, 40, 104, 8192, 32_768, 32_776, 65_536, 200_000, 1_500_000];
+    let largest = if number % 4 == 0 { 10 } else { 6 };
+    let length = (BORDERS[random.below(largest) as usize] + random.below(3)).saturating_sub(1) as usize;
+    let scratch = Scratch::new(length);
+    let mut buffer = scratch.recv_buf(0, length);
+    for piece in buffer.as_mut_slice().unwrap().chunks_mut(8) {
+        let word = random.next().to_le_bytes();
+        piece.copy_from_slice(&word[..piece.len()]);
+    }
+    scratch
+}
+
+fn world(ranks: u32, single_copy: bool, oversubscribed: bool) {
+    let segment = weft_shm::create().unwrap();
+    let (done, all_done) = mpsc::channel();
+    for me in 0..ranks {
+        let (segment, done) = (segment.try_clone().unwrap(), done.clone());
+        std::thread::spawn(move || {
+            let peers = (0..ranks).map(PeerId).collect();
+            let node = NodeLocal { segment, local_index: me, peers, single_copy, oversubscribed };
+            let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
+            let engine = Engine::new(config, Transports::node_local(node).unwrap()).unwrap();
+            let mut side = Side { engine, me, ranks, oversubscribed };
+            for seed in 0..6 {
+                side.round(seed * 977 + 1, 24);
+            }
+            side.leave();
+            done.send(me).unwrap();
+        });
+    }
+    drop(done);
+    for _ in 0..ranks {
+        // A test must not hang; a rank that panics drops its sender, and the last drop ends this wait at once.
+        all_done.recv_timeout(Duration::from_secs(120)).expect("all ranks come to their end");
+    }
+}
+
+#[test]
+fn streamed_messages_arrive_whole_and_in_order() {
+    world(2, false, false);
+    world(3, false, true);
+}
+
+#[test]
+fn read_messages_arrive_whole_and_in_order() {
+    world(2, true, true);
+    world(4, true, true);
+}
+
+/// The launcher says that a process died: whoever waits for it, even asleep, is told at once.
+#[test]
+fn waiting_for_a_process_that_dies_ends() {
+    let segment = weft_shm::create().unwrap();
+    let node = |local_index| NodeLocal {
+        segment: segment.try_clone().unwrap(),
+        local_index,
+        peers: vec![PeerId(0), PeerId(1)],
+        single_copy: true,
+        oversubscribed: false,
+    };
+    let transports = Transports::node_local(node(0)).unwrap();
+    let _victim = Transports::node_local(node(1)).unwrap();
+    let launcher = segment.try_clone().unwrap();
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let engine = Engine::new(EngineConfig::new(PeerId(0), 2), transports).unwrap();
+        let mut side = Side { engine, me: 0, ranks: 2, oversubscribed: false };
+        let (data, room) = (Scratch::new(1 << 20), Scratch::new(8));
+        let envelope = Envelope { peer: PeerId(1), context: CONTEXT, source: Rank(0), tag: Tag(1) };
+        let Started::Pending(send) =
+            side.engine.send(envelope, SendMode::Standard, data.send_buf(0, 1 << 20)).unwrap()
+        else {
+            panic!("nobody received a megabyte");
+        };
+        let any = Selector { context: CONTEXT, peer: None, source: None, tag: None };
+        let from_it = Selector { peer: Some(PeerId(1)), source: Some(Rank(1)), ..any };
+        for selector in [from_it, any] {
+            let request = side.engine.recv(selector, room.recv_buf(0, 8)).unwrap();
+            let error = side.wait(request).error.expect("nobody is left to send");
+            assert_eq!(error.class(), weft_types::ErrorClass::PROC_ABORTED);
+        }
+        let error = side.wait(send).error.expect("nobody is left to receive");
+        assert_eq!(error.class(), weft_types::ErrorClass::PROC_ABORTED);
+        assert!(side.engine.is_quiet());
+        done.send(()).unwrap();
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    weft_shm::mark_dead(&launcher, 2, 1).unwrap();
+    ended.recv_timeout(Duration::from_secs(60)).expect("the survivor is told");
+}

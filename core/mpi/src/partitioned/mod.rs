@@ -1,0 +1,253 @@
+//! Partitioned communication (chapter 4) over the engine's point-to-point.
+//!
+//! ```text
+//! sender                                       receiver
+//! MPI_Psend_init --- introduction ------------> receive posted by MPI_Precv_init     once, matched by (comm, tag, source)
+//!                <-- grant -------------------- MPI_Start (or the introduction)      once per start
+//! MPI_Pready     --- data, one message a run -> placed where the run belongs         as soon as granted
+//! ```
+//!
+//! The introduction travels on a channel of the communicator that nothing else uses, so the engine's matching pairs
+//! the init calls in their order. From then on both sides name each other by the number of the request: a grant is an
+//! empty message whose *source* is the sender's request and whose *tag* is the receiver's; data carry the receiver's
+//! request as source and the first partition (as the sender counts) as tag. Data leave only when granted, and a grant is
+//! given only to a started receive, so an inactive buffer is never written to.
+//!
+//! Nothing here waits: [`Requests::progress`] does what has become possible.
+
+mod runs;
+mod sides;
+
+pub use sides::{Counterpart, Partitions, ReceiveSide, SendSide};
+
+use crate::request::{Kind, Local, Requests};
+use sides::Answer;
+use weft_datatype::RecvBuf;
+use weft_engine::{Engine, RequestId, Selector, Status};
+use weft_types::{ContextId, Error, ErrorClass, Handle, Rank, Result};
+
+/// Which partitioned requests [`Requests::progress`] must look at.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Partitioned requests that exist.
+    alive: usize,
+    /// Started receives that have not met their sender.
+    lonely: Vec<Handle>,
+    /// Requests with messages of the engine under way.
+    moving: Vec<Handle>,
+}
+
+const fn everything_on(context: ContextId) -> Selector {
+    Selector { context, peer: None, source: None, tag: None }
+}
+
+#[cold]
+pub(crate) fn refused(class: ErrorClass, text: impl Into<String>) -> Error {
+    Error::new(class, text)
+}
+
+impl Requests {
+    /// Makes the request of `MPI_Psend_init` and introduces it to the receiver. Local.
+    ///
+    /// # Errors
+    /// As [`Engine::send`] and [`crate::table::Table::insert`].
+    pub fn partitioned_send(&mut self, engine: &mut Engine, side: SendSide) -> Result<Handle> {
+        let handle = self.insert(Local::PartitionedSend(Box::new(side)))?;
+        if let Local::PartitionedSend(side) = self.local(handle)
+            && let Err(error) = side.introduce(engine, handle)
+        {
+            self.forget(handle);
+            return Err(error);
+        }
+        self.watched.alive += 1;
+        Ok(handle)
+    }
+
+    /// Makes the request of `MPI_Precv_init`. Local.
+    ///
+    /// # Errors
+    /// As [`Engine::recv`] and [`crate::table::Table::insert`].
+    pub fn partitioned_receive(&mut self, engine: &mut Engine, mut side: ReceiveSide) -> Result<Handle> {
+        side.listen(engine)?;
+        let handle = self.insert(Local::PartitionedReceive(Box::new(side)))?;
+        self.watched.alive += 1;
+        Ok(handle)
+    }
+
+    /// `MPI_Start` of a partitioned request; `None` when it is of another kind.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` when it is active; errors of the engine's sends.
+    pub(crate) fn start_partitioned(&mut self, engine: &mut Engine, handle: Handle) -> Option<Result<()>> {
+        match self.local_mut(handle) {
+            Local::PartitionedSend(side) => Some(side.start()),
+            Local::PartitionedReceive(side) => {
+                let started = side.start();
+                if started.is_ok() && !side.meet(engine, handle) {
+                    self.watched.lonely.push(handle);
+                }
+                Some(started)
+            }
+            _ => None,
+        }
+    }
+
+    /// `MPI_Request_free` of a partitioned request; `None` when it is of another kind.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` when it is active (section 4.2.1).
+    pub(crate) fn free_partitioned(&mut self, engine: &mut Engine, handle: Handle) -> Option<Result<()>> {
+        let active = match self.local_mut(handle) {
+            Local::PartitionedSend(side) => side.is_active(),
+            Local::PartitionedReceive(side) => side.is_active(),
+            _ => return None,
+        };
+        if active {
+            return Some(Err(refused(
+                ErrorClass::REQUEST,
+                "the partitioned request is active; complete it before freeing it (section 4.2.1)",
+            )));
+        }
+        if let Local::PartitionedReceive(side) = self.local_mut(handle) {
+            side.stop_listening(engine);
+        }
+        self.forget(handle);
+        self.watched.alive -= 1;
+        Some(Ok(()))
+    }
+
+    /// `MPI_Pready` and its kin: marks partitions of a started send and sends what may leave.
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` when the request is no active partitioned send, `MPI_ERR_ARG` for a partition that does not exist or
+    /// is ready already; then none is marked. Errors of the engine's sends.
+    pub fn ready(
+        &mut self,
+        engine: &mut Engine,
+        handle: Handle,
+        partitions: impl Iterator<Item = i32> + Clone,
+    ) -> Result<()> {
+        let Kind::Local(local) = self.kind(engine, handle)? else { return Err(no_partitioned_send()) };
+        let Local::PartitionedSend(side) = self.local_mut(local) else { return Err(no_partitioned_send()) };
+        side.mark(partitions)?;
+        let flushed = side.flush(engine);
+        if side.needs_watching() {
+            self.watched.moving.push(local);
+        }
+        flushed
+    }
+
+    /// `MPI_Parrived`, without progress. Null and inactive requests have arrived (section 4.2.2).
+    ///
+    /// # Errors
+    /// `MPI_ERR_REQUEST` when the request is no partitioned receive, `MPI_ERR_ARG` for a partition that does not exist.
+    pub fn arrived(&self, engine: &Engine, handle: Handle, partition: i32) -> Result<bool> {
+        match self.kind(engine, handle)? {
+            Kind::Null => return Ok(true),
+            Kind::Local(local) => {
+                if let Local::PartitionedReceive(side) = self.local(local) {
+                    return side.arrived(partition);
+                }
+            }
+            Kind::CompleteSend | Kind::Engine(_) => {}
+        }
+        Err(refused(
+            ErrorClass::REQUEST,
+            "the request is not a partitioned receive; MPI_Parrived takes only those of MPI_Precv_init",
+        ))
+    }
+
+    /// Does what has become possible for partitioned requests; true when something happened.
+    #[inline]
+    pub fn progress(&mut self, engine: &mut Engine) -> bool {
+        self.watched.alive != 0 && self.progress_partitioned(engine)
+    }
+
+    #[inline(never)]
+    fn progress_partitioned(&mut self, engine: &mut Engine) -> bool {
+        let mut moved = self.meet_senders(engine);
+        while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_GRANTS)) {
+            moved = true;
+            if let Ok(request) = engine.imrecv(message, RecvBuf::empty()) {
+                engine.release(request);
+            }
+            self.granted(engine, status.source, Answer::from_tag(status.tag));
+        }
+        while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_DATA)) {
+            moved = true;
+            let buffer = self.room(status).unwrap_or_else(RecvBuf::empty);
+            if let Ok(request) = engine.imrecv(message, buffer) {
+                self.expect(engine, request, status);
+            }
+        }
+        moved | self.sweep(engine)
+    }
+
+    /// Grants the started receives whose introduction has come.
+    fn meet_senders(&mut self, engine: &mut Engine) -> bool {
+        let mut lonely = std::mem::take(&mut self.watched.lonely);
+        let before = lonely.len();
+        lonely.retain(|&handle| match self.find_local_mut(handle) {
+            Some(Local::PartitionedReceive(side)) => !side.meet(engine, handle),
+            _ => false,
+        });
+        let moved = lonely.len() != before;
+        self.watched.lonely = lonely;
+        moved
+    }
+
+    fn granted(&mut self, engine: &mut Engine, sender: Rank, answer: Answer) {
+        let handle = Handle(sender.0);
+        // A grant for a request that was freed is for nobody.
+        let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return };
+        side.granted(answer);
+        side.flush_quietly(engine);
+        if side.needs_watching() {
+            self.watched.moving.push(handle);
+        }
+    }
+
+    /// Where data go; `None` when the request is gone or they do not fit it, which no right sender causes.
+    fn room(&mut self, status: Status) -> Option<RecvBuf> {
+        match self.find_local_mut(Handle(status.source.0)) {
+            Some(Local::PartitionedReceive(side)) => side.room(status),
+            _ => None,
+        }
+    }
+
+    fn expect(&mut self, engine: &mut Engine, request: RequestId, status: Status) {
+        let handle = Handle(status.source.0);
+        let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else {
+            return engine.release(request);
+        };
+        side.expect(request, status);
+        if side.needs_watching() {
+            self.watched.moving.push(handle);
+        }
+    }
+
+    /// Takes the engine's requests that have ended.
+    fn sweep(&mut self, engine: &mut Engine) -> bool {
+        let mut moving = std::mem::take(&mut self.watched.moving);
+        let mut moved = false;
+        moving.retain(|&handle| {
+            let (some, more) = match self.find_local_mut(handle) {
+                Some(Local::PartitionedSend(side)) => side.sweep(engine),
+                Some(Local::PartitionedReceive(side)) => side.sweep(engine),
+                _ => (false, false),
+            };
+            moved |= some;
+            more
+        });
+        self.watched.moving = moving;
+        moved
+    }
+}
+
+#[cold]
+fn no_partitioned_send() -> Error {
+    refused(
+        ErrorClass::REQUEST,
+        "the request is not a partitioned send; only those of MPI_Psend_init have partitions to mark",
+    )
+}

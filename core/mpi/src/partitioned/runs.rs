@@ -1,0 +1,204 @@
+//! Which partitions are ready, and which bytes have arrived: the bookkeeping of one side, without any communication.
+
+use std::ops::Range;
+
+/// The partitions of a send that were marked ready since its start, and those of them that have not left.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    marked: Box<[u64]>,
+    held: Box<[u64]>,
+    /// All that have not left lie in this range.
+    span: Range<u32>,
+    partitions: u32,
+    count: u32,
+}
+
+impl Ready {
+    /// None of `partitions` is ready.
+    pub(crate) fn new(partitions: u32) -> Ready {
+        let words: Box<[u64]> = vec![0; partitions.div_ceil(64) as usize].into();
+        Ready { marked: words.clone(), held: words, span: 0..0, partitions, count: 0 }
+    }
+
+    /// Begins again.
+    pub(crate) fn clear(&mut self) {
+        self.marked.fill(0);
+        self.held.fill(0);
+        self.span = 0..0;
+        self.count = 0;
+    }
+
+    /// Marks a partition. False when it was marked before.
+    pub(crate) fn mark(&mut self, partition: u32) -> bool {
+        let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
+        if self.marked[word] & bit != 0 {
+            return false;
+        }
+        self.marked[word] |= bit;
+        self.held[word] |= bit;
+        self.count += 1;
+        self.span = match self.span.is_empty() {
+            true => partition..partition + 1,
+            false => self.span.start.min(partition)..self.span.end.max(partition + 1),
+        };
+        true
+    }
+
+    /// Takes back a mark on a partition that has not left.
+    pub(crate) fn unmark(&mut self, partition: u32) {
+        let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
+        self.marked[word] &= !bit;
+        self.held[word] &= !bit;
+        self.count -= 1;
+    }
+
+    /// Whether all are ready.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == self.partitions
+    }
+
+    /// Whether none waits to leave.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.span.is_empty()
+    }
+
+    /// Takes the lowest run of partitions that have not left, as long as possible.
+    pub(crate) fn take_run(&mut self) -> Option<Range<u32>> {
+        let end = self.span.end;
+        let Some(start) = self.next(self.span.start, end, true) else {
+            self.span = 0..0;
+            return None;
+        };
+        let stop = self.next(start, end, false).unwrap_or(end);
+        for partition in start..stop {
+            self.held[partition as usize / 64] &= !(1 << (partition % 64));
+        }
+        self.span = if stop < end { stop..end } else { 0..0 };
+        Some(start..stop)
+    }
+
+    /// The first partition of `from..end` that has not left (`held`), or that has or is not ready.
+    fn next(&self, from: u32, end: u32, held: bool) -> Option<u32> {
+        let mut at = from;
+        while at < end {
+            let word = self.held[at as usize / 64];
+            let rest = if held { word } else { !word } >> (at % 64);
+            if rest != 0 {
+                at += rest.trailing_zeros();
+                return (at < end).then_some(at);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+/// What has arrived of a receive since its start: bytes per partition, so that the sender's partitions may be cut otherwise.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// Bytes still missing, for each partition.
+    missing: Box<[u64]>,
+    /// Bytes of one partition.
+    partition: u64,
+    /// Bytes missing of all.
+    left: u64,
+}
+
+impl Arrived {
+    /// Nothing has arrived of `partitions` times `partition` bytes.
+    pub(crate) fn new(partitions: u32, partition: u64) -> Arrived {
+        let missing = vec![partition; partitions as usize].into();
+        Arrived { missing, partition, left: u64::from(partitions) * partition }
+    }
+
+    /// Begins again.
+    pub(crate) fn clear(&mut self) {
+        self.missing.fill(self.partition);
+        self.left = self.missing.len() as u64 * self.partition;
+    }
+
+    /// Notes that these bytes of the whole are here; each byte comes once per start.
+    pub(crate) fn add(&mut self, bytes: Range<u64>) {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let index = at / self.partition;
+            let end = bytes.end.min((index + 1) * self.partition);
+            self.missing[index as usize] -= end - at;
+            self.left -= end - at;
+            at = end;
+        }
+    }
+
+    /// Whether a whole partition is here.
+    pub(crate) fn has(&self, partition: u32) -> bool {
+        self.missing[partition as usize] == 0
+    }
+
+    /// Bytes that are not here yet.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_ready_partition_leaves_once_in_the_longest_runs(
+            rounds in proptest::collection::vec(proptest::collection::vec(0_u32..200, 0..60), 1..6)
+        ) {
+            let mut ready = Ready::new(200);
+            let mut left = vec![false; 200];
+            for round in rounds {
+                let mut held = vec![false; 200];
+                for &partition in &round {
+                    let fresh = !left[partition as usize] && !held[partition as usize];
+                    prop_assert_eq!(ready.mark(partition), fresh);
+                    held[partition as usize] = !left[partition as usize];
+                }
+                if let Some(partition) = round.iter().copied().find(|&partition| held[partition as usize]) {
+                    ready.unmark(partition);
+                    held[partition as usize] = false;
+                }
+                while let Some(run) = ready.take_run() {
+                    prop_assert!(run.start < run.end);
+                    prop_assert!(run.end == 200 || !held[run.end as usize], "as long as possible");
+                    for partition in run {
+                        prop_assert!(std::mem::replace(&mut held[partition as usize], false));
+                        left[partition as usize] = true;
+                    }
+                }
+                prop_assert!(ready.is_drained() && !held.contains(&true));
+            }
+            prop_assert_eq!(ready.is_full(), left.iter().all(|&left| left));
+        }
+
+        /// Bytes sent in any cut and order: a partition is here exactly when its last byte is.
+        #[test]
+        fn partitions_are_here_when_their_bytes_are(
+            partitions in 1_u32..20, size in 1_u64..50, cut in 1_u64..60, seed in any::<u64>()
+        ) {
+            let mut arrived = Arrived::new(partitions, size);
+            let total = u64::from(partitions) * size;
+            let mut pieces: Vec<Range<u64>> =
+                (0..total.div_ceil(cut)).map(|piece| piece * cut..total.min((piece + 1) * cut)).collect();
+            pieces.sort_by_key(|piece| piece.start.wrapping_mul(seed | 1));
+            let mut here = vec![false; total as usize];
+            for piece in pieces {
+                piece.clone().for_each(|byte| here[byte as usize] = true);
+                arrived.add(piece);
+                for partition in 0..partitions {
+                    let whole = (u64::from(partition) * size..u64::from(partition + 1) * size)
+                        .all(|byte| here[byte as usize]);
+                    prop_assert_eq!(arrived.has(partition), whole);
+                }
+            }
+            prop_assert_eq!(arrived.left(), 0);
+            arrived.clear();
+            prop_assert_eq!(arrived.left(), total);
+        }
+    }
+}

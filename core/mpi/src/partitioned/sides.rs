@@ -1,0 +1,545 @@
+//! The two sides of a partitioned operation.
+
+use super::refused;
+use super::runs::{Arrived, Ready};
+use crate::request::{Done, MpiStatus};
+use std::ops::Range;
+use std::sync::Arc;
+use weft_datatype::{Memory, RecvBuf, Scratch, SendBuf};
+use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started, Status};
+use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
+
+/// The elements of a partitioned buffer: `number` times the same number of elements of one datatype, without gaps between
+/// partitions (section 4.2.3).
+#[derive(Clone, Debug)]
+pub struct Partitions {
+    /// The elements of all partitions.
+    pub memory: Memory,
+    /// Number of partitions, at least 1.
+    pub number: u32,
+    /// Packed bytes of one partition.
+    pub bytes: u64,
+}
+
+impl Partitions {
+    /// Packed bytes of all partitions; the maker has checked that they fit.
+    pub fn total(&self) -> u64 {
+        u64::from(self.number) * self.bytes
+    }
+
+    fn check(&self, partition: i32) -> Result<u32> {
+        match u32::try_from(partition) {
+            Ok(index) if index < self.number => Ok(index),
+            _ => Err(refused(
+                ErrorClass::ARG,
+                format!("partition is {partition}; this request has the partitions 0 to {}", self.number - 1),
+            )),
+        }
+    }
+}
+
+/// The process at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counterpart {
+    /// The process.
+    pub peer: PeerId,
+    /// Point-to-point channel of the communicator.
+    pub context: ContextId,
+    /// Rank of the *sender* in the communicator.
+    pub source: Rank,
+    /// The tag of both init calls.
+    pub tag: Tag,
+}
+
+/// What the receiver answers to a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// One more epoch may be sent to this request.
+    Granted(Handle),
+    /// The two sides describe different numbers of bytes.
+    Refused,
+}
+
+impl Answer {
+    pub(super) fn from_tag(tag: Tag) -> Answer {
+        if tag.0 == 0 { Answer::Refused } else { Answer::Granted(Handle(tag.0 as u32)) }
+    }
+
+    fn tag(self) -> Tag {
+        match self {
+            Answer::Granted(handle) => Tag(handle.0 as i32),
+            Answer::Refused => Tag(0),
+        }
+    }
+}
+
+/// What a sender tells when it introduces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Introduction {
+    sender: Handle,
+    partitions: u32,
+    total: u64,
+}
+
+impl Introduction {
+    const BYTES: usize = 16;
+
+    fn emit(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.total.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.partitions.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.sender.0.to_le_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8; Self::BYTES]) -> Option<Introduction> {
+        let (total, rest) = bytes.split_first_chunk()?;
+        let (partitions, sender) = rest.split_first_chunk()?;
+        let introduction = Introduction {
+            sender: Handle(u32::from_le_bytes(sender.try_into().ok()?)),
+            partitions: u32::from_le_bytes(*partitions),
+            total: u64::from_le_bytes(*total),
+        };
+        (introduction.partitions > 0).then_some(introduction)
+    }
+}
+
+fn already_active() -> Error {
+    refused(ErrorClass::REQUEST, "the partitioned request is active; complete it before starting it again")
+}
+
+/// Messages of one side that the engine has under way.
+#[derive(Debug, Default)]
+struct Moving {
+    requests: Vec<(RequestId, Range<u64>)>,
+    /// Whether the side is in the list that is looked through at each progress.
+    watched: bool,
+}
+
+impl Moving {
+    /// Whether the side must be put in the list of those that are looked at.
+    fn needs_watching(&mut self) -> bool {
+        let fresh = !self.watched && !self.requests.is_empty();
+        self.watched |= fresh;
+        fresh
+    }
+
+    /// Takes the requests that have ended: calls `ended(bytes, error)` for each. (Whether some had, whether more will.)
+    fn sweep(&mut self, engine: &mut Engine, mut ended: impl FnMut(Range<u64>, Option<Error>)) -> (bool, bool) {
+        let before = self.requests.len();
+        self.requests.retain(|(request, bytes)| {
+            if !engine.is_complete(*request) {
+                return true;
+            }
+            ended(bytes.clone(), engine.take(*request).error);
+            false
+        });
+        self.watched = !self.requests.is_empty();
+        (self.requests.len() != before, self.watched)
+    }
+}
+
+/// The request of `MPI_Psend_init`.
+#[derive(Debug)]
+pub struct SendSide {
+    partitions: Partitions,
+    /// `None` for `MPI_PROC_NULL`.
+    to: Option<Counterpart>,
+    comm: Handle,
+    active: bool,
+    /// Epochs started, and epochs granted by the receiver, which may be one ahead.
+    started: u64,
+    granted: u64,
+    /// The receiver's request, once it is known.
+    receiver: Handle,
+    ready: Ready,
+    /// Whether everything of this epoch has been handed to the engine.
+    handed_over: bool,
+    moving: Moving,
+    error: Option<Error>,
+}
+
+impl SendSide {
+    /// An inactive send; `to` is `None` for `MPI_PROC_NULL`.
+    pub fn new(partitions: Partitions, to: Option<Counterpart>, comm: Handle) -> SendSide {
+        SendSide {
+            ready: Ready::new(partitions.number),
+            partitions,
+            to,
+            comm,
+            active: false,
+            started: 0,
+            granted: 0,
+            receiver: Handle(0),
+            handed_over: false,
+            moving: Moving::default(),
+            error: None,
+        }
+    }
+
+    /// Tells the receiver which request this is.
+    pub(super) fn introduce(&self, engine: &mut Engine, handle: Handle) -> Result<()> {
+        let Some(to) = self.to else { return Ok(()) };
+        let (partitions, total) = (self.partitions.number, self.partitions.total());
+        let introduction = Introduction { sender: handle, partitions, total };
+        let copy = Scratch::new(Introduction::BYTES);
+        copy.recv_buf(0, Introduction::BYTES).unpack(0, &introduction.emit());
+        let envelope =
+            Envelope { peer: to.peer, context: to.context.partitioned(), source: to.source, tag: to.tag };
+        let started = engine.send(envelope, SendMode::Standard, copy.send_buf(0, Introduction::BYTES))?;
+        if let Started::Pending(request) = started {
+            engine.tag_request(request, self.comm.0);
+            engine.release(request);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    pub(super) fn start(&mut self) -> Result<()> {
+        if self.active {
+            return Err(already_active());
+        }
+        self.active = true;
+        self.started += 1;
+        self.ready.clear();
+        self.handed_over = false;
+        Ok(())
+    }
+
+    /// Marks partitions as ready: all of them or, with an error, none.
+    pub(super) fn mark(&mut self, partitions: impl Iterator<Item = i32> + Clone) -> Result<()> {
+        if !self.active {
+            return Err(refused(
+                ErrorClass::REQUEST,
+                "the partitioned send is inactive; start it before marking partitions as ready",
+            ));
+        }
+        for (done, partition) in partitions.clone().enumerate() {
+            let marked = self.partitions.check(partition).and_then(|index| match self.ready.mark(index) {
+                true => Ok(()),
+                false => Err(refused(
+                    ErrorClass::ARG,
+                    format!("partition {partition} is marked as ready already; each is marked once per start"),
+                )),
+            });
+            if let Err(error) = marked {
+                partitions.take(done).for_each(|earlier| self.ready.unmark(earlier as u32));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn granted(&mut self, answer: Answer) {
+        match answer {
+            Answer::Granted(receiver) => self.receiver = receiver,
+            Answer::Refused => {
+                let bytes = self.partitions.total();
+                self.error = Some(refused(
+                    ErrorClass::ARG,
+                    format!(
+                        "this partitioned send has {bytes} bytes, the receive that it matches another number; both sides \
+                         must describe the same number of bytes (section 4.2.1)"
+                    ),
+                ));
+            }
+        }
+        self.granted += 1;
+    }
+
+    /// Sends what is ready and granted.
+    pub(super) fn flush(&mut self, engine: &mut Engine) -> Result<()> {
+        let Some(to) = self.to else {
+            while self.ready.take_run().is_some() {}
+            self.handed_over = self.ready.is_full();
+            return Ok(());
+        };
+        if !self.active || self.granted < self.started || self.error.is_some() {
+            return Ok(());
+        }
+        let bytes = self.partitions.bytes;
+        // Without bytes there is nothing to cut: one empty message says that everything is ready.
+        if bytes == 0 && !self.ready.is_full() {
+            return Ok(());
+        }
+        while let Some(run) = self.ready.take_run() {
+            let range = u64::from(run.start) * bytes..u64::from(run.end) * bytes;
+            let envelope = Envelope {
+                peer: to.peer,
+                context: ContextId::PARTITION_DATA,
+                source: Rank(self.receiver.0),
+                tag: Tag(run.start as i32),
+            };
+            let buffer = match bytes {
+                0 => SendBuf::empty(),
+                _ => self.partitions.memory.send_view(0, range.start, range.end - range.start),
+            };
+            match engine.send(envelope, SendMode::Standard, buffer) {
+                Ok(Started::Complete) => {}
+                Ok(Started::Pending(request)) => self.moving.requests.push((request, range)),
+                Err(error) => {
+                    self.error = Some(error.clone());
+                    return Err(error);
+                }
+            }
+        }
+        self.handed_over = self.ready.is_full();
+        Ok(())
+    }
+
+    /// As [`SendSide::flush`], outside any call that could report an error: it waits for the completing call.
+    pub(super) fn flush_quietly(&mut self, engine: &mut Engine) {
+        let reported_later = self.flush(engine);
+        debug_assert!(reported_later.is_ok() || self.error.is_some(), "an error is kept");
+    }
+
+    pub(super) fn needs_watching(&mut self) -> bool {
+        self.moving.needs_watching()
+    }
+
+    pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
+        let error = &mut self.error;
+        self.moving.sweep(engine, |_, failed| {
+            if failed.is_some() {
+                *error = failed;
+            }
+        })
+    }
+
+    /// Whether the buffer belongs to the program again.
+    pub(crate) fn is_done(&self) -> bool {
+        !self.active || ((self.handed_over || self.error.is_some()) && self.moving.requests.is_empty())
+    }
+
+    pub(crate) fn finish(&mut self) -> Done {
+        let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(MpiStatus::EMPTY) }
+    }
+
+    pub(crate) fn peek(&self) -> Done {
+        Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) }
+    }
+}
+
+/// Where a receive is with its sender.
+#[derive(Debug)]
+enum Meeting {
+    /// The introduction is awaited.
+    Listening { request: RequestId, room: Arc<Scratch> },
+    /// The sender is known: its request and the bytes of its partitions.
+    Met { sender: Handle, partition: u64 },
+    /// The sender has other ideas of the number of bytes, or is gone.
+    Failed,
+    /// `MPI_PROC_NULL`.
+    Nobody,
+}
+
+/// The request of `MPI_Precv_init`.
+#[derive(Debug)]
+pub struct ReceiveSide {
+    partitions: Partitions,
+    /// `None` for `MPI_PROC_NULL`.
+    from: Option<Counterpart>,
+    comm: Handle,
+    active: bool,
+    meeting: Meeting,
+    arrived: Arrived,
+    /// Whether the empty message has come that stands for all partitions of no bytes.
+    empty_here: bool,
+    moving: Moving,
+    error: Option<Error>,
+}
+
+impl ReceiveSide {
+    /// An inactive receive; `from` is `None` for `MPI_PROC_NULL`.
+    pub fn new(partitions: Partitions, from: Option<Counterpart>, comm: Handle) -> ReceiveSide {
+        ReceiveSide {
+            arrived: Arrived::new(partitions.number, partitions.bytes),
+            partitions,
+            from,
+            comm,
+            active: false,
+            meeting: Meeting::Nobody,
+            empty_here: false,
+            moving: Moving::default(),
+            error: None,
+        }
+    }
+
+    /// Waits for the sender's introduction.
+    pub(super) fn listen(&mut self, engine: &mut Engine) -> Result<()> {
+        let Some(from) = self.from else { return Ok(()) };
+        let room = Scratch::new(Introduction::BYTES);
+        let selector = Selector {
+            context: from.context.partitioned(),
+            peer: Some(from.peer),
+            source: Some(from.source),
+            tag: Some(from.tag),
+        };
+        let request = engine.recv(selector, room.recv_buf(0, Introduction::BYTES))?;
+        engine.tag_request(request, self.comm.0);
+        self.meeting = Meeting::Listening { request, room };
+        Ok(())
+    }
+
+    /// The request is being freed. An introduction that has not come is still taken, so that the init calls that follow match
+    /// as they should.
+    pub(super) fn stop_listening(&mut self, engine: &mut Engine) {
+        if let Meeting::Listening { request, .. } = self.meeting {
+            engine.release(request);
+            self.meeting = Meeting::Failed;
+        }
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    pub(super) fn start(&mut self) -> Result<()> {
+        if self.active {
+            return Err(already_active());
+        }
+        self.active = true;
+        self.arrived.clear();
+        self.empty_here = false;
+        Ok(())
+    }
+
+    /// Grants the epoch when the sender is known. False while it is not.
+    pub(super) fn meet(&mut self, engine: &mut Engine, handle: Handle) -> bool {
+        if let Meeting::Listening { request, room } = &self.meeting {
+            if !engine.is_complete(*request) {
+                return false;
+            }
+            let mut bytes = [0; Introduction::BYTES];
+            room.send_buf(0, Introduction::BYTES).pack(0, &mut bytes);
+            let error = engine.take(*request).error;
+            self.meeting = match (error, Introduction::parse(&bytes)) {
+                (None, Some(introduction)) => self.judge(engine, introduction),
+                (error, _) => {
+                    self.error = error;
+                    Meeting::Failed
+                }
+            };
+        }
+        if let Meeting::Met { sender, .. } = self.meeting {
+            self.answer(engine, sender, Answer::Granted(handle));
+        }
+        true
+    }
+
+    fn judge(&mut self, engine: &mut Engine, introduction: Introduction) -> Meeting {
+        let (theirs, ours) = (introduction.total, self.partitions.total());
+        if theirs == ours {
+            let partition = theirs / u64::from(introduction.partitions);
+            return Meeting::Met { sender: introduction.sender, partition };
+        }
+        self.error = Some(refused(
+            if theirs > ours { ErrorClass::TRUNCATE } else { ErrorClass::ARG },
+            format!(
+                "this partitioned receive has {ours} bytes, the send that it matches {theirs}; both sides must describe the same \
+                 number of bytes (section 4.2.1)"
+            ),
+        ));
+        self.answer(engine, introduction.sender, Answer::Refused);
+        Meeting::Failed
+    }
+
+    fn answer(&mut self, engine: &mut Engine, sender: Handle, answer: Answer) {
+        let Some(from) = self.from else { return };
+        let envelope = Envelope {
+            peer: from.peer,
+            context: ContextId::PARTITION_GRANTS,
+            source: Rank(sender.0),
+            tag: answer.tag(),
+        };
+        match engine.send(envelope, SendMode::Standard, SendBuf::empty()) {
+            Ok(Started::Complete) => {}
+            Ok(Started::Pending(request)) => engine.release(request),
+            Err(error) => {
+                self.error = Some(error);
+                self.meeting = Meeting::Failed;
+            }
+        }
+    }
+
+    /// The bytes of the whole that a data message brings; `None` when it makes no sense.
+    fn range(&self, status: Status) -> Option<Range<u64>> {
+        let Meeting::Met { partition, .. } = self.meeting else { return None };
+        let start = u64::from(status.tag.0 as u32).checked_mul(partition)?;
+        let end = start.checked_add(status.bytes)?;
+        (self.active && end <= self.partitions.total()).then_some(start..end)
+    }
+
+    pub(super) fn room(&self, status: Status) -> Option<RecvBuf> {
+        let range = self.range(status)?;
+        Some(self.partitions.memory.recv_view(0, range.start, range.end - range.start))
+    }
+
+    /// Notes the receive of a data message.
+    pub(super) fn expect(&mut self, request: RequestId, status: Status) {
+        let range = self.range(status).unwrap_or(0..0);
+        self.moving.requests.push((request, range));
+    }
+
+    pub(super) fn needs_watching(&mut self) -> bool {
+        self.moving.needs_watching()
+    }
+
+    pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
+        let (arrived, empty_here, error) = (&mut self.arrived, &mut self.empty_here, &mut self.error);
+        self.moving.sweep(engine, |bytes, failed| {
+            if failed.is_some() {
+                *error = failed;
+                return;
+            }
+            *empty_here |= bytes.is_empty();
+            arrived.add(bytes);
+        })
+    }
+
+    fn all_is_here(&self) -> bool {
+        match self.partitions.bytes {
+            0 => self.empty_here,
+            _ => self.arrived.left() == 0,
+        }
+    }
+
+    /// Whether everything is in the buffer, or never will be.
+    pub(crate) fn is_done(&self) -> bool {
+        let complete = matches!(self.meeting, Meeting::Nobody) || self.error.is_some() || self.all_is_here();
+        !self.active || (complete && self.moving.requests.is_empty())
+    }
+
+    /// Whether a partition is in the buffer; of inactive requests every one is (section 4.2.2).
+    pub(super) fn arrived(&self, partition: i32) -> Result<bool> {
+        let index = self.partitions.check(partition)?;
+        Ok(self.is_done() || if self.partitions.bytes == 0 { self.empty_here } else { self.arrived.has(index) })
+    }
+
+    fn status(&self) -> MpiStatus {
+        match self.from {
+            Some(from) if self.active => MpiStatus {
+                source: from.source.0 as i32,
+                tag: from.tag.0,
+                bytes: self.partitions.total() - self.arrived.left(),
+                cancelled: false,
+            },
+            None if self.active => MpiStatus::PROC_NULL,
+            _ => MpiStatus::EMPTY,
+        }
+    }
+
+    pub(crate) fn finish(&mut self) -> Done {
+        let status = self.status();
+        let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
+    }
+
+    pub(crate) fn peek(&self) -> Done {
+        Done { keeps_handle: true, ..Done::new(self.status()) }
+    }
+}

@@ -24,6 +24,7 @@ mod request_calls;
 pub mod table;
 pub mod types;
 pub mod universe;
+pub mod window;
 
 pub use process::Process;
 pub use universe::{Communicator, Element, Reduce, Universe};

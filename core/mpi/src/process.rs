@@ -32,6 +32,8 @@ pub struct Process {
     pub groups: Table<Arc<Group>>,
     /// Datatypes.
     pub types: Types,
+    /// Windows.
+    pub windows: crate::window::Windows,
     /// Reduction operations.
     pub ops: Ops,
     /// Sessions.
@@ -110,6 +112,7 @@ impl Process {
             comms: Comms::default(),
             groups: Table::new(HandleKind::Group),
             types: Types::default(),
+            windows: crate::window::Windows::default(),
             ops: Ops::default(),
             sessions: Table::new(HandleKind::Session),
             keys: Keys::default(),
@@ -186,7 +189,7 @@ impl Process {
         if !self.building.is_empty() {
             self.progress_constructions();
         }
-        self.requests.progress(&mut self.engine) | moved
+        self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
 
     /// Takes the result of a done request; see [`Requests::finish`].

@@ -160,6 +160,8 @@ pub enum Local {
     Flush(Vec<RequestId>),
     /// A communicator being made (`MPI_Comm_idup`).
     Construction(Box<Making>),
+    /// A one-sided operation, and its window.
+    OneSided(crate::window::Operation, Handle),
     /// A partitioned send.
     PartitionedSend(Box<SendSide>),
     /// A partitioned receive.
@@ -302,6 +304,7 @@ impl Requests {
                 }
                 Local::Generalized(generalized) => generalized.complete,
                 Local::Construction(making) => making.construction.is_none(),
+                Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
                 Local::Flush(sends) => {
@@ -352,6 +355,11 @@ impl Requests {
                 let made = Some((place, outcome.as_ref().ok().copied().flatten().unwrap_or(nothing)));
                 Done { error: outcome.err(), comm, made, ..Done::new(MpiStatus::EMPTY) }
             }
+            Local::OneSided(operation, window) => {
+                let (error, window) = (operation.error(), *window);
+                self.forget(handle);
+                Done { error, comm: window, ..Done::new(MpiStatus::EMPTY) }
+            }
             Local::PartitionedSend(side) => side.finish(),
             Local::PartitionedReceive(side) => side.finish(),
             Local::NullReceive => {
@@ -383,6 +391,7 @@ impl Requests {
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
                 Local::Construction(_) => Done::new(MpiStatus::EMPTY),
+                Local::OneSided(..) => Done::new(MpiStatus::EMPTY),
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),
                 Local::Flush(_) => Done::new(MpiStatus::EMPTY),

@@ -93,6 +93,9 @@ impl Process {
                 Local::Construction(_) => {
                     Err(refused("the request makes a communicator, which cannot be cancelled"))
                 }
+                Local::OneSided(..) => {
+                    Err(refused("the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)"))
+                }
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
                 )),
@@ -126,10 +129,10 @@ impl Process {
                         freed?;
                     }
                 }
-                Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
                 Local::Construction(_) => {
                     return Err(refused("the request makes a communicator; complete it instead"));
                 }
+                Local::NullReceive | Local::Flush(_) | Local::OneSided(..) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {
                     self.requests.forget(local);

@@ -45,7 +45,7 @@ const NOTE: usize = 400;
 ///
 /// Errors: mpiexec itself cannot work (no descriptors, no memory).
 pub(crate) fn run(plan: Plan, settings: &Settings) -> io::Result<i32> {
-    for line in &plan.bindings {
+    for line in plan.notes.iter().chain(&plan.bindings) {
         eprintln!("mpiexec: {line}");
     }
     let mut job = Job::new(&plan, settings)?;

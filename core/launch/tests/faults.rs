@@ -1,4 +1,6 @@
 //! Ranks that die, abort, hang or leave; mpiexec that is interrupted or killed. Nothing may be left behind.
+//!
+//! Covers `musts.md`: the code of MPI_Abort as exit code of mpiexec [§11.4.2].
 
 mod common;
 

@@ -35,6 +35,9 @@ fn main() {
             if job.rank.to_string() == who {
                 let code = code.parse().unwrap_or(1);
                 launcher.abort(code, "the probe was asked to; it has two lines\nof words");
+                // As a library does that still has to write what C's streams hold.
+                std::thread::sleep(Duration::from_millis(50));
+                println!("last words");
                 exit(code);
             }
             std::thread::sleep(Duration::from_secs(60));

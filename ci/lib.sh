@@ -42,7 +42,8 @@ check() {
 cargo_tests() {
     local log status counts
     log=$(mktemp)
-    "$@" 2>&1 | tee "$log" | grep -vE '^(running [0-9]+ tests?|test .* \.\.\. ok|)$' | grep -vE '^ *(Compiling|Downloaded|Downloading|Running|Doc-tests|Finished) '
+    "$@" 2>&1 | tee "$log" |
+        grep --line-buffered -vE '^(running [0-9]+ tests?|test .* \.\.\. ok|)$|^ *(Compiling|Downloaded|Downloading|Running|Doc-tests|Finished) '
     status=${PIPESTATUS[0]}
     counts=$(awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$log")
     rm -f "$log"

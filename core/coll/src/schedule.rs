@@ -4,6 +4,8 @@
 //! that touch the same bytes, one of them writing, keep their order; all others may run at the same time. Steps
 //! that must wait for a reason other than data (a barrier, a window of messages) are ordered by [`Builder::order`].
 
+use std::collections::BTreeMap;
+
 /// Which memory a range lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Buffer {
@@ -49,20 +51,6 @@ impl Range {
     pub fn part(self, offset: u64, bytes: u64) -> Range {
         assert!(offset + bytes <= self.bytes, "part {offset}+{bytes} of a range of {} bytes", self.bytes);
         Range { start: self.start + offset, bytes, ..self }
-    }
-
-    fn conflicts(&self, other: &Range) -> bool {
-        self.buffer == other.buffer
-            && self.displacement == other.displacement
-            && self.start < other.start + other.bytes
-            && other.start < self.start + self.bytes
-    }
-
-    fn covers(&self, other: &Range) -> bool {
-        self.buffer == other.buffer
-            && self.displacement == other.displacement
-            && self.start <= other.start
-            && self.start + self.bytes >= other.start + other.bytes
     }
 }
 
@@ -171,14 +159,19 @@ pub struct Builder {
     /// (earlier, later)
     edges: Vec<(StepId, StepId)>,
     scratch: Vec<ScratchNeed>,
-    accesses: Vec<Access>,
+    /// Accesses that later ones may conflict with, by where they begin.
+    accesses: BTreeMap<Place, Access>,
+    /// Bytes of the longest of them.
+    longest: u64,
 }
+
+/// Buffer, displacement, first byte; and the step, since several may begin at one byte.
+type Place = (Buffer, i64, u64, StepId);
 
 #[derive(Debug)]
 struct Access {
-    range: Range,
+    end: u64,
     writes: bool,
-    step: StepId,
 }
 
 impl Builder {
@@ -267,19 +260,29 @@ impl Builder {
     fn push(&mut self, step: Step, touched: &[(Range, bool)]) -> StepId {
         let id = self.steps.len() as StepId;
         self.steps.push(step);
-        for (range, writes) in touched.iter().filter(|(range, _)| range.bytes > 0) {
-            let edges = &mut self.edges;
-            // What a write covers entirely need not be remembered: whoever conflicts with it conflicts with the write.
-            self.accesses.retain(|earlier| {
-                if earlier.step != id && (*writes || earlier.writes) && range.conflicts(&earlier.range) {
-                    edges.push((earlier.step, id));
-                    return !(*writes && range.covers(&earlier.range));
+        let touched = touched.iter().filter(|(range, _)| range.bytes > 0);
+        for &(Range { buffer, displacement, start, bytes }, writes) in touched.clone() {
+            let end = start + bytes;
+            let place = |start: u64| (buffer, displacement, start, 0);
+            let near = self.accesses.range(place(start.saturating_sub(self.longest))..place(end));
+            let mut covered = Vec::new();
+            for (&earlier, access) in
+                near.filter(|(_, access)| access.end > start && (writes || access.writes))
+            {
+                self.edges.push((earlier.3, id));
+                // What a write covers need not be remembered: whoever conflicts with it conflicts with the write.
+                if writes && earlier.2 >= start && access.end <= end {
+                    covered.push(earlier);
                 }
-                true
-            });
+            }
+            for earlier in covered {
+                self.accesses.remove(&earlier);
+            }
         }
-        for &(range, writes) in touched.iter().filter(|(range, _)| range.bytes > 0) {
-            self.accesses.push(Access { range, writes, step: id });
+        for &(Range { buffer, displacement, start, bytes }, writes) in touched {
+            let access = Access { end: start + bytes, writes };
+            self.accesses.insert((buffer, displacement, start, id), access);
+            self.longest = self.longest.max(bytes);
         }
         id
     }

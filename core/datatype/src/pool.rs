@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn the_pool_is_bounded() {
         let mut pool = ScratchPool::default();
-        let all: Vec<Memory> = (0..100).map(|_| pool.packed(1 << 18)).collect();
+        let all: Vec<Memory> = (0..20).map(|_| pool.packed(1 << 18)).collect();
         all.into_iter().for_each(|memory| pool.recycle(memory));
         assert!(pool.bytes <= MOST_BYTES && pool.free.len() <= MOST_BLOCKS);
         pool.recycle(Memory::packed_scratch(8 << 20));

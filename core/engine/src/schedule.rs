@@ -86,8 +86,18 @@ pub struct Channel {
 }
 
 /// A schedule bound to memory and communicator, ready to start. A persistent collective keeps one and starts clones of it.
+#[derive(Debug)]
+pub struct ScheduleRun(Box<Active>);
+
+impl Clone for ScheduleRun {
+    fn clone(&self) -> ScheduleRun {
+        ScheduleRun::bind(self.0.run.clone())
+    }
+}
+
+/// What a run is made of.
 #[derive(Clone, Debug)]
-pub struct ScheduleRun {
+struct Bound {
     schedule: Arc<Schedule>,
     arguments: Arguments,
     reduction: Option<Reduction>,
@@ -108,9 +118,23 @@ impl ScheduleRun {
         if reduction.is_none() && schedule.reduces() {
             return Err(Error::internal("a schedule that reduces was bound without an operation"));
         }
-        Ok(ScheduleRun { schedule, arguments, reduction, channel })
+        Ok(ScheduleRun::bind(Bound { schedule, arguments, reduction, channel }))
     }
 
+    #[inline]
+    fn bind(run: Bound) -> ScheduleRun {
+        ScheduleRun(Box::new(Active {
+            run,
+            vectors: Vectors::default(),
+            request: RequestId::COMPLETE,
+            callbacks: 0,
+            error: None,
+            taken_back: false,
+        }))
+    }
+}
+
+impl Bound {
     /// The scratch memory of one execution.
     fn scratch(&self, pool: &mut ScratchPool, scratch: &mut Vec<Memory>) -> Result<()> {
         for need in self.schedule.scratch() {
@@ -147,12 +171,13 @@ impl Callback {
     }
 }
 
-/// A run under way.
+/// A run, under way or about to be.
 #[derive(Debug)]
 struct Active {
-    run: ScheduleRun,
+    run: Bound,
+    /// Set when it starts.
     vectors: Vectors,
-    /// The user's handle.
+    /// The user's handle; set when it starts.
     request: RequestId,
     /// Callbacks that are not done.
     callbacks: u32,
@@ -197,17 +222,21 @@ impl Engine {
     /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
     /// does not fit 64 bits. What goes wrong later is the request's error.
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
+        let mut active = run.0;
         let schedules = &mut self.state.schedules;
-        let mut vectors = schedules.spare.take().unwrap_or_default();
+        if let Some(spare) = schedules.spare.take() {
+            active.vectors = spare;
+        }
+        let Active { run, vectors, .. } = &mut *active;
         run.scratch(&mut schedules.pool, &mut vectors.scratch)?;
         vectors.execution.reset(&run.schedule);
         let request = self.new_plain()?;
+        active.request = request;
         let schedules = &mut self.state.schedules;
         let slot = schedules.free.pop().unwrap_or_else(|| {
             schedules.active.push(None);
             schedules.active.len() as u32 - 1
         });
-        let active = Box::new(Active { run, vectors, request, callbacks: 0, error: None, taken_back: false });
         self.advance(slot, active);
         self.notice_schedules();
         Ok(request)
@@ -270,12 +299,12 @@ impl Engine {
             self.state.schedules.active[slot as usize] = Some(active);
             return;
         }
-        let Active { mut vectors, request, error, .. } = *active;
+        let mut vectors = std::mem::take(&mut active.vectors);
         let schedules = &mut self.state.schedules;
         vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
         schedules.spare = Some(vectors);
         schedules.free.push(slot);
-        self.complete_plain(request, error);
+        self.complete_plain(active.request, active.error.take());
     }
 
     fn start_step(&mut self, slot: u32, step: StepId, active: &mut Active) -> Result<()> {

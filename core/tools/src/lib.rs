@@ -1,2 +1,6 @@
-//! weft-info: what this library found and decided.
+//! What Weft finds on this machine and in this environment, as lines for people.
 #![forbid(unsafe_code)]
+
+pub mod params;
+pub mod report;
+mod single_copy;

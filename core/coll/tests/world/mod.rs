@@ -23,9 +23,9 @@ impl Random {
 /// How sends complete.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sends {
-    /// At once.
+    /// At once; the data are copied.
     Eager,
-    /// When the receive has taken the message.
+    /// When the receive has taken the message; the data stay in the sender's memory until then.
     Synchronous,
 }
 
@@ -62,10 +62,13 @@ struct Rank {
 /// From, to, channel.
 type Path = (u32, u32, u16);
 
-/// Ranks and the messages between them, each with the sender's step.
+/// A message: the sender's step, where the data are in its memory, and their copy if the send is eager.
+type Message = (StepId, Range, Option<Vec<u8>>);
+
+/// Ranks and the messages between them.
 pub(crate) struct World {
     ranks: Vec<Rank>,
-    wire: HashMap<Path, VecDeque<(Vec<u8>, StepId)>>,
+    wire: HashMap<Path, VecDeque<Message>>,
     operation: Operation,
     sends: Sends,
 }
@@ -134,11 +137,11 @@ impl World {
             patience -= 1;
             match rank.schedule.steps()[step as usize] {
                 Step::Send { to, channel, from } => {
-                    let data = rank.memory.slice(from).to_vec();
-                    self.wire.entry((me as u32, to, channel)).or_default().push_back((data, step));
-                    if self.sends == Sends::Eager {
+                    let copy = (self.sends == Sends::Eager).then(|| rank.memory.slice(from).to_vec());
+                    if copy.is_some() {
                         rank.execution.completed(&rank.schedule, step);
                     }
+                    self.wire.entry((me as u32, to, channel)).or_default().push_back((step, from, copy));
                 }
                 Step::Recv { from, channel, into } => rank.posted.push((step, from, channel, into)),
                 Step::Copy { from, into } => {
@@ -153,22 +156,23 @@ impl World {
                 }
             }
         }
-        let mut taken = Vec::new();
-        rank.posted.retain(|&(step, from, channel, into)| {
+        for posted in std::mem::take(&mut rank.posted) {
+            let (step, from, channel, into) = posted;
             let queue = self.wire.get_mut(&(from, me as u32, channel));
-            let Some((data, sender)) = queue.and_then(VecDeque::pop_front) else { return true };
+            let Some((sent, range, copy)) = queue.and_then(VecDeque::pop_front) else {
+                self.ranks[me].posted.push(posted);
+                continue;
+            };
+            moved = true;
+            let sender = &mut self.ranks[from as usize];
+            let data = copy.unwrap_or_else(|| {
+                sender.execution.completed(&sender.schedule, sent);
+                sender.memory.slice(range).to_vec()
+            });
             assert_eq!(data.len() as u64, into.bytes, "message {from} -> {me}, channel {channel}");
+            let rank = &mut self.ranks[me];
             rank.memory.slice(into).copy_from_slice(&data);
             rank.execution.completed(&rank.schedule, step);
-            taken.push((from, sender));
-            false
-        });
-        for (from, step) in taken {
-            moved = true;
-            if self.sends == Sends::Synchronous {
-                let sender = &mut self.ranks[from as usize];
-                sender.execution.completed(&sender.schedule, step);
-            }
         }
         moved
     }

@@ -19,7 +19,6 @@ int main(int argc, char **argv)
     CHECK_CLASS(MPI_Win_unlock(0, win), MPI_ERR_RMA_SYNC);
     CHECK_CLASS(MPI_Win_flush(0, win), MPI_ERR_RMA_SYNC);
     CHECK_CLASS(MPI_Win_complete(win), MPI_ERR_RMA_SYNC);
-    CHECK_CLASS(MPI_Win_lock(12345, 0, 0, win), MPI_ERR_LOCKTYPE);
     CHECK_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, check_size, 0, win), MPI_ERR_RANK);
     CHECK_OK(MPI_Win_fence(0, win));
     CHECK_CLASS(MPI_Put(&value, 1, MPI_INT, check_size, 0, 1, MPI_INT, win), MPI_ERR_RANK);

@@ -8,9 +8,12 @@ use std::cell::RefCell;
 use std::ffi::c_int;
 
 use weft::errhandler::Action;
-use weft_types::{Error, ErrorClass, Handle, abi};
+use weft_types::{Error, ErrorClass, Handle, HandleKind, abi};
 
-use crate::ctypes::{MPI_Comm, MPI_Comm_errhandler_function, MPI_Session, MPI_Session_errhandler_function};
+use crate::ctypes::{
+    MPI_Comm, MPI_Comm_errhandler_function, MPI_Session, MPI_Session_errhandler_function, MPI_Win,
+    MPI_Win_errhandler_function,
+};
 use crate::gate;
 
 /// The object whose error handler is due.
@@ -20,6 +23,8 @@ pub(crate) enum On {
     Nothing,
     /// A communicator. A stale handle counts as nothing.
     Comm(Handle),
+    /// A window. A stale handle counts as nothing.
+    Win(Handle),
     /// A session with this error handler.
     Session(MPI_Session, Handle),
 }
@@ -47,10 +52,11 @@ impl Raised {
         Raised(Box::new(Inner { error, on, code: None }))
     }
 
-    /// An error on a communicator.
+    /// An error on the communicator or window of a request.
     #[cold]
     pub(crate) fn on_comm(comm: Handle, error: Error) -> Raised {
-        Raised::new(error, On::Comm(comm))
+        let of_window = comm.kind_bits() == HandleKind::Win as u32;
+        Raised::new(error, if of_window { On::Win(comm) } else { On::Comm(comm) })
     }
 
     /// An error on a session with that error handler.
@@ -61,9 +67,14 @@ impl Raised {
 
     /// The same error, raised on a communicator if on nothing else.
     #[cold]
-    pub(crate) fn or_on_comm(mut self, comm: Handle) -> Raised {
+    pub(crate) fn or_on_comm(self, comm: Handle) -> Raised {
+        self.or_on(On::Comm(comm))
+    }
+
+    /// The same error, raised on an object if on nothing else.
+    pub(crate) fn or_on(mut self, on: On) -> Raised {
         if self.0.on == On::Nothing {
-            self.0.on = On::Comm(comm);
+            self.0.on = on;
         }
         self
     }
@@ -117,6 +128,15 @@ pub(crate) fn finish_on_comm(function: &'static str, comm: MPI_Comm, result: Res
 #[inline(never)]
 fn raise_on_comm(function: &'static str, comm: MPI_Comm, raised: Raised) -> c_int {
     raise(function, raised.or_on_comm(comm.handle()))
+}
+
+/// The return value of the entry point `function`, whose errors without another object are raised on `win`.
+#[inline(always)]
+pub(crate) fn finish_on_win(function: &'static str, win: MPI_Win, result: Result<(), Raised>) -> c_int {
+    match result {
+        Ok(()) => abi::MPI_SUCCESS,
+        Err(raised) => raise(function, raised.or_on(On::Win(win.handle()))),
+    }
 }
 
 /// The return value of the `MPI_T_` entry point `function`: no error handler runs (section 15.3.10).
@@ -178,6 +198,11 @@ fn handler_of(on: On) -> (On, Handle) {
         {
             return (On::Comm(comm.handle), comm.errhandler);
         }
+        if let On::Win(win) = on
+            && let Ok(win) = process.windows.get(win)
+        {
+            return (On::Win(win.handle), win.errhandler);
+        }
         match process.comms.get(Handle(abi::MPI_COMM_SELF)) {
             Ok(own) => (On::Comm(own.handle), own.errhandler),
             Err(_) => (On::Nothing, process.initial_errhandler),
@@ -192,6 +217,13 @@ fn call_handler(on: On, address: usize, mut code: c_int) {
             let function = unsafe { std::mem::transmute::<usize, MPI_Session_errhandler_function>(address) };
             // SAFETY: the program's function, called as section 9.3.4 says.
             unsafe { function(&raw mut session, &raw mut code) };
+        }
+        On::Win(win) => {
+            let mut win = MPI_Win::from_raw(win.0);
+            // SAFETY: the address came from MPI_Win_create_errhandler.
+            let function = unsafe { std::mem::transmute::<usize, MPI_Win_errhandler_function>(address) };
+            // SAFETY: the program's function, called as section 9.3.2 says.
+            unsafe { function(&raw mut win, &raw mut code) };
         }
         On::Comm(_) | On::Nothing => {
             let handle = if let On::Comm(comm) = on { comm } else { Handle(abi::MPI_COMM_SELF) };
@@ -215,6 +247,9 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
     let object = match on {
         On::Nothing => "no object; the initial error handler".to_owned(),
         On::Session(..) => "a session".to_owned(),
+        On::Win(win) => gate::with(|process| {
+            process.windows.get(win).map_or_else(|_| "a window".to_owned(), |win| win.display_name())
+        }),
         On::Comm(comm) => gate::with(|process| {
             process.comms.get(comm).map_or_else(|_| "a communicator".to_owned(), |comm| comm.display_name())
         }),

@@ -207,6 +207,12 @@ impl Memory {
         &self.datatype
     }
 
+    /// The same bytes as elements of another type: what is at target of a one-sided operation.
+    #[must_use]
+    pub fn retyped(&self, datatype: &Datatype) -> Memory {
+        Memory { datatype: datatype.clone(), ..self.clone() }
+    }
+
     /// The address the argument began at.
     pub fn address(&self) -> usize {
         self.address as usize

@@ -8,7 +8,7 @@ use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
 use crate::requests::{ANSWERED, Phase, TAKEN};
 use weft_api::{Handler, Transport};
-use weft_proto::{Key, charge};
+use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Announce, Cts, Header, Kind, SyncPrefix};
 
@@ -168,7 +168,7 @@ impl State {
         let slot = self.messages.insert(Place::Held, peer, header, length, lead, data);
         let entry = self.unexpected.insert(Key::of(header), slot);
         self.messages.at_mut(slot).charged = charged;
-        self.messages.set_entry(slot, entry);
+        self.messages.at_mut(slot).entry = Some(entry);
         slot
     }
 
@@ -178,6 +178,9 @@ impl State {
         };
         if self.peers.at(index).lead.is_some() {
             return Todo::Broken("an announcement before the last one's data");
+        }
+        if announce.lead > EAGER_MOST || charge(announce.lead) > self.peers.at(index).budget {
+            return Todo::Broken("more data at once than it may");
         }
         let synchronous = header.flags() & Announce::SYNCHRONOUS != 0;
         let left = announce.lead - data.len() as u32;

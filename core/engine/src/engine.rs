@@ -181,8 +181,9 @@ impl Engine {
     pub fn improbe(&mut self, from: Selector) -> Option<(MessageId, Status)> {
         let (entry, message) = self.state.unexpected.find(pattern(from))?;
         let status = self.state.message_status(message);
+        let extracted = self.state.messages.extract(message)?;
         self.state.unexpected.remove(entry);
-        Some((self.state.messages.extract(message), status))
+        Some((extracted, status))
     }
 
     /// Starts to receive a message that [`Engine::improbe`] took out (section 3.8.3).

@@ -32,7 +32,7 @@ impl Engine {
             }
             Phase::Own => {
                 let message = entry.remote;
-                if let Some(entry) = self.state.messages.entry(message) {
+                if let Some(entry) = self.state.messages.at(message).entry {
                     self.state.unexpected.remove(entry);
                     self.state.messages.remove(message);
                     self.state.finish_cancelled(slot);
@@ -168,10 +168,13 @@ impl State {
     /// The receiver's answer. A send whose receive started meanwhile may be complete and gone: nothing to do then.
     #[cold]
     pub(crate) fn forgotten(&mut self, index: u32, header: Header) -> Todo {
-        if header.value() == 1
-            && let Some(slot) = self.own_send(index, header.id())
-        {
-            self.finish_cancelled(slot);
+        let slot = self.own_send(index, header.id()).filter(|&slot| {
+            let request = self.requests.at(slot);
+            request.phase == Phase::Waiting && request.flags & CANCEL_ASKED != 0
+        });
+        match slot {
+            Some(slot) if header.value() == 1 => self.finish_cancelled(slot),
+            _ => {}
         }
         Todo::Nothing
     }

@@ -9,7 +9,6 @@ use weft_wire::Header;
 /// What is known of a message that no receive has started on.
 #[derive(Debug)]
 pub(crate) struct Message {
-    generation: u8,
     /// Where it is.
     pub(crate) place: Place,
     /// Whether the sender waits to hear that the receive has started.
@@ -28,14 +27,15 @@ pub(crate) struct Message {
     pub(crate) charged: u32,
     /// What has come of the lead.
     pub(crate) data: Vec<u8>,
-    entry: u32,
+    /// Its entry in the matching table, `None` when it was taken out of there.
+    pub(crate) entry: Option<EntryId>,
+    /// While it is taken out: its place in `Messages::extracted`.
+    ticket: u32,
 }
 
 /// Where a message's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Slot not used.
-    Free,
     /// All of it, or its lead, is (or will be) in `data`; the rest is with the sender.
     Held,
     /// In the buffer of a request of this very process.
@@ -47,11 +47,12 @@ pub(crate) enum Place {
 pub(crate) struct Messages {
     slots: Vec<Message>,
     free: Vec<u32>,
+    /// Messages taken out of matching: generation, and the message's slot while there is one. Place 0 stays unused,
+    /// so that no message is called 0.
+    extracted: Vec<(u8, Option<u32>)>,
+    unused: Vec<u32>,
     pool: Pool,
 }
-
-/// Entry of a message that was taken out of matching.
-const EXTRACTED: u32 = u32::MAX;
 
 impl Messages {
     /// Keeps a message; `data` is copied into recycled memory with room for the whole lead.
@@ -65,18 +66,7 @@ impl Messages {
         data: &[u8],
     ) -> u32 {
         let memory = self.pool.take(lead as usize, data);
-        let slot = self.free.pop().unwrap_or_else(|| {
-            // Slot 0 stays unused, so that no message has the number 0.
-            let slot = self.slots.len().max(1) as u32;
-            assert!(slot >> SLOT_BITS == 0, "more than a million unexpected messages");
-            while self.slots.len() <= slot as usize {
-                self.slots.push(blank());
-            }
-            slot
-        });
-        let message = &mut self.slots[slot as usize];
-        *message = Message {
-            generation: message.generation,
+        let message = Message {
             place,
             synchronous: false,
             peer,
@@ -87,35 +77,41 @@ impl Messages {
             address: 0,
             charged: 0,
             data: memory,
-            entry: EXTRACTED,
+            entry: None,
+            ticket: 0,
         };
-        slot
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = message;
+                slot
+            }
+            None => {
+                self.slots.push(message);
+                (self.slots.len() - 1) as u32
+            }
+        }
     }
 
-    pub(crate) fn set_entry(&mut self, slot: u32, entry: EntryId) {
-        self.slots[slot as usize].entry = entry.0;
-    }
-
-    /// The place in the matching table, `None` when it was taken out of there.
-    pub(crate) fn entry(&self, slot: u32) -> Option<EntryId> {
-        let entry = self.slots[slot as usize].entry;
-        (entry != EXTRACTED).then_some(EntryId(entry))
-    }
-
-    /// Takes the message out of matching; gives its name for the caller.
-    pub(crate) fn extract(&mut self, slot: u32) -> MessageId {
+    /// Takes the message out of matching; gives its name for the caller. `None` when a million messages are out there.
+    pub(crate) fn extract(&mut self, slot: u32) -> Option<MessageId> {
+        let ticket = self.unused.pop().or_else(|| {
+            let ticket = self.extracted.len().max(1);
+            self.extracted.resize(ticket + 1, (0, None));
+            (ticket >> SLOT_BITS == 0).then_some(ticket as u32)
+        })?;
+        let place = &mut self.extracted[ticket as usize];
+        place.1 = Some(slot);
         let message = &mut self.slots[slot as usize];
-        message.entry = EXTRACTED;
-        MessageId(join(slot, message.generation))
+        message.entry = None;
+        message.ticket = ticket;
+        Some(MessageId(join(ticket, place.0)))
     }
 
     /// Slot of an extracted message that exists.
     pub(crate) fn find(&self, id: MessageId) -> Option<u32> {
-        let (slot, generation) = split(id.0);
-        let message = self.slots.get(slot as usize)?;
-        let found =
-            message.generation == generation && message.place != Place::Free && message.entry == EXTRACTED;
-        found.then_some(slot)
+        let (ticket, generation) = split(id.0);
+        let (current, slot) = *self.extracted.get(ticket as usize)?;
+        slot.filter(|_| current == generation)
     }
 
     pub(crate) fn at(&self, slot: u32) -> &Message {
@@ -130,28 +126,23 @@ impl Messages {
     pub(crate) fn remove(&mut self, slot: u32) {
         let message = &mut self.slots[slot as usize];
         self.pool.put(std::mem::take(&mut message.data));
-        message.place = Place::Free;
-        message.generation = (message.generation + 1) & (GENERATIONS - 1) as u8;
+        let ticket = std::mem::take(&mut message.ticket);
+        if ticket != 0 {
+            let place = &mut self.extracted[ticket as usize];
+            *place = ((place.0 + 1) & (GENERATIONS - 1) as u8, None);
+            self.unused.push(ticket);
+        }
         self.free.push(slot);
+        if self.free.len() == self.slots.len() && self.slots.len() > KEEP {
+            // After a flood is over its memory goes back.
+            self.slots = Vec::new();
+            self.free = Vec::new();
+        }
     }
 }
 
-fn blank() -> Message {
-    Message {
-        generation: 0,
-        place: Place::Free,
-        synchronous: false,
-        peer: PeerId(0),
-        header: Header::from_words([0, 0]),
-        length: 0,
-        remote: 0,
-        lead: 0,
-        address: 0,
-        charged: 0,
-        data: Vec::new(),
-        entry: EXTRACTED,
-    }
-}
+/// Slots kept for the next time.
+const KEEP: usize = 1024;
 
 /// Recycled memory, by powers of two.
 #[derive(Debug, Default)]

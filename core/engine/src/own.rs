@@ -37,7 +37,7 @@ impl Engine {
             message.data.resize(length, 0);
             buffer.pack(0, &mut message.data);
             let entry = state.unexpected.insert(Key::of(header), slot);
-            state.messages.set_entry(slot, entry);
+            state.messages.at_mut(slot).entry = Some(entry);
             return Ok(Started::Complete);
         }
         let request = state.requests.insert(Phase::Own, me, header, Buffer::Send(buffer))?;
@@ -45,7 +45,7 @@ impl Engine {
         state.messages.at_mut(slot).remote = request;
         state.requests.at_mut(request).remote = slot;
         let entry = state.unexpected.insert(Key::of(header), slot);
-        state.messages.set_entry(slot, entry);
+        state.messages.at_mut(slot).entry = Some(entry);
         Ok(Started::Pending(state.requests.id(request)))
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Peer {
     pub(crate) max_inline: u32,
     pub(crate) ledger: ReceiveLedger,
     pub(crate) id: PeerId,
+    /// Bytes that each of us may make the other hold.
+    pub(crate) budget: u32,
     pub(crate) connected: bool,
     pub(crate) dead: bool,
     /// Whether the peer is in the engine's list of peers with work to push.
@@ -108,6 +110,7 @@ impl Peers {
             max_inline: capabilities.max_inline.min(u32::MAX as usize) as u32,
             ledger: ReceiveLedger::new(budget),
             id,
+            budget,
             connected: false,
             dead: false,
             listed: false,

@@ -41,7 +41,7 @@ pub struct Waiter {
 
 const SPINS: u32 = 2000;
 const YIELDS: u32 = 200;
-const YIELDS_OVERSUBSCRIBED: u32 = 4;
+const YIELDS_OVERSUBSCRIBED: u32 = 50;
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 const LONGEST_NAP: Duration = Duration::from_millis(100);
 

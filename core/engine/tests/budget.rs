@@ -3,6 +3,7 @@
 use weft_datatype::Scratch;
 use weft_engine::world::World;
 use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started};
+use weft_proto::charge;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 
 const FROM: Selector = Selector { context: ContextId(4), peer: None, source: None, tag: None };
@@ -11,8 +12,8 @@ fn envelope(rank: u32) -> Envelope {
     Envelope { peer: PeerId(0), context: ContextId(4), source: Rank(rank), tag: Tag(1) }
 }
 
-/// A process that sends without end blocks (its sends stay pending) when its budget of 8192 is used up: 128 bytes of
-/// bookkeeping are charged beside each payload.
+/// A process that sends without end blocks (its sends stay pending) when its budget of 8192 is used up, of
+/// which every message is charged for its bookkeeping too.
 #[test]
 fn blocking_senders_are_stopped_by_the_budget() {
     for length in [0_usize, 100, 2000] {
@@ -42,9 +43,9 @@ fn blocking_senders_are_stopped_by_the_budget() {
                         break;
                     }
                 }
-                assert!(*unasked * (length + 128) <= 8192, "{length} bytes, {unasked} sends");
+                assert!(*unasked * charge(length as u32) as usize <= 8192, "{length} bytes, {unasked} sends");
             }
-            assert!((*unasked + 1) * (length + 128) > 8192, "the budget is used");
+            assert!((*unasked + 1) * charge(length as u32) as usize > 8192, "the budget is used");
         }
         // All of it is received, and budget comes back: another round passes unasked.
         receive(&mut world, unasked[1] + unasked[2] + 2, length);
@@ -135,7 +136,7 @@ fn messages_to_oneself_are_kept_within_the_budget() {
         pending.push(started);
     }
     let kept = pending.iter().filter(|&&started| started == Started::Complete).count();
-    assert_eq!(kept, 8192 / (1000 + 128));
+    assert_eq!(kept, 8192 / charge(1000) as usize);
     let room = Scratch::new(1000);
     for started in pending {
         let request = engine.recv(FROM, room.recv_buf(0, 1000)).unwrap();

@@ -102,7 +102,10 @@ impl Side {
 fn message(seed: u64, from: u32, to: u32, number: usize) -> Arc<Scratch> {
     let mut random = Random::new(seed ^ (u64::from(from) << 40) ^ (u64::from(to) << 20) ^ number as u64);
     const BORDERS: [u64; 10] = [0, 8, 40, 104, 8192, 32_768, 32_776, 65_536, 200_000, 1_500_000];
-    let largest = if number.is_multiple_of(4) { 10 } else { 6 };
+    let largest = match number % 4 {
+        0 => 10,
+        _ => 6,
+    };
     let length = (BORDERS[random.below(largest) as usize] + random.below(3)).saturating_sub(1) as usize;
     let scratch = Scratch::new(length);
     let mut buffer = scratch.recv_buf(0, length);

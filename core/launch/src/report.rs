@@ -47,11 +47,10 @@ pub fn failure(judge: &Judge, ranks: &[Known], host: &str) -> String {
             line(&mut text, hint(*end, *stage, ranks.len()));
         }
         Some(Cause::Aborted { rank, code, message }) => {
-            let _ = writeln!(text, "mpiexec: {} called MPI_Abort with code {code}", name(*rank));
-            if let Some(message) = message {
-                for words in message.lines().take(20) {
-                    line(&mut text, words);
-                }
+            // The rank's own words say whether it was MPI_Abort, a fatal error or something else.
+            let _ = writeln!(text, "mpiexec: {} ended the job with exit code {code}", name(*rank));
+            for words in message.iter().flat_map(|message| message.lines()).take(20) {
+                line(&mut text, words);
             }
         }
         Some(Cause::Timeout { limit, running }) => {

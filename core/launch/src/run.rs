@@ -38,7 +38,7 @@ const PASSED_ON: [Signal; 4] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTST
 /// How long the end waits for processes that ranks left behind to disappear after SIGKILL.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// Longest note kept of a rank, in bytes.
+/// Longest note kept of a rank, in letters.
 const NOTE: usize = 400;
 
 /// Runs the job. Returns mpiexec's exit code.
@@ -379,8 +379,8 @@ impl Job {
                 None
             }
             Action::Note { rank, text } => {
-                let end = text.floor_char_boundary(NOTE);
-                self.ranks[rank].known.note = Some(text[..end].to_owned()).filter(|text| !text.is_empty());
+                let text: String = text.chars().take(NOTE).collect();
+                self.ranks[rank].known.note = Some(text).filter(|text| !text.is_empty());
                 None
             }
             Action::Abort { rank, code, message } => {

@@ -53,7 +53,7 @@ fn abort_gives_its_code_and_words() {
     let outcome = run_probe("-n 3", "abort 42 1");
     assert_eq!(outcome.code, 42);
     assert!(
-        outcome.err.contains("rank 1") && outcome.err.contains("MPI_Abort with code 42"),
+        outcome.err.contains("rank 1") && outcome.err.contains("ended the job with exit code 42"),
         "{}",
         outcome.err
     );

@@ -89,20 +89,21 @@ impl Keys {
     /// `MPI_ERR_KEYVAL` as [`Keys::check`].
     pub fn free(&mut self, holder: Holder, key: i32) -> Result<()> {
         self.check(holder, key)?;
-        if let Some(entry) = self.keys.get_mut(&key) {
-            entry.freed = true;
+        if let Some(entry) = self.keys.get_mut(&key)
+            && std::mem::replace(&mut entry.freed, true)
+        {
+            return Err(Error::new(ErrorClass::KEYVAL, format!("the attribute key {key} was freed before")));
         }
         self.collect(key);
         Ok(())
     }
 
-    /// The callbacks of a key the user may use.
+    /// The callbacks of a key the user may use: one that was freed works as long as an attribute uses it (section 7.7.2).
     ///
     /// # Errors
     /// `MPI_ERR_KEYVAL`: never made, freed, of another class of objects, or of the standard.
     pub fn check(&self, holder: Holder, key: i32) -> Result<Callbacks> {
         let reason = match self.keys.get(&key) {
-            Some(entry) if entry.freed => "was freed".to_owned(),
             Some(entry) if entry.holder != holder => {
                 format!("was made for {}, not for {}", entry.holder.noun(), holder.noun())
             }
@@ -185,9 +186,8 @@ mod tests {
         let key = keys.create(Holder::Comm, CALLBACKS).expect("room");
         keys.put(&mut attributes, Attribute { key, value: 1 });
         keys.free(Holder::Comm, key).expect("made");
-        let error = keys.check(Holder::Comm, key).expect_err("freed");
-        assert_eq!(error.class(), ErrorClass::KEYVAL);
-        assert_eq!(keys.callbacks(key), CALLBACKS);
+        assert_eq!(keys.check(Holder::Comm, key), Ok(CALLBACKS));
+        assert_eq!(keys.free(Holder::Comm, key).expect_err("twice").class(), ErrorClass::KEYVAL);
         keys.remove(&mut attributes, key);
         assert!(keys.keys.is_empty());
         assert!(keys.check(Holder::Comm, key).expect_err("gone").text().contains("was freed"));

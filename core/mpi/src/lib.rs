@@ -23,5 +23,6 @@ pub mod request;
 mod request_calls;
 pub mod table;
 pub mod types;
+pub mod window;
 
 pub use process::Process;

@@ -32,6 +32,8 @@ pub struct Process {
     pub groups: Table<Arc<Group>>,
     /// Datatypes.
     pub types: Types,
+    /// Windows.
+    pub windows: crate::window::Windows,
     /// Reduction operations.
     pub ops: Ops,
     /// Sessions.
@@ -108,6 +110,7 @@ impl Process {
             comms: Comms::default(),
             groups: Table::new(HandleKind::Group),
             types: Types::default(),
+            windows: crate::window::Windows::default(),
             ops: Ops::default(),
             sessions: Table::new(HandleKind::Session),
             keys: Keys::default(),
@@ -139,10 +142,10 @@ impl Process {
         Waiter::new(self.oversubscribed)
     }
 
-    /// How often a blocking receive looks before it posts a request: not at all where ranks share cores.
+    /// How often a blocking receive looks before it posts a request: once where ranks share cores, otherwise for about 20 us.
     #[inline]
     pub fn spins(&self) -> u32 {
-        if self.oversubscribed { 0 } else { 1000 }
+        if self.oversubscribed { 1 } else { 2000 }
     }
 
     /// What a blocked call sleeps on.
@@ -180,7 +183,7 @@ impl Process {
     #[inline]
     pub fn progress(&mut self) -> bool {
         let moved = self.engine.progress();
-        self.requests.progress(&mut self.engine) | moved
+        self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
 
     /// Takes the result of a done request; see [`Requests::finish`].

@@ -135,6 +135,8 @@ pub enum Local {
     Generalized(Generalized),
     /// A flush of a buffer: done when these buffered sends have left.
     Flush(Vec<RequestId>),
+    /// A one-sided operation, and its window.
+    OneSided(crate::window::Operation, Handle),
     /// A partitioned send.
     PartitionedSend(Box<SendSide>),
     /// A partitioned receive.
@@ -276,6 +278,7 @@ impl Requests {
                     self.is_done(engine, *send) && self.is_done(engine, *receive)
                 }
                 Local::Generalized(generalized) => generalized.complete,
+                Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
                 Local::Flush(sends) => {
@@ -318,6 +321,11 @@ impl Requests {
                 self.forget(handle);
                 Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
             }
+            Local::OneSided(operation, window) => {
+                let (error, window) = (operation.error(), *window);
+                self.forget(handle);
+                Done { error, comm: window, ..Done::new(MpiStatus::EMPTY) }
+            }
             Local::PartitionedSend(side) => side.finish(),
             Local::PartitionedReceive(side) => side.finish(),
             Local::NullReceive => {
@@ -348,6 +356,7 @@ impl Requests {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
+                Local::OneSided(..) => Done::new(MpiStatus::EMPTY),
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),
                 Local::Flush(_) => Done::new(MpiStatus::EMPTY),

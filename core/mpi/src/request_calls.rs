@@ -90,6 +90,9 @@ impl Process {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
+                Local::OneSided(..) => {
+                    Err(refused("the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)"))
+                }
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
                 )),
@@ -123,7 +126,7 @@ impl Process {
                         freed?;
                     }
                 }
-                Local::NullReceive | Local::Flush(_) => self.requests.forget(local),
+                Local::NullReceive | Local::Flush(_) | Local::OneSided(..) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {
                     self.requests.forget(local);

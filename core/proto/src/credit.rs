@@ -5,8 +5,9 @@
 //! is too small the sender announces (rendezvous) instead. Announcements cost nothing: they always pass, because
 //! a receive for any of them may already be posted (section 3.5, progress).
 
-/// What an entry in the receiver's queue costs beside its payload, in bytes.
-pub const OVERHEAD: u32 = 128;
+/// What an entry in the receiver's queues costs beside its payload, in bytes: the message, its links in the matching
+/// table, and what its memory is rounded up by.
+pub const OVERHEAD: u32 = 256;
 
 /// Largest message that may ever be sent without asking, whatever the configuration says: sums of charges fit 32 bits.
 pub const EAGER_MOST: u32 = 1 << 28;

@@ -124,10 +124,9 @@ impl Posted {
             self.pending = self.entries[id as usize].order.next;
         }
         self.order.unlink(&mut self.entries, id, |entry| &mut entry.order);
-        let Entry { chain, class, value, .. } = self.entries[id as usize];
+        let Entry { chain, value, .. } = self.entries[id as usize];
         if chain != NONE {
-            self.index.unlink(&mut self.entries, id, chain, |entry| &mut entry.link);
-            self.indexed[usize::from(class)] -= 1;
+            self.leave_index(id);
         }
         self.entries[id as usize].order.next = self.free;
         self.free = id;
@@ -161,6 +160,14 @@ impl Posted {
             at = entry.order.next;
         }
         if at == NONE { NONE } else { self.search_index(key) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_index(&mut self, id: u32) {
+        let Entry { chain, class, .. } = self.entries[id as usize];
+        self.index.unlink(&mut self.entries, id, chain, |entry| &mut entry.link);
+        self.indexed[usize::from(class)] -= 1;
     }
 
     #[cold]

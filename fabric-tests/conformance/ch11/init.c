@@ -1,7 +1,7 @@
 /* The smallest program: MPI_Init with the arguments of main, MPI_Finalize.
  *
  * Covers: 11.2.1, 11.2.2
- * Ranks: 1 2 8 16
+ * Ranks: 1 2 8 32
  */
 #include "check.h"
 

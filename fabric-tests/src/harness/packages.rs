@@ -79,6 +79,8 @@ fn build_mpi4py(tools: &Toolchain) -> Result<Mpi4py, String> {
     run(Command::new("tar").arg("xzf").arg(&archive).arg("-C").arg(&folder))?;
     let mut install = pip();
     install.args(["install", "--no-binary", "mpi4py"]).arg(&archive).env("MPI4PY_BUILD_MPICC", &tools.mpicc);
+    // Its one source file is enormous; nothing here is about the speed of Python.
+    install.env("CFLAGS", "-O0 -g0");
     if tools.is_abi() {
         install.env("MPI4PY_BUILD_MPIABI", "1");
     }

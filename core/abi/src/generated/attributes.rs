@@ -93,6 +93,17 @@ unsafe extern "C" fn PMPI_Win_create_keyval(
     raise::finish("MPI_Win_create_keyval", call())
 }
 
+/// `MPI_Win_delete_attr` (7.7.3 Windows).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_delete_attr(win, win_keyval) }
+    };
+    raise::finish_on_win("MPI_Win_delete_attr", win, call())
+}
+
 /// `MPI_Win_free_keyval` (7.7.3 Windows).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
@@ -103,6 +114,35 @@ unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
         unsafe { imp::win_free_keyval(win_keyval) }
     };
     raise::finish("MPI_Win_free_keyval", call())
+}
+
+/// `MPI_Win_get_attr` (7.7.3 Windows).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_get_attr(
+    win: MPI_Win,
+    win_keyval: c_int,
+    attribute_val: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("attribute_val", attribute_val)?;
+        args::out("flag", flag)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_get_attr(win, win_keyval, attribute_val, flag) }
+    };
+    raise::finish_on_win("MPI_Win_get_attr", win, call())
+}
+
+/// `MPI_Win_set_attr` (7.7.3 Windows).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_set_attr(win, win_keyval, attribute_val) }
+    };
+    raise::finish_on_win("MPI_Win_set_attr", win, call())
 }
 
 /// `MPI_Type_create_keyval` (7.7.4 Datatypes).
@@ -176,12 +216,6 @@ unsafe extern "C" fn PMPI_Type_set_attr(
         unsafe { imp::type_set_attr(datatype, type_keyval, attribute_val) }
     };
     raise::finish("MPI_Type_set_attr", call())
-}
-
-unsupported! {
-    PMPI_Win_delete_attr "MPI_Win_delete_attr"
-    PMPI_Win_get_attr "MPI_Win_get_attr"
-    PMPI_Win_set_attr "MPI_Win_set_attr"
 }
 
 symbols! {

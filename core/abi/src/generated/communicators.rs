@@ -279,14 +279,37 @@ unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *cons
     raise::finish("MPI_Type_set_name", call())
 }
 
+/// `MPI_Win_get_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_get_name(win: MPI_Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "win_name", win_name)?;
+        args::out("resultlen", resultlen)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_get_name(win, win_name, resultlen) }
+    };
+    raise::finish_on_win("MPI_Win_get_name", win, call())
+}
+
+/// `MPI_Win_set_name` (7.8 Naming Objects).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "win_name", win_name)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_set_name(win, win_name) }
+    };
+    raise::finish_on_win("MPI_Win_set_name", win, call())
+}
+
 unsupported! {
     PMPI_Comm_idup "MPI_Comm_idup"
     PMPI_Comm_idup_with_info "MPI_Comm_idup_with_info"
     PMPI_Intercomm_create "MPI_Intercomm_create"
     PMPI_Intercomm_create_from_groups "MPI_Intercomm_create_from_groups"
     PMPI_Intercomm_merge "MPI_Intercomm_merge"
-    PMPI_Win_get_name "MPI_Win_get_name"
-    PMPI_Win_set_name "MPI_Win_set_name"
 }
 
 symbols! {

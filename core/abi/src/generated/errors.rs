@@ -56,6 +56,29 @@ unsafe extern "C" fn PMPI_Win_create_errhandler(
     raise::finish("MPI_Win_create_errhandler", call())
 }
 
+/// `MPI_Win_get_errhandler` (9.3.2 Error Handlers for Windows).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("errhandler", errhandler)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_get_errhandler(win, errhandler) }
+    };
+    raise::finish_on_win("MPI_Win_get_errhandler", win, call())
+}
+
+/// `MPI_Win_set_errhandler` (9.3.2 Error Handlers for Windows).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_set_errhandler(win, errhandler) }
+    };
+    raise::finish_on_win("MPI_Win_set_errhandler", win, call())
+}
+
 /// `MPI_File_create_errhandler` (9.3.3 Error Handlers for Files).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_File_create_errhandler(
@@ -233,13 +256,21 @@ unsafe extern "C" fn PMPI_Session_call_errhandler(session: MPI_Session, errorcod
     raise::finish("MPI_Session_call_errhandler", call())
 }
 
+/// `MPI_Win_call_errhandler` (9.5.2 Calling Error Handlers).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::win_call_errhandler(win, errorcode) }
+    };
+    raise::finish_on_win("MPI_Win_call_errhandler", win, call())
+}
+
 unsupported! {
-    PMPI_Win_get_errhandler "MPI_Win_get_errhandler"
-    PMPI_Win_set_errhandler "MPI_Win_set_errhandler"
     PMPI_File_get_errhandler "MPI_File_get_errhandler"
     PMPI_File_set_errhandler "MPI_File_set_errhandler"
     PMPI_File_call_errhandler "MPI_File_call_errhandler"
-    PMPI_Win_call_errhandler "MPI_Win_call_errhandler"
 }
 
 symbols! {

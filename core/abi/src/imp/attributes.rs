@@ -15,12 +15,7 @@ fn cached(process: &mut Process, holder: Holder, object: Handle) -> Outcome<(&mu
     let attributes = match holder {
         Holder::Comm => &mut process.comms.get_mut(object)?.attributes,
         Holder::Datatype => &mut process.types.extras_mut(object)?.attributes,
-        Holder::Win => {
-            return Err(Error::new(
-                ErrorClass::UNSUPPORTED_OPERATION,
-                "windows are not implemented in Weft yet",
-            ));
-        }
+        Holder::Win => &mut process.windows.get_mut(object)?.attributes,
     };
     Ok((attributes, &mut process.keys))
 }
@@ -388,4 +383,44 @@ pub(crate) unsafe fn attr_delete(comm: MPI_Comm, key: c_int) -> Result<(), Raise
 /// `MPI_Type_delete_attr` (section 7.7.4).
 pub(crate) unsafe fn type_delete_attr(datatype: MPI_Datatype, key: c_int) -> Result<(), Raised> {
     delete(Holder::Datatype, datatype.handle(), key)
+}
+
+/// `MPI_Win_set_attr` (section 7.7.3).
+pub(crate) unsafe fn win_set_attr(win: MPI_Win, key: c_int, value: *mut c_void) -> Result<(), Raised> {
+    set(Holder::Win, win.handle(), key, value)
+}
+
+/// The value of a predefined attribute of a window (section 12.2.6): the base itself, of the others the address.
+fn predefined_of_window(win: Handle, key: c_int) -> Outcome<Option<usize>> {
+    gate::with(|process| {
+        let facts = &process.windows.get(win)?.facts;
+        Ok(Some(match key {
+            abi::MPI_WIN_BASE => facts.base,
+            abi::MPI_WIN_SIZE => (&raw const facts.size).expose_provenance(),
+            abi::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).expose_provenance(),
+            abi::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).expose_provenance(),
+            _ => (&raw const facts.model).expose_provenance(),
+        }))
+    })
+}
+
+/// `MPI_Win_get_attr` (section 7.7.3).
+pub(crate) unsafe fn win_get_attr(
+    win: MPI_Win,
+    key: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<(), Raised> {
+    let found = match (abi::MPI_WIN_BASE..=abi::MPI_WIN_MODEL).contains(&key) {
+        true => predefined_of_window(win.handle(), key)?,
+        false => get(Holder::Win, win.handle(), key)?,
+    };
+    // SAFETY: the entry has refused null.
+    unsafe { answer(found, value, flag) };
+    Ok(())
+}
+
+/// `MPI_Win_delete_attr` (section 7.7.3).
+pub(crate) unsafe fn win_delete_attr(win: MPI_Win, key: c_int) -> Result<(), Raised> {
+    delete(Holder::Win, win.handle(), key)
 }

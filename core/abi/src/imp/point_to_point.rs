@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft::request::{Kind, Local, MpiStatus, engine_handle, started_handle};
 use weft_datatype::{Datatype, RecvBuf, Scratch, SendBuf};
-use weft_engine::{Completion, Early, RequestId, Selector, SendMode, Started};
+use weft_engine::{Completion, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome};
 
 use super::status;
@@ -198,34 +198,10 @@ unsafe fn receive_soon(
     let Some((selector, mut buffer)) = (unsafe { prepare_receive(process, data, source, tag, comm)? }) else {
         return Ok(Received::Null);
     };
-    match process.engine.poll_recv(selector, &mut buffer) {
-        Early::Received(completion) => return Ok(Received::Done(completion)),
-        Early::Nothing => {
-            if let Some(completion) = spin(process, selector, &mut buffer, spins) {
-                return Ok(Received::Done(completion));
-            }
-        }
-        Early::Post => {}
+    match process.engine.spin_recv(selector, &mut buffer, spins) {
+        Some(completion) => Ok(Received::Done(completion)),
+        None => post(process, comm, selector, buffer).map(Received::Pending),
     }
-    post(process, comm, selector, buffer).map(Received::Pending)
-}
-
-/// Looks for the message; everything else of the process progresses now and then.
-#[inline(never)]
-fn spin(process: &mut Process, selector: Selector, buffer: &mut RecvBuf, spins: u32) -> Option<Completion> {
-    for turn in 1..=spins {
-        match process.engine.poll_recv(selector, buffer) {
-            Early::Received(completion) => return Some(completion),
-            Early::Post => return None,
-            Early::Nothing => {}
-        }
-        if turn % 16 == 0 {
-            process.engine.progress();
-        } else {
-            std::hint::spin_loop();
-        }
-    }
-    None
 }
 
 /// Posts a receive and remembers its communicator.
@@ -330,7 +306,7 @@ pub(crate) unsafe fn recv(
                 let spins = process.spins();
                 receive_soon(process, data, source, tag, comm, spins)
             }
-            None => gate::with(|process| receive_soon(process, data, source, tag, comm, 0)),
+            None => gate::with(|process| receive_soon(process, data, source, tag, comm, 1)),
         }
     };
     let received = match received {

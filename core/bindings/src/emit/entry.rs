@@ -188,14 +188,18 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         for argument in &procedure.arguments {
             checks.push_str(&check(argument, procedure));
         }
-        // An error without another object belongs to the communicator of the call (section 9.3).
-        let comm = procedure.arguments.iter().find(|argument| {
-            argument.parameter.ty.base == "MPI_Comm" && argument.parameter.ty.is_value()
-        });
-        let finish = match comm {
+        // An error without another object belongs to the communicator or the window of the call (section 9.3).
+        let object = |base: &str| {
+            let named = |argument: &&Argument| {
+                argument.parameter.ty.base == base && argument.parameter.ty.is_value()
+            };
+            procedure.arguments.iter().find(named).map(|argument| &argument.parameter.name)
+        };
+        let finish = match (object("MPI_Comm"), object("MPI_Win")) {
             _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
-            Some(comm) => format!("finish_on_comm(\"{name}\", {}, call())", comm.parameter.name),
-            None => format!("finish(\"{name}\", call())"),
+            (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, call())"),
+            (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, call())"),
+            (None, None) => format!("finish(\"{name}\", call())"),
         };
         let _ = writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
     } else {

@@ -31,9 +31,9 @@ impl Command {
         Command { name: name.to_owned(), fields: Vec::new() }
     }
 
-    /// Adds a field. Line ends in `value` become blanks: they would end the command.
+    /// Adds a field. Control characters in `value` become blanks: a line end would end the command.
     pub fn with(mut self, key: &str, value: impl ToString) -> Command {
-        let value = value.to_string().replace(['\n', '\r', '\0'], " ");
+        let value = value.to_string().replace(char::is_control, " ");
         self.fields.push((key.to_owned(), value));
         self
     }
@@ -61,7 +61,9 @@ impl Command {
     /// Reads one line, with or without its newline.
     pub fn parse(line: &[u8]) -> Result<Command, Malformed> {
         let text = std::str::from_utf8(line).map_err(|_| Malformed::Encoding)?;
-        let mut words = text.trim_matches(['\n', '\r', '\0', ' ']).split(' ');
+        // Some servers end lines with a NUL too.
+        let text = text.replace(char::is_control, " ");
+        let mut words = text.trim_matches(' ').split(' ');
         let first = words.next().unwrap_or_default();
         let name =
             first.strip_prefix("cmd=").or_else(|| first.strip_prefix("mcmd=")).ok_or(Malformed::NoCommand)?;
@@ -171,6 +173,14 @@ mod tests {
     fn a_value_may_contain_the_equal_sign() {
         let command = Command::parse(b"cmd=put kvsname=k key=a value=b=c==").expect("well formed");
         assert_eq!(command.get("value"), Some("b=c=="));
+    }
+
+    /// Found by fuzzing: such a line was not read alike after being written again.
+    #[test]
+    fn control_characters_are_blanks() {
+        let command = Command::parse(b"\0\ncmd=a\tb=c\0\0d=\x01").expect("well formed");
+        assert_eq!((command.get("b"), command.get("d")), (Some("c "), Some("")));
+        assert_eq!(Command::parse(command.emit().as_bytes()), Ok(command));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Two processes, two engines, one shared-memory segment: latency and bandwidth without the C layer, beside the bare
 //! transport's. For tuning; the figures users care about come from `benches/osu`.
 //!
-//! `cargo run --profile fast -p weft-engine --example pingpong [largest size in bytes]`
+//! `cargo run --profile fast -p weft-engine --example engine_pingpong [largest size in bytes]`
 
 use std::fs::File;
 use std::sync::Arc;

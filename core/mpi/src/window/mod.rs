@@ -1,0 +1,349 @@
+//! Windows and one-sided communication (chapter 12): every operation is a message that the target executes in its progress
+//! (an *active message*); what a process does to its own window happens at once.
+//!
+//! ```text
+//! origin                                             target
+//! put, accumulate   -- message with the data ------> stores, combines
+//! large put         -- message -- data ------------> data go straight to their place
+//! get, fetching ops -- message -------------------->
+//!                   <- data straight to their place -
+//! flush, unlock     -- message -------------------->
+//!                   <- answer ---------------------- when everything before is done
+//! lock              -- message -------------------->
+//!                   <- answer ---------------------- when the lock is held
+//! post, complete    -- message --------------------> counted
+//! ```
+//!
+//! Invariants: messages of one origin are executed in their order, by one thread, so accumulating operations are atomic and
+//! ordered (section 12.7); an answer is sent only when the data of all earlier messages of that origin are in
+//! place. Each window has a communicator of its own, so nothing of it can meet other traffic: messages have tag 0, the data and
+//! answers that belong to message `id` the tags `2 id` (to the target) and `2 id + 1` (to the origin).
+//!
+//! Nothing here waits: calls start something, [`Window::is_settled`] tells when it is over.
+
+mod exposure;
+mod lock;
+mod message;
+mod origin;
+mod sync;
+mod target;
+
+pub use lock::LockKind;
+pub use origin::{Elements, Operation, OperationState, Target};
+
+use crate::attributes::Attributes;
+use crate::group::Group;
+use crate::info::Info;
+use crate::table::Table;
+use exposure::{Exposure, Region};
+use origin::Outgoing;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use sync::Epochs;
+use target::Incoming;
+use weft_datatype::Memory;
+use weft_engine::Engine;
+use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, Rank, Result, abi};
+
+/// How the memory of a window came to be (section 12.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// `MPI_Win_create`
+    Create,
+    /// `MPI_Win_allocate`
+    Allocate,
+    /// `MPI_Win_allocate_shared`
+    Shared,
+    /// `MPI_Win_create_dynamic`
+    Dynamic,
+}
+
+/// What the predefined attributes point to (section 12.2.6).
+#[derive(Debug)]
+pub struct Facts {
+    /// `MPI_WIN_BASE`
+    pub base: usize,
+    /// `MPI_WIN_SIZE`
+    pub size: i64,
+    /// `MPI_WIN_DISP_UNIT`
+    pub disp_unit: i32,
+    /// `MPI_WIN_CREATE_FLAVOR`
+    pub flavor: i32,
+    /// `MPI_WIN_MODEL`
+    pub model: i32,
+}
+
+/// Size and displacement unit of a member's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes.
+    pub size: u64,
+    /// Bytes of one displacement.
+    pub unit: u64,
+}
+
+/// Memory that lives as long as the window.
+pub trait Keep: Any + Send + Debug {}
+impl<T: Any + Send + Debug> Keep for T {}
+
+/// What a window is made of; see [`Windows::insert`].
+#[derive(Debug)]
+pub struct Parts {
+    /// The communicator of its own.
+    pub comm: Handle,
+    /// That communicator's channel.
+    pub context: ContextId,
+    /// Rank of this process.
+    pub rank: Rank,
+    /// The members.
+    pub group: Arc<Group>,
+    /// How the memory came to be.
+    pub flavor: Flavor,
+    /// The bytes exposed here; nothing for a dynamic window.
+    pub memory: Memory,
+    /// Size and unit of every member, by rank; empty for a dynamic window.
+    pub extents: Vec<Extent>,
+    /// Where the members' memory lies in this process, by rank; empty unless shared.
+    pub shared: Vec<usize>,
+    /// Memory to free with the window.
+    pub keep: Option<Box<dyn Keep>>,
+    /// Hints accepted.
+    pub hints: Info,
+}
+
+/// One window as this process sees it.
+#[derive(Debug)]
+pub struct Window {
+    /// The handle programs hold.
+    pub handle: Handle,
+    /// The communicator of its own.
+    pub comm: Handle,
+    /// The members.
+    pub group: Arc<Group>,
+    /// How the memory came to be.
+    pub flavor: Flavor,
+    /// The error handler attached (section 12.6.1).
+    pub errhandler: Handle,
+    /// The name (section 7.8).
+    pub name: Box<[u8]>,
+    /// Cached attributes (section 7.7.3).
+    pub attributes: Attributes,
+    /// Hints accepted (section 12.2.7).
+    pub hints: Info,
+    /// What the predefined attributes point to.
+    pub facts: Box<Facts>,
+    /// Size and unit of every member, by rank; empty for a dynamic window.
+    pub extents: Vec<Extent>,
+    /// Where the members' memory lies in this process, by rank; empty unless shared.
+    pub shared: Vec<usize>,
+    context: ContextId,
+    rank: Rank,
+    exposure: Exposure,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    epochs: Epochs,
+    /// Dropped with the window.
+    _keep: Option<Box<dyn Keep>>,
+}
+
+impl Window {
+    fn new(parts: Parts) -> Window {
+        let extent = parts.extents.get(parts.rank.0 as usize).copied().unwrap_or(Extent { size: 0, unit: 1 });
+        let (flavor, exposure) = match parts.flavor {
+            Flavor::Create => (abi::MPI_WIN_FLAVOR_CREATE, None),
+            Flavor::Allocate => (abi::MPI_WIN_FLAVOR_ALLOCATE, None),
+            Flavor::Shared => (abi::MPI_WIN_FLAVOR_SHARED, None),
+            Flavor::Dynamic => (abi::MPI_WIN_FLAVOR_DYNAMIC, Some(Exposure::Attached(Vec::new()))),
+        };
+        Window {
+            handle: Handle(abi::MPI_WIN_NULL),
+            comm: parts.comm,
+            group: parts.group,
+            flavor: parts.flavor,
+            errhandler: Handle(abi::MPI_ERRORS_ARE_FATAL),
+            name: Box::default(),
+            attributes: Attributes::default(),
+            hints: parts.hints,
+            facts: Box::new(Facts {
+                base: parts.memory.address(),
+                size: extent.size as i64,
+                disp_unit: extent.unit as i32,
+                flavor,
+                model: abi::MPI_WIN_UNIFIED,
+            }),
+            extents: parts.extents,
+            shared: parts.shared,
+            context: parts.context,
+            rank: parts.rank,
+            exposure: exposure.unwrap_or(Exposure::Fixed {
+                memory: parts.memory,
+                size: extent.size,
+                unit: extent.unit,
+            }),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            epochs: Epochs::default(),
+            _keep: parts.keep,
+        }
+    }
+
+    /// The name, or what stands for it in error texts.
+    pub fn display_name(&self) -> String {
+        match self.name.is_empty() {
+            true => format!("the window {:#x}", self.handle.0),
+            false => String::from_utf8_lossy(&self.name).into_owned(),
+        }
+    }
+
+    /// A valid target; `None` for `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RANK`.
+    pub fn target(&self, rank: i32) -> Result<Option<u32>> {
+        match u32::try_from(rank) {
+            Ok(index) if index < self.group.size() => Ok(Some(index)),
+            _ if rank == abi::MPI_PROC_NULL => Ok(None),
+            _ => Err(Error::new(
+                ErrorClass::RANK,
+                format!(
+                    "the target rank is {rank}; {} has the ranks 0 to {} (also allowed: MPI_PROC_NULL)",
+                    self.display_name(),
+                    self.group.size() - 1
+                ),
+            )),
+        }
+    }
+
+    /// Attaches memory to a dynamic window (section 12.2.4).
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for another kind of window, `MPI_ERR_RMA_ATTACH` when the memory overlaps attached memory.
+    pub fn attach(&mut self, memory: Memory, size: u64) -> Result<()> {
+        let address = memory.address() as u64;
+        let regions = self.regions()?;
+        let overlaps = |region: &Region| address < region.address + region.size && region.address < address + size;
+        if let Some(other) = regions.iter().find(|region| size > 0 && overlaps(region)) {
+            return Err(Error::new(
+                ErrorClass::RMA_ATTACH,
+                format!(
+                    "the {size} bytes at {address:#x} overlap the {} bytes at {:#x}, which are attached already",
+                    other.size, other.address
+                ),
+            ));
+        }
+        regions.push(Region { address, size, memory });
+        Ok(())
+    }
+
+    /// Detaches the memory that begins at `address`.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RMA_FLAVOR` for another kind of window, `MPI_ERR_RMA_ATTACH` when nothing attached begins there.
+    pub fn detach(&mut self, address: u64) -> Result<()> {
+        let regions = self.regions()?;
+        match regions.iter().position(|region| region.address == address) {
+            Some(index) => {
+                regions.swap_remove(index);
+                Ok(())
+            }
+            None => Err(Error::new(
+                ErrorClass::RMA_ATTACH,
+                format!("no attached memory begins at {address:#x}; pass the address given to MPI_Win_attach"),
+            )),
+        }
+    }
+
+    fn regions(&mut self) -> Result<&mut Vec<Region>> {
+        match &mut self.exposure {
+            Exposure::Attached(regions) => Ok(regions),
+            Exposure::Fixed { .. } => Err(Error::new(
+                ErrorClass::RMA_FLAVOR,
+                "memory can be attached to windows of MPI_Win_create_dynamic only",
+            )),
+        }
+    }
+}
+
+/// All windows of the process.
+#[derive(Debug)]
+pub struct Windows {
+    table: Table<Window>,
+    alive: Vec<Handle>,
+}
+
+impl Default for Windows {
+    fn default() -> Windows {
+        Windows { table: Table::new(HandleKind::Win), alive: Vec::new() }
+    }
+}
+
+impl Windows {
+    /// Adds a window and names it.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn insert(&mut self, parts: Parts) -> Result<Handle> {
+        let handle = self.table.insert(Window::new(parts))?;
+        self.table.get_mut(handle)?.handle = handle;
+        self.alive.push(handle);
+        Ok(handle)
+    }
+
+    /// The window of a handle.
+    ///
+    /// # Errors
+    /// `MPI_ERR_WIN` with kind, value and reason.
+    pub fn get(&self, handle: Handle) -> Result<&Window> {
+        self.table.get(handle)
+    }
+
+    /// As [`Windows::get`], to change it.
+    ///
+    /// # Errors
+    /// As [`Windows::get`].
+    pub fn get_mut(&mut self, handle: Handle) -> Result<&mut Window> {
+        self.table.get_mut(handle)
+    }
+
+    /// Takes a window out, and with it its memory when the library owns it.
+    ///
+    /// # Errors
+    /// As [`Windows::get`].
+    pub fn remove(&mut self, handle: Handle) -> Result<Window> {
+        let window = self.table.remove(handle)?;
+        self.alive.retain(|&other| other != handle);
+        Ok(window)
+    }
+
+    /// Serves what others ask for, and takes what has come back; true when something happened.
+    #[inline]
+    pub fn progress(&mut self, engine: &mut Engine) -> bool {
+        !self.alive.is_empty() && self.serve(engine)
+    }
+
+    #[inline(never)]
+    fn serve(&mut self, engine: &mut Engine) -> bool {
+        let mut moved = false;
+        for &handle in &self.alive {
+            if let Some(window) = self.table.find_mut(handle) {
+                moved |= window.serve(engine) | window.outgoing.sweep(engine);
+            }
+        }
+        moved
+    }
+}
+
+/// Counts by rank, for the few ranks that count.
+type Counts = BTreeMap<u32, u32>;
+
+/// Takes one of a rank's count.
+fn take_one(counts: &mut Counts, rank: u32) {
+    match counts.get_mut(&rank) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => {
+            counts.remove(&rank);
+        }
+    }
+}

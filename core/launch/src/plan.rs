@@ -42,7 +42,9 @@ pub(crate) struct RankPlan {
     pub(crate) arguments: Vec<OsString>,
     /// Working directory.
     pub(crate) wdir: PathBuf,
-    /// Its whole environment, but for what depends on descriptors.
+    /// What it is told about the job; the inode of the node segment is still missing.
+    pub(crate) card: Card,
+    /// Its whole environment, but for the card and what depends on descriptors.
     pub(crate) environment: BTreeMap<OsString, OsString>,
     /// CPUs it is bound to.
     pub(crate) binding: Option<CpuSet>,
@@ -121,10 +123,10 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
                 initial_errhandler: settings.initial_errhandler.clone(),
                 memory_alloc_kinds: settings.memory_alloc_kinds.clone(),
+                segment_inode: 0,
             };
             let mut environment = environment.clone();
             for (name, value) in [
-                (card::VARIABLE, card.emit()),
                 ("PMI_RANK", rank.to_string()),
                 ("PMI_SIZE", size.to_string()),
                 // As Hydra sets them; scripts that choose a GPU by local rank read these.
@@ -134,6 +136,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 environment.insert(name.into(), value.into());
             }
             ranks.push(RankPlan {
+                card,
                 appnum,
                 executable: executable.clone(),
                 program: section.program.clone(),

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use weft_boot::card;
+use weft_boot::{card, segment};
 
 use crate::events::{Events, Token};
 use crate::input::{self, Typed};
@@ -124,8 +123,11 @@ impl Job {
                 )));
             }
         };
-        let memory = Arc::new(memfd_create("weft-node", MFdFlags::MFD_CLOEXEC)?);
-        for rank in plan.ranks {
+        let memory = segment::create_memory(0).map_err(|error| io::Error::other(error.text().to_owned()))?;
+        let inode = nix::sys::stat::fstat(&memory)?.st_ino;
+        let memory = Arc::new(memory);
+        for mut rank in plan.ranks {
+            rank.card.segment_inode = inode;
             let number = self.ranks.len();
             let executable = rank.executable.clone();
             if let Err(error) = self.start(rank, number, &memory, open_files, settings) {
@@ -162,6 +164,7 @@ impl Job {
             .current_dir(&plan.wdir)
             .env_clear()
             .envs(&plan.environment);
+        command.env(card::VARIABLE, plan.card.emit());
         command.env("PMI_FD", theirs.as_raw_fd().to_string());
         command.env(card::NODE_FD_VARIABLE, memory.as_raw_fd().to_string());
         let typed = match number == 0 && !settings.no_stdin {

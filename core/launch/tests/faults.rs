@@ -247,6 +247,25 @@ fn a_rank_that_talks_nonsense_is_named() {
     assert!(outcome.err.contains("rank 1") && outcome.err.contains("PMI_FD"), "{}", outcome.err);
 }
 
+/// Wrappers that close or reuse descriptors: the library must say so rather than write into somebody's file.
+#[test]
+fn descriptors_lost_on_the_way_are_named() {
+    let probe = common::probe().display().to_string();
+    for change in
+        ["exec 9>/dev/null; export WEFT_NODE_FD=9", "export WEFT_NODE_FD=987", "export WEFT_NODE_FD=x"]
+    {
+        let outcome = script("-n 1", &format!("{change}; exec {probe} facts"));
+        assert_eq!(outcome.code, 99, "{change}: {outcome:?}");
+        assert!(
+            outcome.err.contains("WEFT_NODE_FD") && outcome.err.contains("unset WEFT_JOB"),
+            "{}",
+            outcome.err
+        );
+    }
+    let outcome = script("-n 1", &format!("export WEFT_JOB=v=7; exec {probe} facts"));
+    assert!(outcome.err.contains("mpiexec of the same installation"), "{}", outcome.err);
+}
+
 #[test]
 fn no_file_is_left_behind() {
     let weft_files = || {

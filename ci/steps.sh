@@ -4,7 +4,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 # Seconds the whole run may take; a step that goes beyond is ended and counts as failed.
-limit=${WEFT_TEST_LIMIT:-2400}
+limit=${WEFT_TEST_LIMIT:-4500}
 total_passed=0
 total_failed=0
 total_skipped=0

@@ -29,6 +29,10 @@ run_steps() {
             echo "FAIL  $name ended with code $status"
             f=$((f + 1))
         fi
+        if [ $((p + f + s)) -eq 0 ]; then
+            echo "FAIL  $name found nothing to check"
+            f=1
+        fi
         total_passed=$((total_passed + p))
         total_failed=$((total_failed + f))
         total_skipped=$((total_skipped + s))

@@ -80,15 +80,17 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
         if mode != SendMode::Synchronous
-            && let Some(bytes) = buffer.as_slice()
+            && let Some(bytes) = buffer.plain()
             && let Some(peer) = self.state.peers.find_mut(to.peer)
             && bytes.len() <= peer.max_inline as usize
             && charge(bytes.len() as u32) <= peer.window.open()
         {
             // An open window says: connected, alive, and nothing queues that this message could overtake.
             let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-            if self.fabric.send_inline(to.peer, header, bytes).is_ok() {
+            if self.fabric.send_now(to.peer, header, bytes) {
                 peer.window.spend_open(charge(bytes.len() as u32));
+                // A plain buffer owns nothing, so there is nothing to drop.
+                std::mem::forget(buffer);
                 return Ok(Started::Complete);
             }
         }

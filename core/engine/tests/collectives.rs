@@ -124,6 +124,7 @@ fn sends_that_waited_for_room_end_once() {
     }
     world
         .run(LIMIT, |rank, engine| started[rank as usize].iter().all(|&(request, _)| drive(engine, request)));
+    // Budget that is given back may still wait for room.
     world.settle();
     for (rank, mine) in started.iter().enumerate() {
         for (sequence, (request, room)) in (0..).zip(mine) {

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) universe_size: u32,
     /// Lines of `--report-bindings`.
     pub(crate) bindings: Vec<String>,
+    /// What the user should know before the job starts.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One rank.
@@ -56,6 +58,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         );
         return Err(refuse(why, 2));
     }
+    let notes = allocation_note().into_iter().collect();
     let size: u32 = sections.iter().map(|section| section.count).sum();
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
@@ -141,7 +144,17 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
             });
         }
     }
-    Ok(Plan { job_id, host, ranks, universe_size, bindings })
+    Ok(Plan { job_id, host, ranks, universe_size, bindings, notes })
+}
+
+/// Inside an allocation of several machines, running on one of them only must not go unnoticed.
+fn allocation_note() -> Option<String> {
+    let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok()?.trim().parse::<u32>().ok()?;
+    let note = format!(
+        "the Slurm allocation has {nodes} nodes, and this version starts all ranks on this one; srun --mpi=pmi2 ./program \
+         uses them all"
+    );
+    Some(note).filter(|_| nodes > 1)
 }
 
 const NOT_HERE: &str = "planned for the machine that HWLOC_XMLFILE or HWLOC_SYNTHETIC describes; ranks are not bound here \

@@ -45,7 +45,7 @@ const NOTE: usize = 400;
 ///
 /// Errors: mpiexec itself cannot work (no descriptors, no memory).
 pub(crate) fn run(plan: Plan, settings: &Settings) -> io::Result<i32> {
-    for line in &plan.bindings {
+    for line in plan.notes.iter().chain(&plan.bindings) {
         eprintln!("mpiexec: {line}");
     }
     let mut job = Job::new(&plan, settings)?;
@@ -70,6 +70,8 @@ struct Job {
     outputs: Outputs,
     typed: Option<Typed>,
     limit: Option<(Instant, Duration)>,
+    /// The rank that called MPI_Abort: it ends itself, once its last words are written.
+    aborting: Option<usize>,
     actions: Vec<Action>,
 }
 
@@ -105,6 +107,7 @@ impl Job {
             ranks: Vec::with_capacity(plan.ranks.len()),
             outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
             typed: None,
+            aborting: None,
             limit: settings.timeout.map(|limit| (Instant::now() + limit, limit)),
             actions: Vec::new(),
         })
@@ -264,7 +267,7 @@ impl Job {
                 self.tell_of_terminal(pid, info.ssi_code, info.ssi_status);
                 continue;
             }
-            self.send_all(signal);
+            self.send_all(signal, None);
             if ENDING.contains(&signal) {
                 let order = self.judge.interrupted(number);
                 self.obey(order);
@@ -386,6 +389,7 @@ impl Job {
             Action::Abort { rank, code, message } => {
                 // If a death elsewhere made this rank abort, the death is the cause.
                 self.judge_deaths()?;
+                self.aborting = Some(rank);
                 self.judge.condemn(Cause::Aborted { rank, code, message }, now)
             }
             Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
@@ -426,16 +430,16 @@ impl Job {
         match order {
             None => {}
             Some(Order::Terminate) => {
-                self.send_all(Signal::SIGTERM);
-                self.send_all(Signal::SIGCONT);
+                self.send_all(Signal::SIGTERM, self.aborting);
+                self.send_all(Signal::SIGCONT, None);
             }
-            Some(Order::Kill) => self.send_all(Signal::SIGKILL),
+            Some(Order::Kill) => self.send_all(Signal::SIGKILL, None),
         }
     }
 
-    /// Sends `signal` to the groups of all ranks that run.
-    fn send_all(&self, signal: Signal) {
-        for rank in self.judge.running() {
+    /// Sends `signal` to the groups of all ranks that run, but for `spared`.
+    fn send_all(&self, signal: Signal, spared: Option<usize>) {
+        for rank in self.judge.running().filter(|&rank| Some(rank) != spared) {
             if let Some(rank) = self.ranks.get(rank) {
                 // The group exists at least until its first process is reaped, which is at the end.
                 let _ = killpg(rank.pid, signal);

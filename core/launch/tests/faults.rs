@@ -1,4 +1,6 @@
 //! Ranks that die, abort, hang or leave; mpiexec that is interrupted or killed. Nothing may be left behind.
+//!
+//! Covers `musts.md`: the code of MPI_Abort as exit code of mpiexec [§11.4.2].
 
 mod common;
 
@@ -58,6 +60,7 @@ fn abort_gives_its_code_and_words() {
         outcome.err
     );
     assert!(outcome.err.contains("the probe was asked to"), "{}", outcome.err);
+    assert_eq!(outcome.out, "last words\n", "the aborting rank ends itself");
     assert!(outcome.took < SOON);
     assert_eq!(run_probe("-n 2", "abort 0 0").code, 1, "an abort is never success");
 }

@@ -1,4 +1,7 @@
 //! Jobs as users start them: numbers, environment, folders, input, output, exit codes.
+//!
+//! Covers `musts.md`: **mpiexec** [§11.5], the facts behind MPI_INFO_ENV and the initial error handler [§11.2.1], memory allocation kinds
+//! at startup [§11.4.3], MPI_APPNUM for each command and singleton start [§11.10].
 
 mod common;
 
@@ -199,6 +202,13 @@ fn a_described_machine_is_planned_for_but_not_bound_to() {
     assert_eq!(outcome.out, own.repeat(4));
     let refused = run(mpiexec("--bind-to core true").env("HWLOC_XMLFILE", "/no/such/file"));
     assert!(refused.code == 2 && refused.err.contains("/no/such/file"), "{refused:?}");
+}
+
+#[test]
+fn an_allocation_of_several_machines_is_not_used_in_silence() {
+    let outcome = run(mpiexec("-n 1 true").env("SLURM_JOB_NUM_NODES", "2"));
+    assert!(outcome.code == 0 && outcome.err.contains("srun --mpi=pmi2"), "{outcome:?}");
+    assert_eq!(run(mpiexec("-n 1 true").env("SLURM_JOB_NUM_NODES", "1")).err, "");
 }
 
 #[test]

@@ -9,6 +9,15 @@ use std::sync::Arc;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
 
+/// The hints of section 7.4.4; all are false unless set.
+pub const HINTS: [&str; 5] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
+];
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -124,6 +133,19 @@ impl Comm {
             ErrorClass::ROOT,
             format!("root is {root}; {} has the ranks 0 to {}", self.display_name(), self.size - 1),
         ))
+    }
+
+    /// Keeps the hints that mean something; others are ignored (chapter 10).
+    ///
+    /// # Errors
+    /// None for the known hints.
+    pub fn accept_hints(&mut self, hints: &Info) -> Result<()> {
+        for key in HINTS {
+            if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
+                self.hints.set(key.as_bytes(), value.as_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// The name, or what stands for it in error texts.

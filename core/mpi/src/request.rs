@@ -4,6 +4,7 @@
 //! all), or an entry of the table here (kind `LocalRequest`): persistent requests, the two halves of a sendrecv,
 //! generalized requests, the receive from `MPI_PROC_NULL`.
 
+use crate::construct::Construction;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
 use weft_datatype::{RecvBuf, SendBuf};
@@ -57,11 +58,20 @@ pub struct Done {
     pub keeps_handle: bool,
     /// Callbacks due, when the request was a generalized one.
     pub generalized: Option<Generalized>,
+    /// A communicator that was made, and where the program wants its handle.
+    pub made: Option<(usize, Handle)>,
 }
 
 impl Done {
     pub(crate) fn new(status: MpiStatus) -> Done {
-        Done { status, error: None, comm: Handle(abi::MPI_COMM_NULL), keeps_handle: false, generalized: None }
+        Done {
+            status,
+            error: None,
+            comm: Handle(abi::MPI_COMM_NULL),
+            keeps_handle: false,
+            generalized: None,
+            made: None,
+        }
     }
 
     fn of(completion: Completion, owner: u32) -> Done {
@@ -115,6 +125,19 @@ pub struct Persistent {
     pub active: Option<Handle>,
 }
 
+/// A nonblocking communicator construction.
+#[derive(Debug)]
+pub struct Making {
+    /// The construction, until it is over.
+    pub construction: Option<Construction>,
+    /// How it ended.
+    pub outcome: Result<Option<Handle>>,
+    /// The parent, whose error handler is due.
+    pub parent: Handle,
+    /// Where the program wants the handle: an address for the C boundary.
+    pub place: usize,
+}
+
 /// Requests that are not one request of the engine.
 #[derive(Debug)]
 pub enum Local {
@@ -135,6 +158,8 @@ pub enum Local {
     Generalized(Generalized),
     /// A flush of a buffer: done when these buffered sends have left.
     Flush(Vec<RequestId>),
+    /// A communicator being made (`MPI_Comm_idup`).
+    Construction(Box<Making>),
     /// A one-sided operation, and its window.
     OneSided(crate::window::Operation, Handle),
     /// A partitioned send.
@@ -278,6 +303,7 @@ impl Requests {
                     self.is_done(engine, *send) && self.is_done(engine, *receive)
                 }
                 Local::Generalized(generalized) => generalized.complete,
+                Local::Construction(making) => making.construction.is_none(),
                 Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
@@ -321,6 +347,14 @@ impl Requests {
                 self.forget(handle);
                 Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
             }
+            Local::Construction(making) => {
+                let (place, comm) = (making.place, making.parent);
+                let outcome = std::mem::replace(&mut making.outcome, Ok(None));
+                self.forget(handle);
+                let nothing = Handle(abi::MPI_COMM_NULL);
+                let made = Some((place, outcome.as_ref().ok().copied().flatten().unwrap_or(nothing)));
+                Done { error: outcome.err(), comm, made, ..Done::new(MpiStatus::EMPTY) }
+            }
             Local::OneSided(operation, window) => {
                 let (error, window) = (operation.error(), *window);
                 self.forget(handle);
@@ -356,6 +390,7 @@ impl Requests {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
+                Local::Construction(_) => Done::new(MpiStatus::EMPTY),
                 Local::OneSided(..) => Done::new(MpiStatus::EMPTY),
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),

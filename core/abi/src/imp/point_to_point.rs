@@ -309,11 +309,7 @@ pub(crate) unsafe fn recv(
             None => gate::with(|process| receive_soon(process, data, source, tag, comm, 1)),
         }
     };
-    let received = match received {
-        Ok(received) => received,
-        Err(error) => return Err(error.into()),
-    };
-    let completion = match received {
+    let completion = match received? {
         Received::Done(completion) => completion,
         Received::Pending(request) => complete(request),
         Received::Null => {

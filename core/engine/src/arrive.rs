@@ -158,7 +158,7 @@ impl State {
         } else {
             buffer.unpack(0, &data[..capacity]);
             request.wanted = capacity as u64;
-            self.finish(slot, Some(truncated(data.len() as u64, capacity as u64)));
+            self.finish(slot, Some(truncated(header, data.len() as u64, capacity as u64)));
         }
     }
 
@@ -258,7 +258,8 @@ impl State {
         if request.phase != Phase::Receiving || request.moved < request.wanted.max(u64::from(request.lead)) {
             return;
         }
-        let error = (request.wanted < request.length).then(|| truncated(request.length, request.wanted));
+        let error = (request.wanted < request.length)
+            .then(|| truncated(request.header, request.length, request.wanted));
         self.finish(slot, error);
     }
 
@@ -348,12 +349,14 @@ impl State {
 /// The error of a receive whose buffer is too small (section 3.2.4).
 #[cold]
 #[inline(never)]
-pub(crate) fn truncated(length: u64, capacity: u64) -> Error {
+pub(crate) fn truncated(message: Header, length: u64, capacity: u64) -> Error {
     Error::new(
         ErrorClass::TRUNCATE,
         format!(
-            "the message has {length} bytes but the receive buffer holds {capacity}; the first {capacity} bytes \
-             were received"
+            "the message of rank {} with tag {} has {length} bytes but the receive buffer holds {capacity}; the first \
+             {capacity} bytes were received",
+            message.source().0,
+            message.tag().0
         ),
     )
 }

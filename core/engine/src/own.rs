@@ -71,7 +71,7 @@ impl State {
         let (length, capacity) = (from.len(), to.len());
         copy(from, to, length.min(capacity));
         request.wanted = length.min(capacity) as u64;
-        let error = (length > capacity).then(|| truncated(length as u64, capacity as u64));
+        let error = (length > capacity).then(|| truncated(header, length as u64, capacity as u64));
         self.finish(slot, error);
     }
 }

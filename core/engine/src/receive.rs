@@ -111,7 +111,7 @@ impl Engine {
         } else if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charged)) {
             self.give_credit(peer);
         }
-        let error = (length > capacity).then(|| truncated(length, capacity));
+        let error = (length > capacity).then(|| truncated(header, length, capacity));
         let status = Status { source: header.source(), tag: header.tag(), bytes, cancelled: false };
         Early::Received(Completion { status, error })
     }

@@ -61,15 +61,22 @@ fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -
     Ok(())
 }
 
+/// A count that the entry could not check, because it is not significant at every process.
+fn whole(count: i64) -> Outcome<u64> {
+    u64::try_from(count)
+        .map_err(|_| Error::new(ErrorClass::COUNT, format!("count is {count}, but it must not be negative")))
+}
+
 /// A send argument of `count` elements, with its packed bytes.
 ///
 /// # Safety
 /// The program keeps the data as they are until the operation is complete.
 unsafe fn read(process: &Process, (address, count, datatype): Data<*const c_void>) -> Outcome<(Memory, u64)> {
+    let count = whole(count)?;
     let datatype = process.types.usable(datatype.handle())?;
-    let span = datatype.span(count as u64)?;
+    let span = datatype.span(count)?;
     check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count as u64)? as u64;
+    let bytes = datatype.packed_bytes(count)? as u64;
     // SAFETY: the caller's promise; the span is that of `count` elements.
     Ok((unsafe { Memory::read(address.cast(), datatype, span) }, bytes))
 }
@@ -83,11 +90,12 @@ unsafe fn write(
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
+    let count = whole(count)?;
     let datatype = process.types.usable(datatype.handle())?;
-    let all = (count as u64).saturating_mul(u64::from(copies));
+    let all = count.saturating_mul(u64::from(copies));
     let span = datatype.span(all)?;
     check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count as u64)? as u64;
+    let bytes = datatype.packed_bytes(count)? as u64;
     // SAFETY: the caller's promise; the span is that of all elements.
     Ok((unsafe { Memory::write(address.cast(), datatype, span) }, bytes))
 }
@@ -101,7 +109,7 @@ unsafe fn read_copies(
     (address, count, datatype): Data<*const c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
-    let all = count.saturating_mul(i64::from(copies));
+    let all = (whole(count)? as i64).saturating_mul(i64::from(copies));
     // SAFETY: the caller's promise.
     let (memory, _) = unsafe { read(process, (address, all, datatype))? };
     let bytes = process.types.get(datatype.handle())?.packed_bytes(count as u64)?;

@@ -60,6 +60,9 @@ pub struct Done {
     pub generalized: Option<Generalized>,
     /// A communicator that was made, and where the program wants its handle.
     pub made: Option<(usize, Handle)>,
+    /// Whether nothing was waited for (a null or inactive request): then the status is the empty one, its error field
+    /// included (section 3.7.3).
+    pub nothing: bool,
 }
 
 impl Done {
@@ -71,7 +74,13 @@ impl Done {
             keeps_handle: false,
             generalized: None,
             made: None,
+            nothing: false,
         }
+    }
+
+    /// Nothing was waited for.
+    pub(crate) fn nothing() -> Done {
+        Done { nothing: true, ..Done::new(MpiStatus::EMPTY) }
     }
 
     fn of(completion: Completion, owner: u32) -> Done {
@@ -323,7 +332,8 @@ impl Requests {
                 Done::of(engine.take(id), owner)
             }
             Ok(Kind::Local(local)) => self.finish_local(engine, local),
-            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::CompleteSend) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::Null) | Err(_) => Done::nothing(),
         }
     }
 
@@ -332,7 +342,7 @@ impl Requests {
             Local::Persistent(persistent) => {
                 let comm = persistent.comm;
                 let Some(inner) = persistent.active.take() else {
-                    return Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) };
+                    return Done { keeps_handle: true, ..Done::nothing() };
                 };
                 let done = self.finish(engine, inner);
                 Done { keeps_handle: true, comm, ..done }
@@ -383,7 +393,7 @@ impl Requests {
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::Persistent(persistent) => match persistent.active {
                     Some(inner) => Done { keeps_handle: true, ..self.peek(engine, inner) },
-                    None => Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) },
+                    None => Done { keeps_handle: true, ..Done::nothing() },
                 },
                 Local::Pair { receive, .. } => self.peek(engine, *receive),
                 Local::Generalized(generalized) => {
@@ -396,7 +406,8 @@ impl Requests {
                 Local::PartitionedReceive(side) => side.peek(),
                 Local::Flush(_) => Done::new(MpiStatus::EMPTY),
             },
-            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::CompleteSend) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::Null) | Err(_) => Done::nothing(),
         }
     }
 }

@@ -36,6 +36,20 @@ pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
     }
 }
 
+/// Writes the empty status, its error field included (section 3.7.3).
+///
+/// # Safety
+/// As [`write`].
+pub(super) unsafe fn write_empty(status: *mut MPI_Status) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        write(status, &MpiStatus::EMPTY);
+        if !status.is_null() {
+            (*status).error = weft_types::abi::MPI_SUCCESS;
+        }
+    }
+}
+
 fn bytes(status: &MPI_Status) -> u64 {
     u64::from(status.internal[BYTES_LOW] as u32) | u64::from(status.internal[BYTES_HIGH] as u32) << 32
 }

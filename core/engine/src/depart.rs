@@ -260,6 +260,9 @@ impl Engine {
     fn transmit_envelope(&mut self, index: u32, slot: u32) -> Sent {
         let id = self.state.requests.id(slot).0;
         let oversubscribed = self.state.config.oversubscribed;
+        if self.state.requests.at(slot).length > u64::from(self.state.peers.at(index).limits.eager) {
+            self.ask_whether_readable(index);
+        }
         let peer = self.state.peers.at_mut(index);
         let request = self.state.requests.at_mut(slot);
         let header = request.header;
@@ -329,6 +332,15 @@ impl Engine {
                 }
                 self.judge(index, sent)
             }
+        }
+    }
+
+    /// Whether memory can be read between this peer and us may become known only after first contact: a peer that is
+    /// still starting cannot be asked.
+    pub(crate) fn ask_whether_readable(&mut self, index: u32) {
+        let peer = self.state.peers.at_mut(index);
+        if !peer.capabilities.single_copy && !peer.unreadable {
+            peer.capabilities.single_copy = self.fabric.capabilities(peer.id).single_copy;
         }
     }
 

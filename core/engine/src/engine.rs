@@ -80,9 +80,11 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
         if mode != SendMode::Synchronous
-            && let Some(bytes) = buffer.as_slice()
+            && let Some(bytes) = buffer.plain()
             && self.send_at_once(to, bytes)
         {
+            // A plain buffer owns nothing, so there is nothing to drop.
+            std::mem::forget(buffer);
             return Ok(Started::Complete);
         }
         self.send_general(to, mode, buffer)
@@ -98,7 +100,7 @@ impl Engine {
         }
         // An open window says: connected, alive, and nothing queues that this message could overtake.
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let sent = self.fabric.send_inline(to.peer, header, bytes).is_ok();
+        let sent = self.fabric.send_now(to.peer, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
         }

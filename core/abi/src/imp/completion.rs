@@ -44,11 +44,7 @@ unsafe fn report(done: Done, request: &mut MPI_Request, status: *mut MPI_Status)
     }
     // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
     unsafe {
-        if done.nothing {
-            status::write_empty(status);
-        } else {
-            status::write(status, &done.status);
-        }
+        status::write(status, &done.status);
         if let Some(functions) = done.generalized {
             let queried = generalized::call_query(&functions, status);
             return generalized::call_free(&functions).and(queried);
@@ -169,7 +165,7 @@ pub(crate) unsafe fn waitany(
         // SAFETY: the entry has refused a null index; the program's status.
         unsafe {
             index.write(abi::MPI_UNDEFINED);
-            status::write_empty(status);
+            status::write(status, &MpiStatus::EMPTY);
         }
         return Ok(());
     }
@@ -213,7 +209,7 @@ pub(crate) unsafe fn testany(
                 index.write(abi::MPI_UNDEFINED);
                 flag.write(c_int::from(active == 0));
                 if active == 0 {
-                    status::write_empty(status);
+                    status::write(status, &MpiStatus::EMPTY);
                 }
                 Ok(())
             }
@@ -406,11 +402,7 @@ pub(crate) unsafe fn testsome(
 unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
     // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
     unsafe {
-        if done.nothing {
-            status::write_empty(status);
-        } else {
-            status::write(status, &done.status);
-        }
+        status::write(status, &done.status);
         done.generalized.map_or(Ok(()), |functions| generalized::call_query(&functions, status))
     }
 }
@@ -454,7 +446,7 @@ pub(crate) unsafe fn request_get_status_any(
             Some(found) => show(&peek(requests[found]), status),
             None => {
                 if active == 0 {
-                    status::write_empty(status);
+                    status::write(status, &MpiStatus::EMPTY);
                 }
                 Ok(())
             }

@@ -323,11 +323,12 @@ impl SendSide {
     pub(crate) fn finish(&mut self) -> Done {
         let active = std::mem::replace(&mut self.active, false);
         let error = if active { self.error.clone() } else { None };
-        Done { error, comm: self.comm, keeps_handle: true, nothing: !active, ..Done::new(MpiStatus::EMPTY) }
+        let status = if active { MpiStatus::NO_MESSAGE } else { MpiStatus::EMPTY };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }
 
     pub(crate) fn peek(&self) -> Done {
-        Done { keeps_handle: true, nothing: !self.active, ..Done::new(MpiStatus::EMPTY) }
+        Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) }
     }
 }
 
@@ -543,12 +544,11 @@ impl ReceiveSide {
 
     pub(crate) fn finish(&mut self) -> Done {
         let status = self.status();
-        let active = std::mem::replace(&mut self.active, false);
-        let error = if active { self.error.clone() } else { None };
-        Done { error, comm: self.comm, keeps_handle: true, nothing: !active, ..Done::new(status) }
+        let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }
 
     pub(crate) fn peek(&self) -> Done {
-        Done { keeps_handle: true, nothing: !self.active, ..Done::new(self.status()) }
+        Done { keeps_handle: true, ..Done::new(self.status()) }
     }
 }

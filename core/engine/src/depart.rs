@@ -33,9 +33,13 @@ enum Sent {
 }
 
 impl Engine {
-    /// A send that is not tiny, not contiguous, not standard, or not possible at once.
+    /// A send that is not tiny, not contiguous, not standard, or not possible at once: the rest of [`Engine::send`] after
+    /// [`Engine::send_at_once`] said no.
+    ///
+    /// # Errors
+    /// As [`Engine::send`].
     #[inline(never)]
-    pub(crate) fn send_general(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
+    pub fn send_general(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
         if to.peer == self.state.config.me {
             return self.send_to_self(header, mode, buffer);

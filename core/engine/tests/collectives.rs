@@ -322,6 +322,18 @@ fn disagreement_about_the_count_is_an_error_and_not_a_hang() {
 }
 
 #[test]
+fn one_buffer_given_twice_is_refused() {
+    let buffer = filled(&int(), 4, &[1; 4]);
+    let vector = Vector { count: 4, element: 4, commutative: true };
+    let call = Call::Allreduce { vector, in_place: false };
+    let schedule = Arc::new(plan(&call, Group { rank: 0, size: 2 }, &Model::default()));
+    let arguments = Arguments::new(buffer.clone(), buffer);
+    let error = ScheduleRun::new(schedule, arguments, sum(), channel(0, 0, false)).expect_err("aliased");
+    assert_eq!(error.class(), ErrorClass::BUFFER);
+    assert!(error.text().contains("MPI_IN_PLACE"), "{error}");
+}
+
+#[test]
 fn a_lost_process_ends_the_collective_of_its_neighbours_with_an_error() {
     let size = 4_u32;
     let mut world = World::new(size).seed(5).build();

@@ -191,8 +191,8 @@ fn bad_tag(argument: &str, tag: i32, also: &str) -> Error {
 #[derive(Debug)]
 pub struct Comms {
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, while the World Model is active.
-    predefined: [Option<Comm>; 2],
-    table: Table<Comm>,
+    predefined: [Option<Box<Comm>>; 2],
+    table: Table<Box<Comm>>,
 }
 
 impl Default for Comms {
@@ -213,7 +213,7 @@ impl Comms {
     pub fn start(&mut self, mut world: Comm, mut own: Comm) {
         world.handle = Handle(abi::MPI_COMM_WORLD);
         own.handle = Handle(abi::MPI_COMM_SELF);
-        self.predefined = [Some(world), Some(own)];
+        self.predefined = [Some(Box::new(world)), Some(Box::new(own))];
     }
 
     /// Takes the predefined communicators away, at the end of the World Model.
@@ -226,7 +226,7 @@ impl Comms {
     /// # Errors
     /// As [`Table::insert`].
     pub fn insert(&mut self, comm: Comm) -> Result<Handle> {
-        let handle = self.table.insert(comm)?;
+        let handle = self.table.insert(Box::new(comm))?;
         self.table.get_mut(handle)?.handle = handle;
         Ok(handle)
     }
@@ -238,8 +238,8 @@ impl Comms {
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
         let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_ref(),
-            None => self.table.find(handle),
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
         };
         match found {
             Some(comm) => Ok(comm),
@@ -255,8 +255,8 @@ impl Comms {
     pub fn get_mut(&mut self, handle: Handle) -> Result<&mut Comm> {
         self.get(handle)?;
         let found = match self.predefined.get_mut(place(handle)) {
-            Some(predefined) => predefined.as_mut(),
-            None => self.table.find_mut(handle),
+            Some(predefined) => predefined.as_deref_mut(),
+            None => self.table.find_mut(handle).map(|comm| &mut **comm),
         };
         Ok(found.expect("found just now"))
     }
@@ -285,12 +285,12 @@ impl Comms {
     /// As [`Comms::check_removable`].
     pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
         self.check_removable(handle)?;
-        self.table.remove(handle)
+        self.table.remove(handle).map(|comm| *comm)
     }
 
     /// Every communicator.
     pub fn iter(&self) -> impl Iterator<Item = &Comm> {
-        self.predefined.iter().flatten().chain(self.table.iter().map(|(_, comm)| comm))
+        self.predefined.iter().flatten().chain(self.table.iter().map(|(_, comm)| comm)).map(|comm| &**comm)
     }
 
     #[cold]

@@ -28,6 +28,10 @@ impl MpiStatus {
     /// What waiting for nothing gives (section 3.7.3).
     pub const EMPTY: MpiStatus =
         MpiStatus { source: abi::MPI_ANY_SOURCE, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
+    /// What a completed send or other operation without a message gives: of its status only cancellation is defined
+    /// (section 3.7.3). Not [`MpiStatus::EMPTY`], whose `MPI_ERROR` is part of it.
+    pub const NO_MESSAGE: MpiStatus =
+        MpiStatus { source: abi::MPI_UNDEFINED, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
     /// What receiving from `MPI_PROC_NULL` gives (section 3.10).
     pub const PROC_NULL: MpiStatus =
         MpiStatus { source: abi::MPI_PROC_NULL, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
@@ -323,7 +327,8 @@ impl Requests {
                 Done::of(engine.take(id), owner)
             }
             Ok(Kind::Local(local)) => self.finish_local(engine, local),
-            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
+            Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),
         }
     }
 
@@ -353,12 +358,12 @@ impl Requests {
                 self.forget(handle);
                 let nothing = Handle(abi::MPI_COMM_NULL);
                 let made = Some((place, outcome.as_ref().ok().copied().flatten().unwrap_or(nothing)));
-                Done { error: outcome.err(), comm, made, ..Done::new(MpiStatus::EMPTY) }
+                Done { error: outcome.err(), comm, made, ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::OneSided(operation, window) => {
                 let (error, window) = (operation.error(), *window);
                 self.forget(handle);
-                Done { error, comm: window, ..Done::new(MpiStatus::EMPTY) }
+                Done { error, comm: window, ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::PartitionedSend(side) => side.finish(),
             Local::PartitionedReceive(side) => side.finish(),
@@ -368,7 +373,7 @@ impl Requests {
             }
             Local::Flush(_) => {
                 self.forget(handle);
-                Done::new(MpiStatus::EMPTY)
+                Done::new(MpiStatus::NO_MESSAGE)
             }
         }
     }
@@ -390,13 +395,14 @@ impl Requests {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
-                Local::Construction(_) => Done::new(MpiStatus::EMPTY),
-                Local::OneSided(..) => Done::new(MpiStatus::EMPTY),
+                Local::Construction(_) | Local::OneSided(..) | Local::Flush(_) => {
+                    Done::new(MpiStatus::NO_MESSAGE)
+                }
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),
-                Local::Flush(_) => Done::new(MpiStatus::EMPTY),
             },
-            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
+            Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),
         }
     }
 }

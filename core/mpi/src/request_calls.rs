@@ -93,9 +93,9 @@ impl Process {
                 Local::Construction(_) => {
                     Err(refused("the request makes a communicator, which cannot be cancelled"))
                 }
-                Local::OneSided(..) => {
-                    Err(refused("the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)"))
-                }
+                Local::OneSided(..) => Err(refused(
+                    "the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)",
+                )),
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
                 )),

@@ -166,7 +166,9 @@ impl Window {
     /// Sends a message to another member.
     pub(super) fn tell(&mut self, engine: &mut Engine, target: u32, message: &Message<'_>) -> Result<()> {
         let envelope = self.envelope(target, Tag(0));
-        if let Started::Pending(request) = engine.send(envelope, SendMode::Standard, copy_of(&message.emit()))? {
+        if let Started::Pending(request) =
+            engine.send(envelope, SendMode::Standard, copy_of(&message.emit()))?
+        {
             engine.release(request);
         }
         Ok(())
@@ -368,7 +370,8 @@ impl Window {
     /// Whether nothing that was asked of a target (or of any) is still awaited, the lock of the own window included.
     pub fn is_settled(&self, target: Option<u32>) -> bool {
         let own = target.is_none_or(|target| self.is_me(target));
-        self.outgoing.is_settled(target) && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
+        self.outgoing.is_settled(target)
+            && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 
     /// The first error of an operation that no call has reported yet.

@@ -169,11 +169,11 @@ impl Engine {
     #[inline]
     pub fn poll_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
         if self.state.unexpected.is_empty()
-            && self.state.posted.is_empty()
             && let Some(id) = from.peer
             && let Some(peer) = self.state.peers.find_mut(id)
         {
-            let first = FirstPacket { wanted: pattern(from), buffer, ledger: &mut peer.ledger };
+            let posted = &mut self.state.posted;
+            let first = FirstPacket { wanted: pattern(from), buffer, ledger: &mut peer.ledger, posted };
             let found = self.fabric.receive(id, first).unwrap_or(Early::Nothing);
             if peer.ledger.is_due() {
                 self.give_credit(id);
@@ -330,6 +330,8 @@ struct FirstPacket<'a> {
     wanted: Pattern,
     buffer: &'a mut RecvBuf,
     ledger: &'a mut ReceiveLedger,
+    /// Receives that came first.
+    posted: &'a mut Posted,
 }
 
 impl Handler for FirstPacket<'_> {
@@ -340,6 +342,10 @@ impl Handler for FirstPacket<'_> {
         let whole = header.words()[0] as u32 == Kind::Eager as u32;
         if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
             return (false, near(self.wanted, header));
+        }
+        if !self.posted.is_empty() && self.posted.accepts(Key::of(header)) {
+            // It belongs to an older receive; progress brings it there.
+            return (false, Early::Nothing);
         }
         self.buffer.unpack(0, payload);
         self.ledger.release(charge(payload.len() as u32));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Envelope, RequestId, Selector, SendMode, Started};
+use weft_engine::{Envelope, RequestId, Selector, SendMode, Started, Status};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
@@ -114,10 +114,44 @@ fn start_recv(world: &mut World, program: &mut Program, random: &mut Random, ran
 
 fn post(world: &mut World, program: &mut Program, rank: u32, source: Option<u32>, tag: Option<i32>) {
     let room = Scratch::new(ROOM);
-    let from =
-        Selector { context: CONTEXT, peer: source.map(PeerId), source: source.map(Rank), tag: tag.map(Tag) };
-    let request = world.engines[rank as usize].recv(from, room.recv_buf(0, ROOM)).unwrap();
+    let request = world.engines[rank as usize].recv(selector(source, tag), room.recv_buf(0, ROOM)).unwrap();
     program.recvs.push(Recv { source, tag, room, request: Some(request), got: None });
+}
+
+/// A receive has its message: which one it is, whether it is right, and that nobody else got it.
+fn note_received(programs: &mut [Program], rank: u32, index: usize, status: Status) {
+    let recv = &mut programs[rank as usize].recvs[index];
+    let got = bytes(&recv.room);
+    let from = u32::from_le_bytes(got[..4].try_into().unwrap());
+    let message = u32::from_le_bytes(got[4..8].try_into().unwrap()) as usize;
+    assert_eq!(status.source, Rank(from));
+    recv.got = Some((from, message));
+    let send = &mut programs[from as usize].sends[message];
+    assert_eq!((send.to, status.tag, status.bytes), (rank, Tag(send.tag), send.data.len() as u64));
+    assert_eq!(send.got_by.replace(index), None, "received twice");
+    assert!(got[..send.data.len()] == bytes(&send.data)[..], "data of {} bytes", send.data.len());
+    assert!(got[send.data.len()..].iter().all(|&byte| byte == 0), "nothing beyond the message");
+}
+
+/// The first part of a blocking receive, which may find its message in the transport or among the unexpected.
+fn spin(world: &mut World, programs: &mut [Program], random: &mut Random, rank: u32) {
+    let source = (!random.chance(0.2)).then(|| random.below(u64::from(world.ranks())) as u32);
+    let tag = (!random.chance(0.4)).then(|| random.below(3) as i32);
+    let room = Scratch::new(ROOM);
+    let mut buffer = room.recv_buf(0, ROOM);
+    let turns = 1 + random.below(70) as u32;
+    let done = world.engines[rank as usize].spin_recv(selector(source, tag), &mut buffer, turns);
+    if let Some(completion) = done {
+        assert_eq!(completion.error, None);
+        let recvs = &mut programs[rank as usize].recvs;
+        recvs.push(Recv { source, tag, room, request: None, got: None });
+        let index = recvs.len() - 1;
+        note_received(programs, rank, index, completion.status);
+    }
+}
+
+fn selector(source: Option<u32>, tag: Option<i32>) -> Selector {
+    Selector { context: CONTEXT, peer: source.map(PeerId), source: source.map(Rank), tag: tag.map(Tag) }
 }
 
 /// Takes what is complete; checks content and status.
@@ -135,19 +169,10 @@ fn harvest(world: &mut World, programs: &mut [Program], rank: u32, deaths: bool)
         if completion.status.cancelled {
             continue;
         }
-        let got = bytes(&recv.room);
-        let from = u32::from_le_bytes(got[..4].try_into().unwrap());
-        let message = u32::from_le_bytes(got[4..8].try_into().unwrap()) as usize;
-        assert_eq!(completion.status.source, Rank(from));
-        recv.got = Some((from, message));
-        received.push((index, from, message, completion.status, got));
+        received.push((index, completion.status));
     }
-    for (index, from, message, status, got) in received {
-        let send = &mut programs[from as usize].sends[message];
-        assert_eq!((send.to, status.tag, status.bytes), (rank, Tag(send.tag), send.data.len() as u64));
-        assert_eq!(send.got_by.replace(index), None, "received twice");
-        assert!(got[..send.data.len()] == bytes(&send.data)[..], "data of {} bytes", send.data.len());
-        assert!(got[send.data.len()..].iter().all(|&byte| byte == 0), "nothing beyond the message");
+    for (index, status) in received {
+        note_received(programs, rank, index, status);
     }
     let engine = &mut world.engines[rank as usize];
     for send in &mut programs[rank as usize].sends {
@@ -204,6 +229,7 @@ fn run(seed: u64) {
             0..3 => start_send(&mut world, program, &mut random, rank),
             3..6 => start_recv(&mut world, program, &mut random, rank),
             6 => harvest(&mut world, &mut programs, rank, false),
+            7 => spin(&mut world, &mut programs, &mut random, rank),
             _ => {
                 for _ in 0..random.below(20) {
                     world.step();

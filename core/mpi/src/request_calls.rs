@@ -90,9 +90,9 @@ impl Process {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
-                Local::OneSided(..) => {
-                    Err(refused("the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)"))
-                }
+                Local::OneSided(..) => Err(refused(
+                    "the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)",
+                )),
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => Err(refused(
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
                 )),

@@ -55,7 +55,10 @@ fn target(process: &Process, win: MPI_Win, (rank, disp, count, datatype): Place)
     let window = process.windows.get(win.handle())?;
     let Some(rank) = window.target(rank)? else { return Ok(None) };
     if disp < 0 && window.flavor != weft::window::Flavor::Dynamic {
-        return Err(Error::new(ErrorClass::DISP, format!("target_disp is {disp}, but it must not be negative")));
+        return Err(Error::new(
+            ErrorClass::DISP,
+            format!("target_disp is {disp}, but it must not be negative"),
+        ));
     }
     let datatype = process.types.usable(datatype.handle())?.clone();
     Ok(Some(Target { rank, disp, count: count as u64, datatype }))
@@ -138,7 +141,11 @@ unsafe fn start_accumulate(
         };
         let from = from.as_ref().map(|(from, datatype)| (from, datatype));
         let result = result.as_ref().map(|(result, _)| result);
-        process.windows.get_mut(win.handle())?.accumulate(&mut process.engine, from, result, &to, op).map(Some)
+        process
+            .windows
+            .get_mut(win.handle())?
+            .accumulate(&mut process.engine, from, result, &to, op)
+            .map(Some)
     })
 }
 
@@ -203,8 +210,13 @@ fn predefined_only(datatype: MPI_Datatype, allowed: fn(Class) -> bool, rule: &st
         let datatype = process.types.usable(datatype.handle())?;
         match datatype.as_predefined() {
             Some(predefined) if allowed(predefined.class()) => Ok(()),
-            Some(predefined) => Err(Error::new(ErrorClass::TYPE, format!("{} is not allowed here: {rule}", predefined.name()))),
-            None => Err(Error::new(ErrorClass::TYPE, format!("a derived datatype is not allowed here: {rule}"))),
+            Some(predefined) => Err(Error::new(
+                ErrorClass::TYPE,
+                format!("{} is not allowed here: {rule}", predefined.name()),
+            )),
+            None => {
+                Err(Error::new(ErrorClass::TYPE, format!("a derived datatype is not allowed here: {rule}")))
+            }
         }
     })
 }
@@ -222,7 +234,9 @@ pub(crate) unsafe fn fetch_and_op(
     predefined_only(datatype, |_| true, "MPI_Fetch_and_op takes predefined datatypes (section 12.3.4)")?;
     let origin = (origin.cast_mut(), 1, datatype);
     // SAFETY: as for every entry: the program keeps the procedure's contract.
-    unsafe { start_accumulate(origin, Some((result, 1, datatype)), (rank, disp, 1, datatype), op, win).map(drop) }
+    unsafe {
+        start_accumulate(origin, Some((result, 1, datatype)), (rank, disp, 1, datatype), op, win).map(drop)
+    }
 }
 
 /// `MPI_Compare_and_swap` (section 12.3.4).
@@ -260,4 +274,3 @@ pub(crate) unsafe fn compare_and_swap(
     })
     .map(drop)
 }
-

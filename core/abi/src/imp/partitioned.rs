@@ -41,7 +41,10 @@ impl Data {
         })?;
         let datatype = process.types.usable(self.datatype.handle())?;
         let elements = count.checked_mul(u64::from(number)).ok_or_else(|| {
-            Error::new(ErrorClass::COUNT, format!("{number} partitions of {count} elements do not fit 64 bits"))
+            Error::new(
+                ErrorClass::COUNT,
+                format!("{number} partitions of {count} elements do not fit 64 bits"),
+            )
         })?;
         let total = datatype.packed_bytes(elements)?;
         if self.address.addr() <= super::point_to_point::LAST_ADDRESS_CONSTANT && total > 0 {
@@ -106,8 +109,12 @@ pub(crate) unsafe fn psend_init(
     let data = Data { address: buf.cast_mut(), partitions, count, datatype };
     let handle: Handle = gate::with(|process| {
         let comm = process.comms.get(comm.handle())?;
-        let to = peer(comm, "dest", dest, tag)?
-            .map(|(peer, tag)| Counterpart { peer, context: comm.context, source: comm.rank, tag });
+        let to = peer(comm, "dest", dest, tag)?.map(|(peer, tag)| Counterpart {
+            peer,
+            context: comm.context,
+            source: comm.rank,
+            tag,
+        });
         let handle = comm.handle;
         // SAFETY: the program leaves ready partitions alone until the send is complete.
         let side = SendSide::new(unsafe { data.partitions(process, read)? }, to, handle);
@@ -134,8 +141,12 @@ pub(crate) unsafe fn precv_init(
     let data = Data { address: buf, partitions, count, datatype };
     let handle: Handle = gate::with(|process| {
         let comm = process.comms.get(comm.handle())?;
-        let from = peer(comm, "source", source, tag)?
-            .map(|(peer, tag)| Counterpart { peer, context: comm.context, source: Rank(source as u32), tag });
+        let from = peer(comm, "source", source, tag)?.map(|(peer, tag)| Counterpart {
+            peer,
+            context: comm.context,
+            source: Rank(source as u32),
+            tag,
+        });
         let handle = comm.handle;
         // SAFETY: the program leaves the buffer alone while the receive is active, but for partitions that have arrived.
         let side = ReceiveSide::new(unsafe { data.partitions(process, Memory::write)? }, from, handle);
@@ -182,10 +193,12 @@ pub(crate) unsafe fn pready_list(
 }
 
 /// `MPI_Parrived` (section 4.2.2).
-pub(crate) unsafe fn parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> Result<(), Raised> {
-    let look = |process: &mut Process| {
-        process.requests.arrived(&process.engine, request.handle(), partition)
-    };
+pub(crate) unsafe fn parrived(
+    request: MPI_Request,
+    partition: c_int,
+    flag: *mut c_int,
+) -> Result<(), Raised> {
+    let look = |process: &mut Process| process.requests.arrived(&process.engine, request.handle(), partition);
     let here = match gate::with(look)? {
         true => true,
         false => gate::poll(look)?,

@@ -48,7 +48,10 @@ fn settle(win: MPI_Win, target: Option<u32>) -> Result<(), Raised> {
 /// The rank of a lock or flush; `MPI_PROC_NULL` is none (section 12.5.3).
 fn rank(window: &Window, rank: c_int) -> Outcome<u32> {
     window.target(rank)?.ok_or_else(|| {
-        Error::new(ErrorClass::RANK, "the target rank is MPI_PROC_NULL, which has no window to synchronise with")
+        Error::new(
+            ErrorClass::RANK,
+            "the target rank is MPI_PROC_NULL, which has no window to synchronise with",
+        )
     })
 }
 
@@ -78,7 +81,10 @@ fn members(process: &Process, group: MPI_Group, win: MPI_Win) -> Outcome<BTreeSe
         .peers()
         .map(|peer| {
             window.group.rank_of(peer).map(|rank| rank.0).ok_or_else(|| {
-                Error::new(ErrorClass::GROUP, format!("the group has processes that are not in {}", window.display_name()))
+                Error::new(
+                    ErrorClass::GROUP,
+                    format!("the group has processes that are not in {}", window.display_name()),
+                )
             })
         })
         .collect()
@@ -141,7 +147,12 @@ pub(crate) unsafe fn win_test(win: MPI_Win, flag: *mut c_int) -> Result<(), Rais
 }
 
 /// `MPI_Win_lock` (section 12.5.3): returns when the lock is held.
-pub(crate) unsafe fn win_lock(lock_type: c_int, target: c_int, assert: c_int, win: MPI_Win) -> Result<(), Raised> {
+pub(crate) unsafe fn win_lock(
+    lock_type: c_int,
+    target: c_int,
+    assert: c_int,
+    win: MPI_Win,
+) -> Result<(), Raised> {
     let kind = match lock_type {
         abi::MPI_LOCK_EXCLUSIVE => LockKind::Exclusive,
         abi::MPI_LOCK_SHARED => LockKind::Shared,

@@ -261,7 +261,9 @@ fn share(comm: Handle, bytes: usize) -> Result<Mapping, Raised> {
     let told = exchange(comm, &words)?;
     let mapping = match (file.as_ref(), told[0]) {
         (Some(Err(error)), _) => Err(error.clone()),
-        (_, 0) => Err(Error::new(ErrorClass::RMA_SHARED, "rank 0 could not make the memory of the shared window")),
+        (_, 0) => {
+            Err(Error::new(ErrorClass::RMA_SHARED, "rank 0 could not make the memory of the shared window"))
+        }
         _ => Mapping::of(told[0], told[1], bytes),
     };
     // Everybody has it mapped before the first descriptor is closed.
@@ -296,8 +298,7 @@ pub(crate) unsafe fn win_shared_query(
         let own = window.group.rank_of(weft_types::PeerId(me)).map_or(0, |rank| rank.0);
         let target = match window.target(rank)? {
             Some(target) => target,
-            // MPI_PROC_NULL: the lowest rank with memory that can be reached.
-            None if window.shared.is_empty() => own,
+            // MPI_PROC_NULL: the lowest rank of the node that has memory.
             None => window.extents.iter().position(|extent| extent.size != 0).unwrap_or(0) as u32,
         };
         let extent = window.extents[target as usize];
@@ -333,7 +334,9 @@ pub(crate) unsafe fn win_create_dynamic(
 /// `MPI_Win_attach` (section 12.2.4).
 pub(crate) unsafe fn win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> Result<(), Raised> {
     let Ok(bytes) = usize::try_from(size) else {
-        return Err(Error::new(ErrorClass::SIZE, format!("size is {size}, but it must not be negative")).into());
+        return Err(
+            Error::new(ErrorClass::SIZE, format!("size is {size}, but it must not be negative")).into()
+        );
     };
     // SAFETY: the program's memory stays until it is detached.
     let memory = unsafe { exposed(base.cast(), bytes) };

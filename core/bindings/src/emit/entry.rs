@@ -190,9 +190,8 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         }
         // An error without another object belongs to the communicator or the window of the call (section 9.3).
         let object = |base: &str| {
-            let named = |argument: &&Argument| {
-                argument.parameter.ty.base == base && argument.parameter.ty.is_value()
-            };
+            let named =
+                |argument: &&Argument| argument.parameter.ty.base == base && argument.parameter.ty.is_value();
             procedure.arguments.iter().find(named).map(|argument| &argument.parameter.name)
         };
         let finish = match (object("MPI_Comm"), object("MPI_Win")) {
@@ -201,7 +200,8 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, call())"),
             (None, None) => format!("finish(\"{name}\", call())"),
         };
-        let _ = writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
+        let _ =
+            writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
     } else {
         let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
     }

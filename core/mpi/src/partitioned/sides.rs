@@ -125,7 +125,11 @@ impl Moving {
     }
 
     /// Takes the requests that have ended: calls `ended(bytes, error)` for each. (Whether some had, whether more will.)
-    fn sweep(&mut self, engine: &mut Engine, mut ended: impl FnMut(Range<u64>, Option<Error>)) -> (bool, bool) {
+    fn sweep(
+        &mut self,
+        engine: &mut Engine,
+        mut ended: impl FnMut(Range<u64>, Option<Error>),
+    ) -> (bool, bool) {
         let before = self.requests.len();
         self.requests.retain(|(request, bytes)| {
             if !engine.is_complete(*request) {
@@ -222,7 +226,9 @@ impl SendSide {
                 true => Ok(()),
                 false => Err(refused(
                     ErrorClass::ARG,
-                    format!("partition {partition} is marked as ready already; each is marked once per start"),
+                    format!(
+                        "partition {partition} is marked as ready already; each is marked once per start"
+                    ),
                 )),
             });
             if let Err(error) = marked {
@@ -517,7 +523,8 @@ impl ReceiveSide {
     /// Whether a partition is in the buffer; of inactive requests every one is (section 4.2.2).
     pub(super) fn arrived(&self, partition: i32) -> Result<bool> {
         let index = self.partitions.check(partition)?;
-        Ok(self.is_done() || if self.partitions.bytes == 0 { self.empty_here } else { self.arrived.has(index) })
+        Ok(self.is_done()
+            || if self.partitions.bytes == 0 { self.empty_here } else { self.arrived.has(index) })
     }
 
     fn status(&self) -> MpiStatus {

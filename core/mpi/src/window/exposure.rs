@@ -57,9 +57,10 @@ impl Exposure {
                     first >= start && last <= start + i128::from(region.size)
                 });
                 match found {
-                    Some(region) => {
-                        Ok((region.memory.retyped(datatype), (disp as u64).wrapping_sub(region.address) as i64))
-                    }
+                    Some(region) => Ok((
+                        region.memory.retyped(datatype),
+                        (disp as u64).wrapping_sub(region.address) as i64,
+                    )),
                     None => Err(outside(format!(
                         "the target addresses {first:#x} to {last:#x} are not attached to the dynamic window there \
                          (MPI_Win_attach)"
@@ -74,7 +75,10 @@ impl Exposure {
         let datatype = message.datatype()?;
         let total = datatype.packed_bytes(message.count)? as u64;
         if message.start.checked_add(message.bytes).is_none_or(|end| end > total) {
-            return Err(Error::new(ErrorClass::INTERN, "a one-sided message is about more bytes than its elements have"));
+            return Err(Error::new(
+                ErrorClass::INTERN,
+                "a one-sided message is about more bytes than its elements have",
+            ));
         }
         self.locate(message.disp, message.count, &datatype)
     }

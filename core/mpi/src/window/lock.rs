@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn shared_holders_come_together_and_exclusive_ones_alone_in_the_order_of_asking() {
         let mut lock = Lock::default();
-        let kinds = [LockKind::Shared, LockKind::Shared, LockKind::Exclusive, LockKind::Shared, LockKind::Exclusive];
+        let kinds =
+            [LockKind::Shared, LockKind::Shared, LockKind::Exclusive, LockKind::Shared, LockKind::Exclusive];
         for (origin, kind) in (0..).zip(kinds) {
             lock.ask(Waiting { origin, kind, id: 0 });
         }

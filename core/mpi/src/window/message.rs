@@ -90,7 +90,9 @@ impl Shape {
 pub(super) fn predefined(handle: u32) -> Result<Datatype> {
     match Datatype::predefined(handle) {
         Some(predefined) => Ok(predefined.into()),
-        None => Err(Error::new(ErrorClass::INTERN, "a one-sided message names a datatype that does not exist")),
+        None => {
+            Err(Error::new(ErrorClass::INTERN, "a one-sided message names a datatype that does not exist"))
+        }
     }
 }
 
@@ -121,7 +123,18 @@ const HEAD: usize = 56;
 impl<'a> Message<'a> {
     /// A message that says no more than its kind.
     pub(super) const fn bare(kind: Kind, op: u32, id: u32) -> Message<'a> {
-        Message { kind, op, basic: abi::MPI_BYTE, id, disp: 0, count: 0, start: 0, bytes: 0, shape: None, data: &[] }
+        Message {
+            kind,
+            op,
+            basic: abi::MPI_BYTE,
+            id,
+            disp: 0,
+            count: 0,
+            start: 0,
+            bytes: 0,
+            shape: None,
+            data: &[],
+        }
     }
 
     pub(super) fn emit(&self) -> Vec<u8> {

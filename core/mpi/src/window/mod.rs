@@ -27,6 +27,8 @@ mod message;
 mod origin;
 mod sync;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub use lock::LockKind;
 pub use origin::{Elements, Operation, OperationState, Target};
@@ -223,7 +225,8 @@ impl Window {
     pub fn attach(&mut self, memory: Memory, size: u64) -> Result<()> {
         let address = memory.address() as u64;
         let regions = self.regions()?;
-        let overlaps = |region: &Region| address < region.address + region.size && region.address < address + size;
+        let overlaps =
+            |region: &Region| address < region.address + region.size && region.address < address + size;
         if let Some(other) = regions.iter().find(|region| size > 0 && overlaps(region)) {
             return Err(Error::new(
                 ErrorClass::RMA_ATTACH,
@@ -250,7 +253,9 @@ impl Window {
             }
             None => Err(Error::new(
                 ErrorClass::RMA_ATTACH,
-                format!("no attached memory begins at {address:#x}; pass the address given to MPI_Win_attach"),
+                format!(
+                    "no attached memory begins at {address:#x}; pass the address given to MPI_Win_attach"
+                ),
             )),
         }
     }

@@ -166,7 +166,9 @@ impl Window {
     /// Sends a message to another member.
     pub(super) fn tell(&mut self, engine: &mut Engine, target: u32, message: &Message<'_>) -> Result<()> {
         let envelope = self.envelope(target, Tag(0));
-        if let Started::Pending(request) = engine.send(envelope, SendMode::Standard, copy_of(&message.emit()))? {
+        if let Started::Pending(request) =
+            engine.send(envelope, SendMode::Standard, copy_of(&message.emit()))?
+        {
             engine.release(request);
         }
         Ok(())
@@ -317,7 +319,8 @@ impl Window {
         if let Some(result) = result {
             Self::sizes(bytes, result.bytes, "result")?;
         }
-        if !matches!(op.0, PredefinedOp::Replace | PredefinedOp::NoOp) {
+        // Without elements there is nothing that could not be combined.
+        if bytes > 0 && !matches!(op.0, PredefinedOp::Replace | PredefinedOp::NoOp) {
             op.0.kernel(&basic)?;
         }
         let handle = basic.as_predefined().map_or(abi::MPI_BYTE, |basic| basic.handle());
@@ -368,7 +371,8 @@ impl Window {
     /// Whether nothing that was asked of a target (or of any) is still awaited, the lock of the own window included.
     pub fn is_settled(&self, target: Option<u32>) -> bool {
         let own = target.is_none_or(|target| self.is_me(target));
-        self.outgoing.is_settled(target) && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
+        self.outgoing.is_settled(target)
+            && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 
     /// The first error of an operation that no call has reported yet.

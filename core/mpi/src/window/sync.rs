@@ -117,7 +117,9 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC` inside an epoch of another kind; errors of the engine.
     pub fn fence(&mut self, engine: &mut Engine) -> Result<()> {
         if self.epochs.is_locked() || self.epochs.started.is_some() || self.epochs.posted.is_some() {
-            return Err(out_of_order("MPI_Win_fence inside an epoch that another call began; end that epoch first"));
+            return Err(out_of_order(
+                "MPI_Win_fence inside an epoch that another call began; end that epoch first",
+            ));
         }
         self.confirm(engine, None)
     }
@@ -190,7 +192,9 @@ impl Window {
         match self.epochs.locked.remove(&target) {
             Some(Some(_)) => self.release_lock(engine, target),
             Some(None) => self.confirm(engine, Some(target)),
-            None => Err(out_of_order(format!("target {target} is not locked by MPI_Win_lock of this process"))),
+            None => {
+                Err(out_of_order(format!("target {target} is not locked by MPI_Win_lock of this process")))
+            }
         }
     }
 
@@ -228,7 +232,9 @@ impl Window {
     /// `MPI_ERR_RMA_SYNC` when an exposure epoch is open; errors of the engine.
     pub fn post(&mut self, engine: &mut Engine, origins: BTreeSet<u32>) -> Result<()> {
         if self.epochs.posted.is_some() {
-            return Err(out_of_order("MPI_Win_post while an exposure epoch is open; end it with MPI_Win_wait"));
+            return Err(out_of_order(
+                "MPI_Win_post while an exposure epoch is open; end it with MPI_Win_wait",
+            ));
         }
         for &origin in &origins {
             if origin == self.rank.0 {

@@ -4,7 +4,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 # Seconds the whole run may take; a step that goes beyond is ended and counts as failed.
-limit=${WEFT_TEST_LIMIT:-2400}
+limit=${WEFT_TEST_LIMIT:-4500}
 total_passed=0
 total_failed=0
 total_skipped=0
@@ -28,6 +28,10 @@ run_steps() {
         if [ -z "$line" ] || { [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; }; then
             echo "FAIL  $name ended with code $status"
             f=$((f + 1))
+        fi
+        if [ $((p + f + s)) -eq 0 ]; then
+            echo "FAIL  $name found nothing to check"
+            f=1
         fi
         total_passed=$((total_passed + p))
         total_failed=$((total_failed + f))

@@ -48,6 +48,8 @@ pub struct Card {
     pub initial_errhandler: Option<String>,
     /// Value of `--memory-alloc-kinds`.
     pub memory_alloc_kinds: Option<String>,
+    /// Inode of the node segment, by which a rank knows that the inherited descriptor still is what it was.
+    pub segment_inode: u64,
 }
 
 impl Card {
@@ -61,6 +63,7 @@ impl Card {
         field(&mut text, "local", ranks_text(&self.local_ranks));
         field(&mut text, "cores", self.cores);
         field(&mut text, "maxprocs", self.maxprocs);
+        field(&mut text, "inode", self.segment_inode);
         optional(&mut text, "universe", self.universe_size);
         optional(&mut text, "bind", self.binding.as_ref());
         optional(&mut text, "numa", self.numa_node);
@@ -90,6 +93,7 @@ impl Card {
                 "app" => card.appnum = number(item, &value)?,
                 "local" => card.local_ranks = parse_ranks(item, &value)?,
                 "cores" => card.cores = number(item, &value)?,
+                "inode" => card.segment_inode = number(item, &value)?,
                 "maxprocs" => card.maxprocs = number(item, &value)?,
                 "universe" => card.universe_size = Some(number(item, &value)?),
                 "bind" => card.binding = Some(number(item, &value)?),
@@ -230,6 +234,7 @@ mod tests {
                 wdir: strings.1,
                 initial_errhandler: strings.2,
                 memory_alloc_kinds: strings.3,
+                segment_inode: u64::MAX - u64::from(maxprocs),
             }
         })
     }

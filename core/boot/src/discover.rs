@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_types::{Error, ErrorClass, Result};
@@ -52,7 +53,7 @@ fn alone() -> (Job, Box<dyn Launcher>) {
 
 fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
     let local_index = card.local_ranks.iter().position(|&rank| rank == card.rank).unwrap_or_default() as u32;
-    let segment = inherited_segment()?;
+    let segment = inherited_segment(card.segment_inode)?;
     // The second description of this process would look like another process's.
     static DISCOVERED: AtomicBool = AtomicBool::new(false);
     if DISCOVERED.swap(true, Ordering::Relaxed) {
@@ -94,15 +95,15 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
 
 /// Opens the memory the launcher left in the descriptor it named. Going through /proc gives a description of our own, closed
 /// at exec, without trusting the number.
-fn inherited_segment() -> Result<File> {
+fn inherited_segment(inode: u64) -> Result<File> {
     let number = env::var(NODE_FD_VARIABLE).unwrap_or_default();
     let path = format!("/proc/self/fd/{number}");
-    let target = std::fs::read_link(&path).map_err(|error| unusable_segment(&format!("{path}: {error}")))?;
-    if !target.to_string_lossy().contains("weft-node") {
-        return Err(unusable_segment(&format!("{path} is {} now", target.display())));
+    // Looked at before it is opened: opening somebody else's pipe could wait for ever.
+    let unusable = |error: std::io::Error| unusable_segment(&format!("{path}: {error}"));
+    if std::fs::metadata(&path).map_err(unusable)?.ino() != inode {
+        return Err(unusable_segment(&format!("{path} is something else now")));
     }
-    let file = File::options().read(true).write(true).open(&path);
-    file.map_err(|error| unusable_segment(&format!("{path}: {error}")))
+    File::options().read(true).write(true).open(&path).map_err(unusable)
 }
 
 fn unusable_segment(why: &str) -> Error {

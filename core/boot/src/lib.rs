@@ -17,7 +17,7 @@ pub mod job;
 pub mod launcher;
 pub mod machine;
 pub mod pmi;
-mod segment;
+pub mod segment;
 mod share;
 
 pub use job::{Job, LauncherKind, NodeSegment};

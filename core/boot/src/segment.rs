@@ -15,7 +15,7 @@ use weft_types::{Error, ErrorClass, Result};
 /// New shared memory of `bytes` bytes, closed at exec: a memfd or, where the kernel refuses that, a file without a name in /dev/shm or
 /// /tmp. It lives as long as somebody holds it open or mapped, so nothing can be left behind; a memfd does not count against the
 /// size of /dev/shm.
-pub(crate) fn create_memory(bytes: u64) -> Result<OwnedFd> {
+pub fn create_memory(bytes: u64) -> Result<OwnedFd> {
     let file = match memfd_create("weft-node", MFdFlags::MFD_CLOEXEC) {
         Ok(memory) => File::from(memory),
         Err(errno) => nameless_file().ok_or_else(|| refused("memfd_create", bytes, &errno.into()))?,

@@ -7,7 +7,8 @@ fn main() {
     let model = Model::default();
     let vector = Vector { count: 1, element: 8, commutative: true };
     for size in [2, 8, 64, 1024] {
-        let blocks: Vec<Block> = (0..i64::from(size)).map(|i| Block { displacement: i * 8, bytes: 8 }).collect();
+        let blocks: Vec<Block> =
+            (0..i64::from(size)).map(|i| Block { displacement: i * 8, bytes: 8 }).collect();
         let calls = [
             Call::Barrier,
             Call::Allreduce { vector, in_place: false },

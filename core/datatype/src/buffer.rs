@@ -228,6 +228,12 @@ impl SendBuf {
         Some(unsafe { std::slice::from_raw_parts(self.0.address, self.0.bytes) })
     }
 
+    /// As [`SendBuf::as_slice`], of a buffer that owns nothing: dropping or forgetting it is the same.
+    #[inline]
+    pub fn plain(&self) -> Option<&[u8]> {
+        if self.0.extra.is_some() { None } else { self.as_slice() }
+    }
+
     /// The address for a single copy by the receiver, when the bytes lie in one run.
     #[inline]
     pub fn contiguous_address(&self) -> Option<u64> {

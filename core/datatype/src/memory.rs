@@ -197,6 +197,18 @@ impl Memory {
         }
     }
 
+    /// Fails when this argument and `other` begin with the same byte, one of them to be written: the program passed
+    /// one buffer twice, which section 2.3 forbids. (Blocks of two arguments may interleave, so that more cannot be
+    /// said of their ranges.)
+    pub fn check_distinct(&self, other: &Memory) -> Result<()> {
+        let first = |memory: &Memory| memory.address.wrapping_offset(memory.low as isize);
+        let both = self.high > self.low && other.high > other.low && (self.writable || other.writable);
+        if both && std::ptr::eq(first(self), first(other)) {
+            return Err(aliased(self.address as usize, other.address as usize));
+        }
+        Ok(())
+    }
+
     /// The library's block behind this memory.
     pub(crate) fn into_block(self) -> Option<Arc<Extra>> {
         self.keep
@@ -295,6 +307,18 @@ impl Memory {
         );
         Some((self.address.wrapping_offset(displacement as isize), start as usize, bytes as usize))
     }
+}
+
+/// Two arguments that must not share memory do.
+#[cold]
+pub(crate) fn aliased(a: usize, b: usize) -> Error {
+    Error::new(
+        ErrorClass::BUFFER,
+        format!(
+            "the send buffer ({a:#x}) and the receive buffer ({b:#x}) overlap (section 2.3); pass MPI_IN_PLACE as the \
+             send buffer to have the data replaced"
+        ),
+    )
 }
 
 fn byte() -> Datatype {

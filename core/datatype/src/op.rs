@@ -53,16 +53,21 @@ impl Kernel {
 
     /// As [`Kernel::apply`], on elements of collective arguments.
     ///
+    /// # Errors
+    /// `MPI_ERR_BUFFER` when the operands overlap: the program passed aliased buffers (section 2.3).
+    ///
     /// # Panics
-    /// When the counts differ, the ranges overlap or `into` is only read: a wrong schedule.
-    pub fn apply_elements(self, left: Elements, into: Elements) {
+    /// When the counts differ or `into` is only read: a wrong schedule.
+    pub fn combine(self, left: Elements, into: Elements) -> Result<()> {
         assert_eq!(left.count, into.count, "a reduction of ranges of different length");
         if into.count == 0 {
-            return;
+            return Ok(());
         }
         let (a, b) = (left.address as usize, into.address as usize);
         assert!(into.writable, "a schedule reduces into an argument that is only read");
-        assert!(a + left.span <= b || b + into.span <= a, "a reduction of overlapping ranges");
+        if a < b + into.span && b < a + left.span {
+            return Err(crate::memory::aliased(a, b));
+        }
         // SAFETY: `Elements` come from `Memory`, whose maker promised that the span may be read (and written, as
         // `writable` says) until the operation is complete; the two do not overlap.
         let (left, into) = unsafe {
@@ -72,6 +77,15 @@ impl Kernel {
             )
         };
         self.apply(left, into);
+        Ok(())
+    }
+
+    /// As [`Kernel::combine`], where one of the operands is the library's own memory.
+    ///
+    /// # Panics
+    /// As [`Kernel::combine`], and when the operands overlap.
+    pub fn apply_elements(self, left: Elements, into: Elements) {
+        self.combine(left, into).expect("the library's own memory overlaps no other");
     }
 }
 

@@ -33,9 +33,13 @@ enum Sent {
 }
 
 impl Engine {
-    /// A send that is not tiny, not contiguous, not standard, or not possible at once.
+    /// A send that is not tiny, not contiguous, not standard, or not possible at once: the rest of [`Engine::send`] after
+    /// [`Engine::send_at_once`] said no.
+    ///
+    /// # Errors
+    /// As [`Engine::send`].
     #[inline(never)]
-    pub(crate) fn send_general(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
+    pub fn send_general(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
         if to.peer == self.state.config.me {
             return self.send_to_self(header, mode, buffer);
@@ -256,6 +260,9 @@ impl Engine {
     fn transmit_envelope(&mut self, index: u32, slot: u32) -> Sent {
         let id = self.state.requests.id(slot).0;
         let oversubscribed = self.state.config.oversubscribed;
+        if self.state.requests.at(slot).length > u64::from(self.state.peers.at(index).limits.eager) {
+            self.ask_whether_readable(index);
+        }
         let peer = self.state.peers.at_mut(index);
         let request = self.state.requests.at_mut(slot);
         let header = request.header;
@@ -325,6 +332,15 @@ impl Engine {
                 }
                 self.judge(index, sent)
             }
+        }
+    }
+
+    /// Whether memory can be read between this peer and us may become known only after first contact: a peer that is
+    /// still starting cannot be asked.
+    pub(crate) fn ask_whether_readable(&mut self, index: u32) {
+        let peer = self.state.peers.at_mut(index);
+        if !peer.capabilities.single_copy && !peer.unreadable {
+            peer.capabilities.single_copy = self.fabric.capabilities(peer.id).single_copy;
         }
     }
 

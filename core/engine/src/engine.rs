@@ -80,19 +80,31 @@ impl Engine {
     #[inline]
     pub fn send(&mut self, to: Envelope, mode: SendMode, buffer: SendBuf) -> Result<Started> {
         if mode != SendMode::Synchronous
-            && let Some(bytes) = buffer.as_slice()
-            && let Some(peer) = self.state.peers.find_mut(to.peer)
-            && bytes.len() <= peer.max_inline as usize
-            && charge(bytes.len() as u32) <= peer.window.open()
+            && let Some(bytes) = buffer.plain()
+            && self.send_at_once(to, bytes)
         {
-            // An open window says: connected, alive, and nothing queues that this message could overtake.
-            let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-            if self.fabric.send_inline(to.peer, header, bytes).is_ok() {
-                peer.window.spend_open(charge(bytes.len() as u32));
-                return Ok(Started::Complete);
-            }
+            // A plain buffer owns nothing, so there is nothing to drop.
+            std::mem::forget(buffer);
+            return Ok(Started::Complete);
         }
         self.send_general(to, mode, buffer)
+    }
+
+    /// The first part of [`Engine::send`], for callers that count instructions: a small message that may leave now. False
+    /// says that nothing was sent.
+    #[inline(always)]
+    pub fn send_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
+        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
+        if bytes.len() > peer.max_inline as usize || charge(bytes.len() as u32) > peer.window.open() {
+            return false;
+        }
+        // An open window says: connected, alive, and nothing queues that this message could overtake.
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        let sent = self.fabric.send_now(to.peer, header, bytes);
+        if sent {
+            peer.window.spend_open(charge(bytes.len() as u32));
+        }
+        sent
     }
 
     /// Starts a receive into `buffer` (sections 3.2.4, 3.7.2).

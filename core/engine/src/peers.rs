@@ -48,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) budget: u32,
     pub(crate) connected: bool,
     pub(crate) dead: bool,
+    /// Reading its memory failed once: not tried again.
+    pub(crate) unreadable: bool,
     /// Whether the peer is in the engine's list of peers with work to push.
     pub(crate) listed: bool,
     pub(crate) limits: SendLimits,
@@ -113,6 +115,7 @@ impl Peers {
             budget,
             connected: false,
             dead: false,
+            unreadable: false,
             listed: false,
             limits: SendLimits {
                 packet: capabilities.max_copy.min(u32::MAX as usize) as u32,

@@ -129,6 +129,7 @@ impl Engine {
         }
         let readable = request.address != 0 && request.recv_buf().as_mut_slice().is_some();
         let index = self.meet(id);
+        self.ask_whether_readable(index);
         let costs = costs(&self.state.peers.at(index).capabilities, readable, oversubscribed);
         match plan_receive(wanted - lead, &costs) {
             ReceivePlan::Stream => self.ask(slot),
@@ -164,7 +165,9 @@ impl Engine {
         if !read {
             // The kernel denies it: stream instead, from now on for everything with this peer.
             let index = self.meet(peer);
-            self.state.peers.at_mut(index).capabilities.single_copy = false;
+            let peer = self.state.peers.at_mut(index);
+            peer.unreadable = true;
+            peer.capabilities.single_copy = false;
             self.ask(slot);
             return true;
         }

@@ -108,7 +108,8 @@ impl ScheduleRun {
     /// Binds a schedule.
     ///
     /// # Errors
-    /// `MPI_ERR_INTERN` when the schedule reduces and there is no `reduction`.
+    /// `MPI_ERR_BUFFER` when send and receive argument are the same memory, `MPI_ERR_INTERN` when the schedule reduces
+    /// and there is no `reduction`.
     pub fn new(
         schedule: Arc<Schedule>,
         arguments: Arguments,
@@ -118,6 +119,7 @@ impl ScheduleRun {
         if reduction.is_none() && schedule.reduces() {
             return Err(Error::internal("a schedule that reduces was bound without an operation"));
         }
+        arguments.send.check_distinct(&arguments.recv)?;
         Ok(ScheduleRun::bind(Bound { schedule, arguments, reduction, channel }))
     }
 
@@ -349,7 +351,7 @@ impl Engine {
                 let (left, into) = (active.elements(left), active.elements(into));
                 match &run.reduction.as_ref().expect("checked when the run was bound").operation {
                     Operation::Predefined(kernel) => {
-                        kernel.apply_elements(left, into);
+                        kernel.combine(left, into)?;
                         active.vectors.execution.completed(&run.schedule, step);
                     }
                     Operation::User(operation) => {

@@ -103,7 +103,7 @@ impl Transport for Transports {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn send_inline(
         &mut self,
         peer: PeerId,
@@ -114,6 +114,15 @@ impl Transport for Transports {
             Transports::Alone => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
+        }
+    }
+
+    #[inline(always)]
+    fn send_now(&mut self, peer: PeerId, header: Header, payload: &[u8]) -> bool {
+        match self {
+            Transports::Alone => false,
+            Transports::Shm(shm) => shm.send_now(peer, header, payload),
+            Transports::Sim(port) => port.send_now(peer, header, payload),
         }
     }
 

@@ -365,7 +365,7 @@ fn random_programs_match_as_ordered_lists_do() {
     if let Some(seed) = number("WEFT_SEED") {
         return program(seed);
     }
-    for seed in 0..number("WEFT_SEEDS").unwrap_or(1500) {
+    for seed in 0..number("WEFT_SEEDS").unwrap_or(600) {
         program(seed);
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) universe_size: u32,
     /// Lines of `--report-bindings`.
     pub(crate) bindings: Vec<String>,
+    /// What the user should know before the job starts.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One rank.
@@ -40,7 +42,9 @@ pub(crate) struct RankPlan {
     pub(crate) arguments: Vec<OsString>,
     /// Working directory.
     pub(crate) wdir: PathBuf,
-    /// Its whole environment, but for what depends on descriptors.
+    /// What it is told about the job; the inode of the node segment is still missing.
+    pub(crate) card: Card,
+    /// Its whole environment, but for the card and what depends on descriptors.
     pub(crate) environment: BTreeMap<OsString, OsString>,
     /// CPUs it is bound to.
     pub(crate) binding: Option<CpuSet>,
@@ -56,6 +60,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         );
         return Err(refuse(why, 2));
     }
+    let notes = allocation_note().into_iter().collect();
     let size: u32 = sections.iter().map(|section| section.count).sum();
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
@@ -118,10 +123,10 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
                 initial_errhandler: settings.initial_errhandler.clone(),
                 memory_alloc_kinds: settings.memory_alloc_kinds.clone(),
+                segment_inode: 0,
             };
             let mut environment = environment.clone();
             for (name, value) in [
-                (card::VARIABLE, card.emit()),
                 ("PMI_RANK", rank.to_string()),
                 ("PMI_SIZE", size.to_string()),
                 // As Hydra sets them; scripts that choose a GPU by local rank read these.
@@ -131,6 +136,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 environment.insert(name.into(), value.into());
             }
             ranks.push(RankPlan {
+                card,
                 appnum,
                 executable: executable.clone(),
                 program: section.program.clone(),
@@ -141,7 +147,17 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
             });
         }
     }
-    Ok(Plan { job_id, host, ranks, universe_size, bindings })
+    Ok(Plan { job_id, host, ranks, universe_size, bindings, notes })
+}
+
+/// Inside an allocation of several machines, running on one of them only must not go unnoticed.
+fn allocation_note() -> Option<String> {
+    let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok()?.trim().parse::<u32>().ok()?;
+    let note = format!(
+        "the Slurm allocation has {nodes} nodes, and this version starts all ranks on this one; srun --mpi=pmi2 ./program \
+         uses them all"
+    );
+    Some(note).filter(|_| nodes > 1)
 }
 
 const NOT_HERE: &str = "planned for the machine that HWLOC_XMLFILE or HWLOC_SYNTHETIC describes; ranks are not bound here \

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use weft_boot::card;
+use weft_boot::{card, segment};
 
 use crate::events::{Events, Token};
 use crate::input::{self, Typed};
@@ -45,7 +44,7 @@ const NOTE: usize = 400;
 ///
 /// Errors: mpiexec itself cannot work (no descriptors, no memory).
 pub(crate) fn run(plan: Plan, settings: &Settings) -> io::Result<i32> {
-    for line in &plan.bindings {
+    for line in plan.notes.iter().chain(&plan.bindings) {
         eprintln!("mpiexec: {line}");
     }
     let mut job = Job::new(&plan, settings)?;
@@ -70,6 +69,8 @@ struct Job {
     outputs: Outputs,
     typed: Option<Typed>,
     limit: Option<(Instant, Duration)>,
+    /// The rank that called MPI_Abort: it ends itself, once its last words are written.
+    aborting: Option<usize>,
     actions: Vec<Action>,
 }
 
@@ -105,6 +106,7 @@ impl Job {
             ranks: Vec::with_capacity(plan.ranks.len()),
             outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
             typed: None,
+            aborting: None,
             limit: settings.timeout.map(|limit| (Instant::now() + limit, limit)),
             actions: Vec::new(),
         })
@@ -121,8 +123,11 @@ impl Job {
                 )));
             }
         };
-        let memory = Arc::new(memfd_create("weft-node", MFdFlags::MFD_CLOEXEC)?);
-        for rank in plan.ranks {
+        let memory = segment::create_memory(0).map_err(|error| io::Error::other(error.text().to_owned()))?;
+        let inode = nix::sys::stat::fstat(&memory)?.st_ino;
+        let memory = Arc::new(memory);
+        for mut rank in plan.ranks {
+            rank.card.segment_inode = inode;
             let number = self.ranks.len();
             let executable = rank.executable.clone();
             if let Err(error) = self.start(rank, number, &memory, open_files, settings) {
@@ -159,6 +164,7 @@ impl Job {
             .current_dir(&plan.wdir)
             .env_clear()
             .envs(&plan.environment);
+        command.env(card::VARIABLE, plan.card.emit());
         command.env("PMI_FD", theirs.as_raw_fd().to_string());
         command.env(card::NODE_FD_VARIABLE, memory.as_raw_fd().to_string());
         let typed = match number == 0 && !settings.no_stdin {
@@ -264,7 +270,7 @@ impl Job {
                 self.tell_of_terminal(pid, info.ssi_code, info.ssi_status);
                 continue;
             }
-            self.send_all(signal);
+            self.send_all(signal, None);
             if ENDING.contains(&signal) {
                 let order = self.judge.interrupted(number);
                 self.obey(order);
@@ -386,6 +392,7 @@ impl Job {
             Action::Abort { rank, code, message } => {
                 // If a death elsewhere made this rank abort, the death is the cause.
                 self.judge_deaths()?;
+                self.aborting = Some(rank);
                 self.judge.condemn(Cause::Aborted { rank, code, message }, now)
             }
             Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
@@ -426,16 +433,16 @@ impl Job {
         match order {
             None => {}
             Some(Order::Terminate) => {
-                self.send_all(Signal::SIGTERM);
-                self.send_all(Signal::SIGCONT);
+                self.send_all(Signal::SIGTERM, self.aborting);
+                self.send_all(Signal::SIGCONT, None);
             }
-            Some(Order::Kill) => self.send_all(Signal::SIGKILL),
+            Some(Order::Kill) => self.send_all(Signal::SIGKILL, None),
         }
     }
 
-    /// Sends `signal` to the groups of all ranks that run.
-    fn send_all(&self, signal: Signal) {
-        for rank in self.judge.running() {
+    /// Sends `signal` to the groups of all ranks that run, but for `spared`.
+    fn send_all(&self, signal: Signal, spared: Option<usize>) {
+        for rank in self.judge.running().filter(|&rank| Some(rank) != spared) {
             if let Some(rank) = self.ranks.get(rank) {
                 // The group exists at least until its first process is reaped, which is at the end.
                 let _ = killpg(rank.pid, signal);

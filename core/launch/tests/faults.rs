@@ -1,4 +1,6 @@
 //! Ranks that die, abort, hang or leave; mpiexec that is interrupted or killed. Nothing may be left behind.
+//!
+//! Covers `musts.md`: the code of MPI_Abort as exit code of mpiexec [§11.4.2].
 
 mod common;
 
@@ -58,6 +60,7 @@ fn abort_gives_its_code_and_words() {
         outcome.err
     );
     assert!(outcome.err.contains("the probe was asked to"), "{}", outcome.err);
+    assert_eq!(outcome.out, "last words\n", "the aborting rank ends itself");
     assert!(outcome.took < SOON);
     assert_eq!(run_probe("-n 2", "abort 0 0").code, 1, "an abort is never success");
 }
@@ -242,6 +245,25 @@ fn a_rank_that_talks_nonsense_is_named() {
     let outcome = script("-n 2", "[ $PMI_RANK = 1 ] && echo hello >&$PMI_FD; exec sleep 60");
     assert_eq!(outcome.code, 1);
     assert!(outcome.err.contains("rank 1") && outcome.err.contains("PMI_FD"), "{}", outcome.err);
+}
+
+/// Wrappers that close or reuse descriptors: the library must say so rather than write into somebody's file.
+#[test]
+fn descriptors_lost_on_the_way_are_named() {
+    let probe = common::probe().display().to_string();
+    for change in
+        ["exec 9>/dev/null; export WEFT_NODE_FD=9", "export WEFT_NODE_FD=987", "export WEFT_NODE_FD=x"]
+    {
+        let outcome = script("-n 1", &format!("{change}; exec {probe} facts"));
+        assert_eq!(outcome.code, 99, "{change}: {outcome:?}");
+        assert!(
+            outcome.err.contains("WEFT_NODE_FD") && outcome.err.contains("unset WEFT_JOB"),
+            "{}",
+            outcome.err
+        );
+    }
+    let outcome = script("-n 1", &format!("export WEFT_JOB=v=7; exec {probe} facts"));
+    assert!(outcome.err.contains("mpiexec of the same installation"), "{}", outcome.err);
 }
 
 #[test]

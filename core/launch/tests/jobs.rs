@@ -1,4 +1,7 @@
 //! Jobs as users start them: numbers, environment, folders, input, output, exit codes.
+//!
+//! Covers `musts.md`: **mpiexec** [§11.5], the facts behind MPI_INFO_ENV and the initial error handler [§11.2.1], memory allocation kinds
+//! at startup [§11.4.3], MPI_APPNUM for each command and singleton start [§11.10].
 
 mod common;
 
@@ -202,6 +205,13 @@ fn a_described_machine_is_planned_for_but_not_bound_to() {
 }
 
 #[test]
+fn an_allocation_of_several_machines_is_not_used_in_silence() {
+    let outcome = run(mpiexec("-n 1 true").env("SLURM_JOB_NUM_NODES", "2"));
+    assert!(outcome.code == 0 && outcome.err.contains("srun --mpi=pmi2"), "{outcome:?}");
+    assert_eq!(run(mpiexec("-n 1 true").env("SLURM_JOB_NUM_NODES", "1")).err, "");
+}
+
+#[test]
 fn verbose_tells_what_is_started() {
     let outcome = script("-n 2 --verbose", "true");
     assert_eq!(outcome.err.lines().filter(|line| line.contains("pid")).count(), 2, "{}", outcome.err);
@@ -286,8 +296,13 @@ fn what_is_typed_reaches_rank_0_with_its_end() {
 
 #[test]
 fn ctrl_c_at_a_terminal_ends_the_job() {
-    let line = "$MPIEXEC -n 2 sh -c 'echo ready; exec sleep 50'; echo code \\$?";
-    let Some(outcome) = at_a_terminal(line, "sleep 1; printf '\\003'; sleep 2") else { return };
+    let ready = std::env::temp_dir().join(format!("weft-ready-{}", std::process::id()));
+    let path = ready.display();
+    let line = format!("$MPIEXEC -n 2 sh -c 'touch {path}; exec sleep 50'; echo code \\$?");
+    let typing = format!("until [ -e {path} ]; do sleep 0.05; done; sleep 0.2; printf '\\003'; sleep 2");
+    let outcome = at_a_terminal(&line, &typing);
+    drop(std::fs::remove_file(&ready));
+    let Some(outcome) = outcome else { return };
     assert!(outcome.out.contains("SIGINT") && outcome.out.contains("code 130"), "{outcome:?}");
 }
 

@@ -9,6 +9,15 @@ use std::sync::Arc;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
 
+/// The hints of section 7.4.4; all are false unless set.
+pub const HINTS: [&str; 5] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
+];
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -126,6 +135,19 @@ impl Comm {
         ))
     }
 
+    /// Keeps the hints that mean something; others are ignored (chapter 10).
+    ///
+    /// # Errors
+    /// None for the known hints.
+    pub fn accept_hints(&mut self, hints: &Info) -> Result<()> {
+        for key in HINTS {
+            if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
+                self.hints.set(key.as_bytes(), value.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The name, or what stands for it in error texts.
     pub fn display_name(&self) -> String {
         match self.name.is_empty() {
@@ -169,8 +191,8 @@ fn bad_tag(argument: &str, tag: i32, also: &str) -> Error {
 #[derive(Debug)]
 pub struct Comms {
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, while the World Model is active.
-    predefined: [Option<Comm>; 2],
-    table: Table<Comm>,
+    predefined: [Option<Box<Comm>>; 2],
+    table: Table<Box<Comm>>,
 }
 
 impl Default for Comms {
@@ -191,7 +213,7 @@ impl Comms {
     pub fn start(&mut self, mut world: Comm, mut own: Comm) {
         world.handle = Handle(abi::MPI_COMM_WORLD);
         own.handle = Handle(abi::MPI_COMM_SELF);
-        self.predefined = [Some(world), Some(own)];
+        self.predefined = [Some(Box::new(world)), Some(Box::new(own))];
     }
 
     /// Takes the predefined communicators away, at the end of the World Model.
@@ -204,7 +226,7 @@ impl Comms {
     /// # Errors
     /// As [`Table::insert`].
     pub fn insert(&mut self, comm: Comm) -> Result<Handle> {
-        let handle = self.table.insert(comm)?;
+        let handle = self.table.insert(Box::new(comm))?;
         self.table.get_mut(handle)?.handle = handle;
         Ok(handle)
     }
@@ -216,8 +238,8 @@ impl Comms {
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
         let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_ref(),
-            None => self.table.find(handle),
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
         };
         match found {
             Some(comm) => Ok(comm),
@@ -233,8 +255,8 @@ impl Comms {
     pub fn get_mut(&mut self, handle: Handle) -> Result<&mut Comm> {
         self.get(handle)?;
         let found = match self.predefined.get_mut(place(handle)) {
-            Some(predefined) => predefined.as_mut(),
-            None => self.table.find_mut(handle),
+            Some(predefined) => predefined.as_deref_mut(),
+            None => self.table.find_mut(handle).map(|comm| &mut **comm),
         };
         Ok(found.expect("found just now"))
     }
@@ -263,12 +285,12 @@ impl Comms {
     /// As [`Comms::check_removable`].
     pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
         self.check_removable(handle)?;
-        self.table.remove(handle)
+        self.table.remove(handle).map(|comm| *comm)
     }
 
     /// Every communicator.
     pub fn iter(&self) -> impl Iterator<Item = &Comm> {
-        self.predefined.iter().flatten().chain(self.table.iter().map(|(_, comm)| comm))
+        self.predefined.iter().flatten().chain(self.table.iter().map(|(_, comm)| comm)).map(|comm| &**comm)
     }
 
     #[cold]

@@ -8,7 +8,9 @@ use crate::attributes::Attribute;
 use crate::comm::Comm;
 use crate::context::{Mask, Search, WORDS};
 use crate::group::Group;
+use crate::info::Info;
 use crate::process::Process;
+use crate::request::{Local, Making};
 use std::sync::Arc;
 use weft_coll::{Call, Vector};
 use weft_datatype::PredefinedOp;
@@ -30,6 +32,8 @@ pub struct Construction {
     members: Option<Arc<Group>>,
     search: Search,
     attributes: Vec<Attribute>,
+    /// Hints for the new communicator; set before the first poll.
+    pub hints: Info,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,7 @@ impl Process {
         let own = Memory::packed_scratch(9);
         own.recv_view(0, 0, 9).unpack(0, &mine);
         let (parent_context, errhandler) = (comm.context, comm.errhandler);
-        let search = Search::new(comm.context_hint);
+        let search = Search::new(comm.context_hint, seed(parent_context, comm.collectives));
         let call = Call::Allgather { bytes: 9, in_place: false };
         let request = self.start_collective(parent, &call, Arguments::new(own, room.clone()), None)?;
         Ok(Construction {
@@ -78,6 +82,7 @@ impl Process {
             members: None,
             search,
             attributes: Vec::new(),
+            hints: Info::default(),
         })
     }
 
@@ -133,7 +138,7 @@ impl Process {
         // Nothing but such agreements travels between processes on this channel: MPI_COMM_SELF has one member.
         let parent_context = ContextId::SELF;
         let among = Some((Arc::clone(group), number));
-        let mut search = Search::new(0);
+        let mut search = Search::new(0, seed(parent_context, number));
         let parent = Handle(abi::MPI_COMM_NULL);
         let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
         let (members, attributes) = (Some(Arc::clone(group)), Vec::new());
@@ -146,6 +151,7 @@ impl Process {
             members,
             search,
             attributes,
+            hints: Info::default(),
         }))
     }
 
@@ -169,9 +175,20 @@ impl Process {
     ) -> Result<Construction> {
         let comm = self.comms.get(parent)?;
         let (parent_context, errhandler) = (comm.context, comm.errhandler);
-        let mut search = Search::new(comm.context_hint);
+        let number = among.as_ref().map_or(comm.collectives, |(_, number)| !number);
+        let mut search = Search::new(comm.context_hint, seed(parent_context, number));
         let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
-        Ok(Construction { parent, parent_context, errhandler, among, stage, members, search, attributes })
+        Ok(Construction {
+            parent,
+            parent_context,
+            errhandler,
+            among,
+            stage,
+            members,
+            search,
+            attributes,
+            hints: Info::default(),
+        })
     }
 
     /// Starts one round of agreement.
@@ -230,6 +247,38 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Lets a construction go on by itself, as part of all progress; gives its request.
+    ///
+    /// # Errors
+    /// As [`crate::table::Table::insert`].
+    pub fn build(&mut self, construction: Construction, parent: Handle, place: usize) -> Result<Handle> {
+        let making = Making { construction: Some(construction), outcome: Ok(None), parent, place };
+        let request = self.requests.insert(Local::Construction(Box::new(making)))?;
+        self.building.push(request);
+        Ok(request)
+    }
+
+    /// Takes every construction under way as far as it goes.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn progress_constructions(&mut self) {
+        for request in std::mem::take(&mut self.building) {
+            let Local::Construction(making) = self.requests.local_mut(request) else { continue };
+            let Some(mut construction) = making.construction.take() else { continue };
+            let outcome = construction.poll(self);
+            let Local::Construction(making) = self.requests.local_mut(request) else { continue };
+            match outcome.transpose() {
+                None => {
+                    making.construction = Some(construction);
+                    self.building.push(request);
+                }
+                Some(outcome) => making.outcome = outcome,
+            }
+        }
+    }
+}
+
 impl Construction {
     /// Goes on as far as possible without waiting. `None`: not done yet; otherwise the new communicator, or none for this
     /// process. Not to be called again after that.
@@ -245,7 +294,7 @@ impl Construction {
                 return Ok(None);
             }
             if let Some(error) = process.engine.take(request).error {
-                process.contexts.abandon(std::mem::replace(&mut self.search, Search::new(0)));
+                process.contexts.abandon(std::mem::replace(&mut self.search, Search::new(0, 0)));
                 return Err(error);
             }
             let agreed = match &self.stage {
@@ -278,11 +327,18 @@ impl Construction {
         };
         let rank = group.rank_of(PeerId(process.job.rank)).unwrap_or(Rank(0));
         let mut comm = Comm::new(context, rank, group, self.errhandler);
+        comm.accept_hints(&self.hints)?;
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }
         process.comms.insert(comm).map(Some)
     }
+}
+
+/// What all participants of a construction know, and no other construction under way has: the channel it runs on and its
+/// number there.
+fn seed(context: ContextId, number: u32) -> u64 {
+    u64::from(context.0) << 32 | u64::from(number)
 }
 
 fn read_mask(mask: &Memory) -> Mask {

@@ -3,7 +3,8 @@
 //! Channels are numbered in pairs (point-to-point, collective) and grouped in *windows* of 512 pairs. All
 //! participants of a construction know the window to try, because it follows from the parent communicator alone;
 //! each proposes the mask of pairs free here, one bitwise-and allreduce of 64 bytes tells which are free at all,
-//! and everybody takes the lowest. An empty result is common knowledge too: all try the next window. While a proposal is in flight
+//! and everybody takes the lowest. An empty result is common knowledge too: all try another window, which
+//! follows from a seed that is different for constructions under way at the same time. While a proposal is in flight
 //! its window is closed to other constructions of this process (they propose nothing there), so two
 //! constructions that run at the same time never get one number, and neither waits for the other.
 //!
@@ -39,12 +40,24 @@ struct Window {
 pub struct Search {
     window: u32,
     proposed: bool,
+    /// Where the search goes on, by a generator that all participants run alike.
+    state: u64,
 }
 
 impl Search {
-    /// Begins at the window that the parent's last construction ended in (0 for a new parent).
-    pub fn new(hint: u32) -> Search {
-        Search { window: hint % WINDOWS, proposed: false }
+    /// Begins at the window that the parent's last construction ended in (0 for a new parent). `seed` is the same at all
+    /// participants, and another one for constructions that may be under way together.
+    pub fn new(hint: u32, seed: u64) -> Search {
+        Search { window: hint % WINDOWS, proposed: false, state: seed }
+    }
+
+    /// Another window. Were it simply the next one, constructions that met in one window would meet in all.
+    fn leave(&mut self) {
+        // SplitMix64.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.window = (mixed >> 40) as u32 % WINDOWS;
     }
 }
 
@@ -70,7 +83,7 @@ impl Contexts {
     }
 
     /// Takes the lowest pair everybody has free: the new point-to-point context and the parent's next hint. `None`:
-    /// propose again, in the next window.
+    /// propose again, in another window.
     pub fn answer(&mut self, search: &mut Search, agreed: &Mask) -> Option<(ContextId, u32)> {
         let window = self.windows.entry(search.window).or_default();
         if search.proposed {
@@ -79,7 +92,7 @@ impl Contexts {
         }
         let Some(word) = agreed.iter().position(|&word| word != 0) else {
             self.forget_if_unused(search.window);
-            search.window = (search.window + 1) % WINDOWS;
+            search.leave();
             return None;
         };
         let bit = agreed[word].trailing_zeros();
@@ -120,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {
-        let mut searches: Vec<Search> = members.iter().map(|_| Search::new(hint)).collect();
+        let mut searches: Vec<Search> = members.iter().map(|_| Search::new(hint, 7)).collect();
         for _ in 0..100 {
             let mut mask = [u64::MAX; WORDS];
             for (&member, search) in members.iter().zip(&mut searches) {
@@ -175,8 +188,8 @@ mod tests {
     fn constructions_in_flight_together_get_different_numbers() {
         let mut processes = [Contexts::new(), Contexts::new(), Contexts::new()];
         // Processes 0 and 1 build A; 1 and 2 build B, begun at process 1 while A is in flight.
-        let (mut a0, mut a1) = (Search::new(0), Search::new(0));
-        let (mut b1, mut b2) = (Search::new(0), Search::new(0));
+        let (mut a0, mut a1) = (Search::new(0, 1), Search::new(0, 1));
+        let (mut b1, mut b2) = (Search::new(0, 2), Search::new(0, 2));
         let and = |x: Mask, y: Mask| -> Mask { std::array::from_fn(|i| x[i] & y[i]) };
         let mask_a = and(processes[0].propose(&mut a0), processes[1].propose(&mut a1));
         let mask_b = and(processes[1].propose(&mut b1), processes[2].propose(&mut b2));
@@ -184,7 +197,7 @@ mod tests {
         assert_eq!(processes[1].answer(&mut b1, &mask_b), None);
         assert_eq!(processes[2].answer(&mut b2, &mask_b), None);
         let mask_b = and(processes[1].propose(&mut b1), processes[2].propose(&mut b2));
-        let b = processes[1].answer(&mut b1, &mask_b).expect("next window is open");
+        let b = processes[1].answer(&mut b1, &mask_b).expect("the other window is open");
         assert_eq!(processes[2].answer(&mut b2, &mask_b), Some(b));
         let a = processes[0].answer(&mut a0, &mask_a).expect("free");
         assert_eq!(processes[1].answer(&mut a1, &mask_a), Some(a));

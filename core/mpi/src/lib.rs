@@ -1,7 +1,7 @@
 //! The MPI objects of one process: groups, communicators, contexts, error handlers, info, attributes, requests.
 //!
 //! [`Process`] is everything one MPI process is; it contains no lock and no static. The C boundary (`core/abi`)
-//! decides about sharing.
+//! decides about sharing. [`Universe`] is the safe Rust API on top.
 #![forbid(unsafe_code)]
 
 pub mod always;
@@ -23,6 +23,8 @@ pub mod request;
 mod request_calls;
 pub mod table;
 pub mod types;
+pub mod universe;
 pub mod window;
 
 pub use process::Process;
+pub use universe::{Communicator, Element, Reduce, Universe};

@@ -50,6 +50,8 @@ pub struct Process {
     pub contexts: Contexts,
     /// Channels of freed communicators that traffic still uses.
     pub(crate) retired: Vec<(ContextId, Handle)>,
+    /// Requests of communicators being made.
+    pub(crate) building: Vec<Handle>,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
@@ -119,6 +121,7 @@ impl Process {
             buffers: crate::buffered::Buffers::default(),
             contexts: Contexts::new(),
             retired: Vec::new(),
+            building: Vec::new(),
             initial_errhandler,
             oversubscribed,
             said_goodbye: false,
@@ -183,6 +186,9 @@ impl Process {
     #[inline]
     pub fn progress(&mut self) -> bool {
         let moved = self.engine.progress();
+        if !self.building.is_empty() {
+            self.progress_constructions();
+        }
         self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
 

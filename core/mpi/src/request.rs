@@ -4,6 +4,7 @@
 //! all), or an entry of the table here (kind `LocalRequest`): persistent requests, the two halves of a sendrecv,
 //! generalized requests, the receive from `MPI_PROC_NULL`.
 
+use crate::construct::Construction;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
 use weft_datatype::{RecvBuf, SendBuf};
@@ -27,6 +28,10 @@ impl MpiStatus {
     /// What waiting for nothing gives (section 3.7.3).
     pub const EMPTY: MpiStatus =
         MpiStatus { source: abi::MPI_ANY_SOURCE, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
+    /// What a completed send or other operation without a message gives: of its status only cancellation is defined
+    /// (section 3.7.3). Not [`MpiStatus::EMPTY`], whose `MPI_ERROR` is part of it.
+    pub const NO_MESSAGE: MpiStatus =
+        MpiStatus { source: abi::MPI_UNDEFINED, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
     /// What receiving from `MPI_PROC_NULL` gives (section 3.10).
     pub const PROC_NULL: MpiStatus =
         MpiStatus { source: abi::MPI_PROC_NULL, tag: abi::MPI_ANY_TAG, bytes: 0, cancelled: false };
@@ -57,11 +62,20 @@ pub struct Done {
     pub keeps_handle: bool,
     /// Callbacks due, when the request was a generalized one.
     pub generalized: Option<Generalized>,
+    /// A communicator that was made, and where the program wants its handle.
+    pub made: Option<(usize, Handle)>,
 }
 
 impl Done {
     pub(crate) fn new(status: MpiStatus) -> Done {
-        Done { status, error: None, comm: Handle(abi::MPI_COMM_NULL), keeps_handle: false, generalized: None }
+        Done {
+            status,
+            error: None,
+            comm: Handle(abi::MPI_COMM_NULL),
+            keeps_handle: false,
+            generalized: None,
+            made: None,
+        }
     }
 
     fn of(completion: Completion, owner: u32) -> Done {
@@ -115,6 +129,19 @@ pub struct Persistent {
     pub active: Option<Handle>,
 }
 
+/// A nonblocking communicator construction.
+#[derive(Debug)]
+pub struct Making {
+    /// The construction, until it is over.
+    pub construction: Option<Construction>,
+    /// How it ended.
+    pub outcome: Result<Option<Handle>>,
+    /// The parent, whose error handler is due.
+    pub parent: Handle,
+    /// Where the program wants the handle: an address for the C boundary.
+    pub place: usize,
+}
+
 /// Requests that are not one request of the engine.
 #[derive(Debug)]
 pub enum Local {
@@ -135,6 +162,8 @@ pub enum Local {
     Generalized(Generalized),
     /// A flush of a buffer: done when these buffered sends have left.
     Flush(Vec<RequestId>),
+    /// A communicator being made (`MPI_Comm_idup`).
+    Construction(Box<Making>),
     /// A one-sided operation, and its window.
     OneSided(crate::window::Operation, Handle),
     /// A partitioned send.
@@ -278,6 +307,7 @@ impl Requests {
                     self.is_done(engine, *send) && self.is_done(engine, *receive)
                 }
                 Local::Generalized(generalized) => generalized.complete,
+                Local::Construction(making) => making.construction.is_none(),
                 Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
@@ -297,7 +327,8 @@ impl Requests {
                 Done::of(engine.take(id), owner)
             }
             Ok(Kind::Local(local)) => self.finish_local(engine, local),
-            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
+            Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),
         }
     }
 
@@ -321,10 +352,18 @@ impl Requests {
                 self.forget(handle);
                 Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
             }
+            Local::Construction(making) => {
+                let (place, comm) = (making.place, making.parent);
+                let outcome = std::mem::replace(&mut making.outcome, Ok(None));
+                self.forget(handle);
+                let nothing = Handle(abi::MPI_COMM_NULL);
+                let made = Some((place, outcome.as_ref().ok().copied().flatten().unwrap_or(nothing)));
+                Done { error: outcome.err(), comm, made, ..Done::new(MpiStatus::NO_MESSAGE) }
+            }
             Local::OneSided(operation, window) => {
                 let (error, window) = (operation.error(), *window);
                 self.forget(handle);
-                Done { error, comm: window, ..Done::new(MpiStatus::EMPTY) }
+                Done { error, comm: window, ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::PartitionedSend(side) => side.finish(),
             Local::PartitionedReceive(side) => side.finish(),
@@ -334,7 +373,7 @@ impl Requests {
             }
             Local::Flush(_) => {
                 self.forget(handle);
-                Done::new(MpiStatus::EMPTY)
+                Done::new(MpiStatus::NO_MESSAGE)
             }
         }
     }
@@ -356,12 +395,14 @@ impl Requests {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
-                Local::OneSided(..) => Done::new(MpiStatus::EMPTY),
+                Local::Construction(_) | Local::OneSided(..) | Local::Flush(_) => {
+                    Done::new(MpiStatus::NO_MESSAGE)
+                }
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),
-                Local::Flush(_) => Done::new(MpiStatus::EMPTY),
             },
-            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => Done::new(MpiStatus::EMPTY),
+            Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
+            Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),
         }
     }
 }

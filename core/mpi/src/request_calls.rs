@@ -90,6 +90,9 @@ impl Process {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
+                Local::Construction(_) => {
+                    Err(refused("the request makes a communicator, which cannot be cancelled"))
+                }
                 Local::OneSided(..) => Err(refused(
                     "the request is of a one-sided operation, which cannot be cancelled (section 12.3.5)",
                 )),
@@ -125,6 +128,9 @@ impl Process {
                     if let Some(freed) = self.requests.free_partitioned(&mut self.engine, local) {
                         freed?;
                     }
+                }
+                Local::Construction(_) => {
+                    return Err(refused("the request makes a communicator; complete it instead"));
                 }
                 Local::NullReceive | Local::Flush(_) | Local::OneSided(..) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,

@@ -65,6 +65,14 @@ pub trait Transport {
         payload: &[u8],
     ) -> std::result::Result<(), Refused>;
 
+    /// As [`Transport::send_inline`] where that takes no second look at anything: the fast half of the hot path.
+    /// `false`: nothing was sent, and nothing is said about why; use [`Transport::send_inline`]. A peer that is gone may
+    /// still be sent to.
+    #[inline]
+    fn send_now(&mut self, peer: PeerId, header: Header, payload: &[u8]) -> bool {
+        self.send_inline(peer, header, payload).is_ok()
+    }
+
     /// Sends a packet of `len` payload bytes (at most `max_copy`), which `fill` writes in place.
     ///
     /// `fill` is not called when the packet is refused.

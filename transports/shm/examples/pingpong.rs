@@ -1,6 +1,6 @@
 //! Two pinned processes exchange packets over the shared-memory transport; prints latency and bandwidth.
 //!
-//! `cargo run --profile fast -p weft-shm --example pingpong [-- FRAGMENT_BYTES]`
+//! `cargo run --profile fast -p weft-shm --example shm-pingpong [-- FRAGMENT_BYTES]`
 //!
 //! Every figure is the 10th percentile of many short batches; beside the rows stands a bare cache-line ping-pong
 //! between the same two cores, made of one store and one polled load each way. With `FENCE` in the environment senders fence

@@ -95,7 +95,13 @@ impl RawRing {
         // length is checked above.
         unsafe {
             *(*cell).envelope.get() = envelope;
-            copy_small(payload.as_ptr(), (*cell).payload.get().cast(), payload.len());
+            let to = (*cell).payload.get().cast::<u8>();
+            if payload.len() == 8 {
+                // One word is the most usual message; everything else is a call away.
+                to.cast::<[u8; 8]>().write(*payload.as_ptr().cast::<[u8; 8]>());
+            } else {
+                copy_small(payload.as_ptr(), to, payload.len());
+            }
         }
     }
 
@@ -233,7 +239,7 @@ impl RingMemory for RawRing {
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and the two do not overlap.
-#[inline]
+#[inline(never)]
 unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every access lies inside `len` bytes of either side: moves of size s from the front and to the end are
     // used only for lengths in s..=2s.

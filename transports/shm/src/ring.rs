@@ -118,6 +118,12 @@ impl<M: RingMemory> Producer<M> {
         Some(self.next & self.mask)
     }
 
+    /// As [`Producer::cell`], from the copy of the consumer's head alone.
+    #[inline]
+    pub fn cell_at_hand(&self) -> Option<u32> {
+        (self.next.wrapping_sub(self.cell_head) <= self.mask).then_some(self.next & self.mask)
+    }
+
     /// Room for `len` bytes in the data area, or `None` when it is full. By rule B the caller may write it until
     /// [`Producer::publish`]. Nothing is taken before [`Producer::take`].
     #[inline]

@@ -115,6 +115,41 @@ unsafe extern "C" fn PMPI_Comm_dup_with_info(
     raise::finish_on_comm("MPI_Comm_dup_with_info", comm, call())
 }
 
+/// `MPI_Comm_idup` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_idup(
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_idup(comm, newcomm, request) }
+    };
+    raise::finish_on_comm("MPI_Comm_idup", comm, call())
+}
+
+/// `MPI_Comm_idup_with_info` (7.4.2 Communicator Constructors).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Comm_idup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::comm_idup_with_info(comm, info, newcomm, request) }
+    };
+    raise::finish_on_comm("MPI_Comm_idup_with_info", comm, call())
+}
+
 /// `MPI_Comm_split` (7.4.2 Communicator Constructors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_split(
@@ -305,8 +340,6 @@ unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) ->
 }
 
 unsupported! {
-    PMPI_Comm_idup "MPI_Comm_idup"
-    PMPI_Comm_idup_with_info "MPI_Comm_idup_with_info"
     PMPI_Intercomm_create "MPI_Intercomm_create"
     PMPI_Intercomm_create_from_groups "MPI_Intercomm_create_from_groups"
     PMPI_Intercomm_merge "MPI_Intercomm_merge"

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use weft::Process;
 use weft::attributes::Holder;
+use weft::comm::HINTS;
 use weft::construct::Construction;
 use weft::info::Info;
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
@@ -158,11 +159,50 @@ pub(crate) unsafe fn comm_dup_with_info(
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
-    // SAFETY: the entry has refused null, and `comm_dup` has written a communicator.
+    let copied = attributes::copies(Holder::Comm, comm.handle())?;
+    // SAFETY: the entry has refused null.
     unsafe {
-        comm_dup(comm, newcomm)?;
-        accept_hints(newcomm.read(), &hints)
+        construct(comm, newcomm, |process| {
+            let mut construction = process.duplicate(comm.handle(), copied)?;
+            construction.hints = hints;
+            Ok(Some(construction))
+        })
     }
+}
+
+/// `MPI_Comm_idup` (section 7.4.2).
+pub(crate) unsafe fn comm_idup(
+    comm: MPI_Comm,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<(), Raised> {
+    // SAFETY: the arguments are this procedure's.
+    unsafe { comm_idup_with_info(comm, MPI_Info::from_raw(abi::MPI_INFO_NULL), newcomm, request) }
+}
+
+/// `MPI_Comm_idup_with_info` (section 7.4.2): attributes are copied as they are now; the handle comes with completion.
+pub(crate) unsafe fn comm_idup_with_info(
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+    request: *mut MPI_Request,
+) -> Result<(), Raised> {
+    let hints = gate::always(|always| always.hints(info.handle()))?;
+    let copied = attributes::copies(Holder::Comm, comm.handle())?;
+    let (handle, errhandler) = gate::with(|process| {
+        let mut construction = process.duplicate(comm.handle(), copied)?;
+        construction.hints = hints;
+        let errhandler = process.comms.get(comm.handle())?.errhandler;
+        Ok((process.build(construction, comm.handle(), newcomm.expose_provenance())?, errhandler))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
+    errors::inherit(errhandler);
+    // SAFETY: the entry has refused null.
+    unsafe {
+        newcomm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL));
+        request.write(MPI_Request::from_raw(handle.0));
+    }
+    Ok(())
 }
 
 /// `MPI_Comm_split` (section 7.4.2).
@@ -268,33 +308,11 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
     unsafe { comm_free(comm) }
 }
 
-/// Keeps the hints that mean something (section 7.4.4).
-fn accept_hints(comm: MPI_Comm, hints: &Info) -> Result<(), Raised> {
-    gate::with(|process| {
-        let comm = process.comms.get_mut(comm.handle())?;
-        for key in HINTS {
-            if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
-                comm.hints.set(key.as_bytes(), value.as_bytes())?;
-            }
-        }
-        Ok(())
-    })
-    .map_err(|error: Error| error.into())
-}
-
-/// The hints of section 7.4.4 and their default.
-const HINTS: [&str; 5] = [
-    "mpi_assert_no_any_tag",
-    "mpi_assert_no_any_source",
-    "mpi_assert_exact_length",
-    "mpi_assert_allow_overtaking",
-    "mpi_assert_strict_persistent_collective_ordering",
-];
-
 /// `MPI_Comm_set_info` (section 7.4.4).
 pub(crate) unsafe fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<(), Raised> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
-    accept_hints(comm, &hints)
+    gate::with(|process| process.comms.get_mut(comm.handle())?.accept_hints(&hints))?;
+    Ok(())
 }
 
 /// `MPI_Comm_get_info` (section 7.4.4): every supported hint with its value.

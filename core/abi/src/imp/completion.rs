@@ -34,7 +34,7 @@ unsafe fn element(statuses: *mut MPI_Status, index: usize) -> *mut MPI_Status {
     if statuses.is_null() { statuses } else { unsafe { statuses.add(index) } }
 }
 
-/// Reports a completed request: status, handle, callbacks of generalized requests, error.
+/// Reports a completed request: status, handle, callbacks of generalized requests, the communicator that was made, error.
 ///
 /// # Safety
 /// `status` is the program's.
@@ -48,6 +48,10 @@ unsafe fn report(done: Done, request: &mut MPI_Request, status: *mut MPI_Status)
         if let Some(functions) = done.generalized {
             let queried = generalized::call_query(&functions, status);
             return generalized::call_free(&functions).and(queried);
+        }
+        if let Some((place, comm)) = done.made {
+            let place = std::ptr::with_exposed_provenance_mut::<MPI_Comm>(place);
+            place.write(MPI_Comm::from_raw(comm.0));
         }
     }
     raised(done.comm, done.error)

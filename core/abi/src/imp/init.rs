@@ -130,7 +130,6 @@ pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raise
         (process.job.rank, name.unwrap_or_else(|_| "an invalid communicator".to_owned()))
     });
     let text = format!("rank {rank} called MPI_Abort on {name} with error code {errorcode}");
-    eprintln!("weft: {text}");
     let code = if errorcode != 0 && errorcode & 0xff == 0 { 1 } else { errorcode & 0xff };
     gate::abort(code, &text)
 }

@@ -135,14 +135,14 @@ pub(crate) unsafe fn reduce_local(
                 return Err(no_buffer(address, bytes));
             }
         }
-        // SAFETY: the program passes `count` elements in both buffers, which do not overlap.
+        // SAFETY: the program passes `count` elements in both buffers.
         let (left, into) =
             unsafe { (Memory::read(inbuf.cast(), of, span), Memory::write(inoutbuf.cast(), of, span)) };
         Ok((reduction.operation, left.elements(0, 0, bytes as u64), into.elements(0, 0, bytes as u64)))
     })?;
     if count > 0 {
         match operation {
-            Operation::Predefined(kernel) => kernel.apply_elements(left, into),
+            Operation::Predefined(kernel) => kernel.combine(left, into)?,
             Operation::User(user) => user.apply(left, into),
         }
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft::request::{Kind, Local, MpiStatus, engine_handle, started_handle};
 use weft_datatype::{Datatype, RecvBuf, Scratch, SendBuf};
-use weft_engine::{Completion, RequestId, Selector, SendMode, Started};
+use weft_engine::{Completion, Envelope, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome};
 
 use super::status;
@@ -108,7 +108,9 @@ unsafe fn typed_receive_buffer(
 unsafe fn start_send(
     process: &mut Process,
     mode: SendMode,
-    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -116,6 +118,35 @@ unsafe fn start_send(
     let comm = process.comms.get(comm.handle())?;
     let Some(peer) = comm.destination(dest)? else { return Ok(Started::Complete) };
     let envelope = comm.envelope(peer, tag)?;
+    if let Some(bytes) = process.types.plain_bytes(datatype.handle(), count)
+        && buf.addr() > LAST_ADDRESS_CONSTANT
+        && mode != SendMode::Synchronous
+    {
+        // SAFETY: the caller's promise; a predefined type without gaps, so the data are these bytes.
+        let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
+        if process.engine.send_at_once(envelope, data) {
+            return Ok(Started::Complete);
+        }
+    }
+    let comm = comm.handle;
+    // SAFETY: the caller's promise.
+    unsafe { start_send_slowly(process, mode, envelope, comm, buf, count, datatype) }
+}
+
+/// Everything but a small message that leaves at once.
+///
+/// # Safety
+/// As [`send_buffer`].
+#[inline(never)]
+unsafe fn start_send_slowly(
+    process: &mut Process,
+    mode: SendMode,
+    envelope: Envelope,
+    comm: Handle,
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Outcome<Started> {
     let buffer = match process.types.plain_bytes(datatype.handle(), count) {
         // SAFETY: the caller's promise.
         Some(bytes) if buf.addr() > LAST_ADDRESS_CONSTANT => unsafe {
@@ -124,9 +155,9 @@ unsafe fn start_send(
         // SAFETY: as above.
         _ => unsafe { typed_send_buffer(process, datatype, buf, count)? },
     };
-    let started = process.engine.send(envelope, mode, buffer)?;
+    let started = process.engine.send_general(envelope, mode, buffer)?;
     if let Started::Pending(request) = started {
-        process.engine.tag_request(request, comm.handle.0);
+        process.engine.tag_request(request, comm.0);
     }
     Ok(started)
 }
@@ -138,13 +169,15 @@ unsafe fn start_send(
 #[inline(never)]
 unsafe fn start_send_locked(
     mode: SendMode,
-    data: (*const c_void, i64, MPI_Datatype),
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
 ) -> Outcome<Started> {
     // SAFETY: the caller's promise.
-    gate::with(|process| unsafe { start_send(process, mode, data, dest, tag, comm) })
+    gate::with(|process| unsafe { start_send(process, mode, buf, count, datatype, dest, tag, comm) })
 }
 
 /// What a receive call found.
@@ -229,7 +262,9 @@ fn check(error: Option<Error>) -> Result<(), Raised> {
 #[inline(always)]
 unsafe fn blocking_send(
     mode: SendMode,
-    data: (*const c_void, i64, MPI_Datatype),
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -237,8 +272,8 @@ unsafe fn blocking_send(
     // SAFETY: the program's data stay until this call returns; the entry has checked the phase.
     let started = unsafe {
         match gate::alone() {
-            Some(process) => start_send(process, mode, data, dest, tag, comm),
-            None => start_send_locked(mode, data, dest, tag, comm),
+            Some(process) => start_send(process, mode, buf, count, datatype, dest, tag, comm),
+            None => start_send_locked(mode, buf, count, datatype, dest, tag, comm),
         }
     };
     match started? {
@@ -258,7 +293,7 @@ pub(crate) unsafe fn send(
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: as for every entry: the program keeps the procedure's contract.
-    unsafe { blocking_send(SendMode::Standard, (buf, count, datatype), dest, tag, comm) }
+    unsafe { blocking_send(SendMode::Standard, buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Ssend` (section 3.4).
@@ -271,7 +306,7 @@ pub(crate) unsafe fn ssend(
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: as above.
-    unsafe { blocking_send(SendMode::Synchronous, (buf, count, datatype), dest, tag, comm) }
+    unsafe { blocking_send(SendMode::Synchronous, buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Rsend` (section 3.4).
@@ -284,7 +319,7 @@ pub(crate) unsafe fn rsend(
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: as above.
-    unsafe { blocking_send(SendMode::Ready, (buf, count, datatype), dest, tag, comm) }
+    unsafe { blocking_send(SendMode::Ready, buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Recv` (section 3.2.4).
@@ -309,11 +344,7 @@ pub(crate) unsafe fn recv(
             None => gate::with(|process| receive_soon(process, data, source, tag, comm, 1)),
         }
     };
-    let received = match received {
-        Ok(received) => received,
-        Err(error) => return Err(error.into()),
-    };
-    let completion = match received {
+    let completion = match received? {
         Received::Done(completion) => completion,
         Received::Pending(request) => complete(request),
         Received::Null => {
@@ -330,7 +361,9 @@ pub(crate) unsafe fn recv(
 #[inline(always)]
 unsafe fn nonblocking_send(
     mode: SendMode,
-    data: (*const c_void, i64, MPI_Datatype),
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
@@ -339,8 +372,8 @@ unsafe fn nonblocking_send(
     // SAFETY: the program's data stay until the request is complete; the entry has checked the phase and refused null.
     unsafe {
         let started = match gate::alone() {
-            Some(process) => start_send(process, mode, data, dest, tag, comm),
-            None => start_send_locked(mode, data, dest, tag, comm),
+            Some(process) => start_send(process, mode, buf, count, datatype, dest, tag, comm),
+            None => start_send_locked(mode, buf, count, datatype, dest, tag, comm),
         };
         request.write(MPI_Request::from_raw(started_handle(started?).0));
     }
@@ -361,7 +394,7 @@ macro_rules! nonblocking_sends {
             request: *mut MPI_Request,
         ) -> Result<(), Raised> {
             // SAFETY: as for every entry: the program keeps the procedure's contract.
-            unsafe { nonblocking_send(SendMode::$mode, (buf, count, datatype), dest, tag, comm, request) }
+            unsafe { nonblocking_send(SendMode::$mode, buf, count, datatype, dest, tag, comm, request) }
         }
     )*};
 }
@@ -432,7 +465,16 @@ unsafe fn start_both(
     // SAFETY: the caller's promise.
     unsafe {
         let receive = start_receive(process, receive, source, recvtag, comm)?;
-        let send = started_handle(start_send(process, SendMode::Standard, send, dest, sendtag, comm)?);
+        let send = started_handle(start_send(
+            process,
+            SendMode::Standard,
+            send.0,
+            send.1,
+            send.2,
+            dest,
+            sendtag,
+            comm,
+        )?);
         Ok((send, receive))
     }
 }

@@ -17,7 +17,8 @@ const BYTES_LOW: usize = 0;
 const BYTES_HIGH: usize = 1;
 const CANCELLED: usize = 2;
 
-/// Writes everything but `MPI_ERROR`, which single-status calls leave alone (section 3.2.5).
+/// Writes everything but `MPI_ERROR`, which single-status calls leave alone (section 3.2.5); the empty status has
+/// `MPI_SUCCESS` there (section 3.7.3).
 ///
 /// # Safety
 /// `status` is `MPI_STATUS_IGNORE` or points to a status of the program.
@@ -30,6 +31,9 @@ pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
     unsafe {
         (*status).source = from.source;
         (*status).tag = from.tag;
+        if *from == MpiStatus::EMPTY {
+            (*status).error = weft_types::abi::MPI_SUCCESS;
+        }
         (*status).internal[BYTES_LOW] = from.bytes as c_int;
         (*status).internal[BYTES_HIGH] = (from.bytes >> 32) as c_int;
         (*status).internal[CANCELLED] = c_int::from(from.cancelled);

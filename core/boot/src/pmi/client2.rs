@@ -62,7 +62,7 @@ impl Client {
             rank,
             size,
             job: client.job.clone(),
-            appnum: init.number("appnum"),
+            appnum: init.number("appnum").filter(|&number: &i32| number >= 0),
             universe_size,
             mapping,
         };

@@ -321,8 +321,10 @@ impl SendSide {
     }
 
     pub(crate) fn finish(&mut self) -> Done {
-        let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
-        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(MpiStatus::EMPTY) }
+        let active = std::mem::replace(&mut self.active, false);
+        let error = if active { self.error.clone() } else { None };
+        let status = if active { MpiStatus::NO_MESSAGE } else { MpiStatus::EMPTY };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }
 
     pub(crate) fn peek(&self) -> Done {

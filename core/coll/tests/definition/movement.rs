@@ -1,154 +1,13 @@
-//! Every algorithm of every operation against the definition of the operation, all ranks in one process: sizes 1 to 64
-//! and some larger ones, all roots at small sizes, eager and synchronous sends, an operation that does not commute.
-//! Covers of `musts.md`, chapter 6: zero counts, `MPI_IN_PLACE` of 6.5 to 6.11, operand order (6.9.1), identical results
-//! (6.9.6), `v` displacements (6.5 to 6.8), the untouched buffer of Exscan's rank 0 (6.11).
+//! Operations that move data, and barriers.
 
-mod world;
-
+use crate::case::{Case, UNTOUCHED, counts, pattern, roots, sizes};
+use crate::world::{Memory, Random, Sends, World, check_channels};
 use weft_coll::registry::candidates;
-use weft_coll::{Algorithm, Block, Buffer, Call, Group, Model, Schedule, Vector};
-use world::{Memory, Operation, Random, Sends, World, check_channels};
+use weft_coll::{Block, Buffer, Call, Group, Model, Schedule};
 
-/// Bytes of one operand: an index and the range of ranks combined so far.
-const ELEMENT: u64 = 12;
-
-fn operand(index: u32, low: u32, high: u32) -> [u8; 12] {
-    let mut out = [0; 12];
-    for (bytes, value) in out.chunks_exact_mut(4).zip([index, low, high]) {
-        bytes.copy_from_slice(&value.to_le_bytes());
-    }
-    out
-}
-
-fn parse(bytes: &[u8]) -> (u32, u32, u32) {
-    let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().unwrap());
-    (word(0), word(1), word(2))
-}
-
-/// Joins ranges of ranks; only neighbours may be joined, lower before higher. Associative, anything but commutative.
-fn join(left: &[u8], into: &mut [u8]) {
-    for (a, b) in left.chunks_exact(12).zip(into.chunks_exact_mut(12)) {
-        let ((i, low, middle), (j, middle2, high)) = (parse(a), parse(b));
-        assert!(i == j && middle == middle2, "combined {i}:{low}..{middle} with {j}:{middle2}..{high}");
-        b.copy_from_slice(&operand(i, low, high));
-    }
-}
-
-/// Commutative: counts contributions and adds up what they are.
-fn count(left: &[u8], into: &mut [u8]) {
-    for (a, b) in left.chunks_exact(12).zip(into.chunks_exact_mut(12)) {
-        let ((i, x, n), (j, y, m)) = (parse(a), parse(b));
-        assert_eq!(i, j);
-        b.copy_from_slice(&operand(i, x + y, n + m));
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Kind {
-    commutative: bool,
-    operation: Operation,
-}
-
-const KINDS: [Kind; 2] =
-    [Kind { commutative: false, operation: join }, Kind { commutative: true, operation: count }];
-
-impl Kind {
-    fn vector(self, count: u64) -> Vector {
-        Vector { count, element: ELEMENT, commutative: self.commutative }
-    }
-
-    fn input(self, rank: u32, count: u64) -> Vec<u8> {
-        (0..count as u32)
-            .flat_map(|i| match self.commutative {
-                true => operand(i, rank * 7 + 1, 1),
-                false => operand(i, rank, rank + 1),
-            })
-            .collect()
-    }
-
-    /// The combination of ranks `low..high` at elements `first..last`.
-    fn expected(self, (low, high): (u32, u32), (first, last): (u64, u64)) -> Vec<u8> {
-        (first as u32..last as u32)
-            .flat_map(|i| match self.commutative {
-                true => operand(i, (low..high).map(|rank| rank * 7 + 1).sum(), high - low),
-                false => operand(i, low, high),
-            })
-            .collect()
-    }
-}
-
-/// Bytes no two blocks share.
-fn pattern(from: u32, to: u32, bytes: u64) -> Vec<u8> {
-    let mut random = Random(u64::from(from) << 32 | u64::from(to));
-    (0..bytes).map(|_| random.next() as u8).collect()
-}
-
-const UNTOUCHED: u8 = 0x5a;
-
-struct Case<'a> {
-    size: u32,
-    calls: Vec<Call<'a>>,
-    memories: Vec<Memory>,
-    expected: Vec<Memory>,
-    operation: Operation,
-}
-
-impl Case<'_> {
-    /// Every algorithm that applies, with both kinds of sends.
-    fn check(&self, random: &mut Random) {
-        let model = Model { segment: 64, window: 3, ..Model::default() };
-        let group = |rank: u32| Group { rank, size: self.size };
-        let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group(0)).collect();
-        assert!(!algorithms.is_empty());
-        for algorithm in algorithms {
-            if self.size > 64 && many_messages(algorithm) {
-                continue;
-            }
-            let build = |(rank, call): (u32, &Call<'_>)| (algorithm.build)(call, group(rank), &model);
-            let schedules: Vec<Schedule> = (0..).zip(&self.calls).map(build).collect();
-            check_channels(&schedules);
-            // Both kinds of sends where it is cheap, one of them elsewhere.
-            let one = [Sends::Eager, Sends::Synchronous][random.below(2) as usize];
-            let kinds = if self.size <= 16 { vec![Sends::Eager, Sends::Synchronous] } else { vec![one] };
-            for sends in kinds {
-                let after = World::new(&schedules, &self.memories, self.operation, sends).finish(random);
-                for (rank, (after, expected)) in after.iter().zip(&self.expected).enumerate() {
-                    for (buffer, bytes) in &expected.0 {
-                        assert!(
-                            after.0[buffer] == *bytes,
-                            "{algorithm:?}, {sends:?}, size {}, rank {rank}, {buffer:?}, call {:?}:\n got {:?}\nwant {:?}",
-                            self.size,
-                            self.calls[rank],
-                            after.0[buffer],
-                            bytes
-                        );
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Whether an algorithm has about size^2 messages or steps in all.
-fn many_messages(algorithm: &Algorithm) -> bool {
-    matches!(algorithm.name, "ring" | "spread" | "pairwise" | "scatter-allgather")
-        || algorithm.operations == ["alltoall"]
-        || algorithm.operations == ["allgather", "allgatherv"]
-}
-
-fn sizes() -> Vec<u32> {
-    (1..=64).chain([100, 127, 129, 1000]).collect()
-}
-
-fn roots(size: u32, random: &mut Random) -> Vec<u32> {
-    match size {
-        1..=9 => (0..size).collect(),
-        _ => vec![0, size - 1, random.below(u64::from(size)) as u32],
-    }
-}
-
-fn counts(random: &mut Random) -> [u64; 3] {
-    [0, 1 + random.below(3), 4 + random.below(30)]
+/// No reduction takes place.
+fn never(_: &[u8], _: &mut [u8]) {
+    unreachable!("nothing is reduced");
 }
 
 #[test]
@@ -164,7 +23,7 @@ fn nobody_leaves_a_barrier_before_all_have_entered() {
             let absent = random.below(u64::from(size)) as usize;
             for sends in [Sends::Eager, Sends::Synchronous] {
                 let memories = vec![Memory::default(); size as usize];
-                let mut world = World::new(&schedules, &memories, join, sends);
+                let mut world = World::new(&schedules, &memories, never, sends);
                 if size > 1 {
                     world.run_without(Some(absent), &mut random);
                     let left = (0..size as usize).find(|&rank| world.is_finished(rank));
@@ -192,7 +51,7 @@ fn everybody_gets_the_roots_broadcast() {
                     calls: vec![Call::Bcast { root, bytes }; size as usize],
                     memories: (0..size).map(memory).collect(),
                     expected: vec![Memory::default().with(Buffer::Recv, data.clone()); size as usize],
-                    operation: join,
+                    operation: never,
                 }
                 .check(&mut random);
             }
@@ -230,7 +89,7 @@ fn the_root_gathers_every_block_in_rank_order() {
                     calls: vec![Call::Gather { root, bytes, in_place }; size as usize],
                     memories: (0..size).map(memory).collect(),
                     expected: (0..size).map(expected).collect(),
-                    operation: join,
+                    operation: never,
                 }
                 .check(&mut random);
             }
@@ -265,7 +124,7 @@ fn every_rank_gets_its_block_of_the_roots_scatter() {
                     calls: vec![Call::Scatter { root, bytes, in_place }; size as usize],
                     memories: (0..size).map(memory).collect(),
                     expected: (0..size).map(expected).collect(),
-                    operation: join,
+                    operation: never,
                 }
                 .check(&mut random);
             }
@@ -336,7 +195,7 @@ fn gatherv_and_scatterv_move_blocks_of_any_length_to_any_place() {
                 calls: (0..size).map(gather).collect(),
                 memories: (0..size).map(before).collect(),
                 expected: (0..size).map(after).collect(),
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
 
@@ -363,7 +222,7 @@ fn gatherv_and_scatterv_move_blocks_of_any_length_to_any_place() {
                 calls: (0..size).map(scatter).collect(),
                 memories: (0..size).map(before).collect(),
                 expected: (0..size).map(after).collect(),
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
         }
@@ -391,7 +250,7 @@ fn everybody_gathers_all_blocks() {
                 calls: vec![Call::Allgather { bytes, in_place }; size as usize],
                 memories: (0..size).map(memory).collect(),
                 expected: vec![Memory::default().with(Buffer::Recv, all.clone()); size as usize],
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
         }
@@ -427,7 +286,7 @@ fn allgatherv_puts_blocks_where_each_rank_wants_them() {
                 calls: places.iter().map(|(blocks, _)| Call::Allgatherv { blocks, in_place }).collect(),
                 memories: (0..size).map(memory).collect(),
                 expected: (0..size).map(expected).collect(),
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
         }
@@ -456,7 +315,7 @@ fn every_pair_exchanges_its_blocks() {
                 calls: vec![Call::Alltoall { bytes, in_place }; size as usize],
                 memories: (0..size).map(memory).collect(),
                 expected: (0..size).map(expected).collect(),
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
         }
@@ -504,7 +363,7 @@ fn alltoallv_and_alltoallw_exchange_blocks_of_any_length() {
                 calls: (0..n).map(call).collect(),
                 memories: (0..size).map(memory).collect(),
                 expected: (0..size).map(expected).collect(),
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
 
@@ -528,154 +387,9 @@ fn alltoallv_and_alltoallw_exchange_blocks_of_any_length() {
                 calls: (0..n).map(call).collect(),
                 memories: (0..size).map(memory).collect(),
                 expected: (0..size).map(expected).collect(),
-                operation: join,
+                operation: never,
             }
             .check(&mut random);
-        }
-    }
-}
-
-/// Arguments of a reduction: input in the send argument, or in the receive argument in place.
-fn reduction_memory(kind: Kind, rank: u32, count: u64, in_place: bool, room: u64) -> Memory {
-    let input = kind.input(rank, count);
-    if in_place {
-        return Memory::default().with(Buffer::Recv, input);
-    }
-    let recv = vec![UNTOUCHED; (room * ELEMENT) as usize];
-    Memory::default().with(Buffer::Send, input).with(Buffer::Recv, recv)
-}
-
-#[test]
-fn reduce_combines_in_rank_order_at_any_root() {
-    let mut random = Random(10);
-    for size in sizes() {
-        for kind in KINDS {
-            for root in roots(size, &mut random) {
-                for count in [0, 1, 2 + random.below(9), 700] {
-                    if count > 100 && size > 20 {
-                        continue;
-                    }
-                    let in_place = random.below(2) == 1;
-                    let vector = kind.vector(count);
-                    let memory = |rank| match rank == root {
-                        true => reduction_memory(kind, rank, count, in_place, count),
-                        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
-                    };
-                    let expected = |rank| match rank == root {
-                        true => Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count))),
-                        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
-                    };
-                    Case {
-                        size,
-                        calls: (0..size)
-                            .map(|rank| Call::Reduce { root, vector, in_place: in_place && rank == root })
-                            .collect(),
-                        memories: (0..size).map(memory).collect(),
-                        expected: (0..size).map(expected).collect(),
-                        operation: kind.operation,
-                    }
-                    .check(&mut random);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn allreduce_gives_all_ranks_the_combination_in_rank_order() {
-    let mut random = Random(11);
-    for size in sizes() {
-        for kind in KINDS {
-            for count in [0, 1, 2 + random.below(9), u64::from(size) + random.below(40), 700] {
-                if count > 100 && size > 20 {
-                    continue;
-                }
-                let in_place = random.below(2) == 1;
-                let result = Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count)));
-                Case {
-                    size,
-                    calls: vec![Call::Allreduce { vector: kind.vector(count), in_place }; size as usize],
-                    memories: (0..size)
-                        .map(|rank| reduction_memory(kind, rank, count, in_place, count))
-                        .collect(),
-                    expected: vec![result; size as usize],
-                    operation: kind.operation,
-                }
-                .check(&mut random);
-            }
-        }
-    }
-}
-
-#[test]
-fn reduce_scatter_gives_every_rank_its_part() {
-    let mut random = Random(12);
-    for size in sizes().into_iter().filter(|&size| size < 200) {
-        for kind in KINDS {
-            let counts: Vec<u64> = (0..size).map(|_| random.below(4)).collect();
-            let count = counts.iter().sum();
-            // In place need not be chosen by all (section 6.10.2).
-            let in_place: Vec<bool> = (0..size).map(|_| random.below(2) == 1).collect();
-            let first = |rank: u32| counts[..rank as usize].iter().sum::<u64>();
-            let memory = |rank: u32| {
-                reduction_memory(kind, rank, count, in_place[rank as usize], counts[rank as usize])
-            };
-            let expected = |rank: u32| {
-                let mine = counts[rank as usize];
-                let part = kind.expected((0, size), (first(rank), first(rank) + mine));
-                let mut recv = memory(rank).0[&Buffer::Recv].clone();
-                recv[..part.len()].copy_from_slice(&part);
-                Memory::default().with(Buffer::Recv, recv)
-            };
-            let call = |&in_place: &bool| Call::ReduceScatter {
-                counts: &counts,
-                vector: kind.vector(count),
-                in_place,
-            };
-            Case {
-                size,
-                calls: in_place.iter().map(call).collect(),
-                memories: (0..size).map(memory).collect(),
-                expected: (0..size).map(expected).collect(),
-                operation: kind.operation,
-            }
-            .check(&mut random);
-        }
-    }
-}
-
-#[test]
-fn scan_and_exscan_combine_the_ranks_before() {
-    let mut random = Random(13);
-    for size in sizes() {
-        for kind in KINDS {
-            for count in counts(&mut random) {
-                let vector = kind.vector(count);
-                let in_place: Vec<bool> = (0..size).map(|_| random.below(2) == 1).collect();
-                let memory = |rank: u32| reduction_memory(kind, rank, count, in_place[rank as usize], count);
-                let inclusive =
-                    |rank| Memory::default().with(Buffer::Recv, kind.expected((0, rank + 1), (0, count)));
-                let exclusive = |rank| match rank {
-                    0 => Memory::default().with(Buffer::Recv, memory(0).0[&Buffer::Recv].clone()),
-                    _ => Memory::default().with(Buffer::Recv, kind.expected((0, rank), (0, count))),
-                };
-                Case {
-                    size,
-                    calls: in_place.iter().map(|&in_place| Call::Scan { vector, in_place }).collect(),
-                    memories: (0..size).map(memory).collect(),
-                    expected: (0..size).map(inclusive).collect(),
-                    operation: kind.operation,
-                }
-                .check(&mut random);
-                Case {
-                    size,
-                    calls: in_place.iter().map(|&in_place| Call::Exscan { vector, in_place }).collect(),
-                    memories: (0..size).map(memory).collect(),
-                    expected: (0..size).map(exclusive).collect(),
-                    operation: kind.operation,
-                }
-                .check(&mut random);
-            }
         }
     }
 }

@@ -1,0 +1,79 @@
+//! One call of all ranks: arguments before, arguments after; and what all tests choose their cases from.
+
+use crate::world::{Memory, Operation, Random, Sends, World, check_channels};
+use weft_coll::registry::candidates;
+use weft_coll::{Algorithm, Call, Group, Model, Schedule};
+
+/// Bytes no two blocks share.
+pub(crate) fn pattern(from: u32, to: u32, bytes: u64) -> Vec<u8> {
+    let mut random = Random(u64::from(from) << 32 | u64::from(to));
+    (0..bytes).map(|_| random.next() as u8).collect()
+}
+
+pub(crate) const UNTOUCHED: u8 = 0x5a;
+
+pub(crate) struct Case<'a> {
+    pub(crate) size: u32,
+    pub(crate) calls: Vec<Call<'a>>,
+    pub(crate) memories: Vec<Memory>,
+    pub(crate) expected: Vec<Memory>,
+    pub(crate) operation: Operation,
+}
+
+impl Case<'_> {
+    /// Every algorithm that applies, with both kinds of sends.
+    pub(crate) fn check(&self, random: &mut Random) {
+        let model = Model { segment: 64, window: 3, ..Model::default() };
+        let group = |rank: u32| Group { rank, size: self.size };
+        let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group(0)).collect();
+        assert!(!algorithms.is_empty());
+        for algorithm in algorithms {
+            if self.size > 64 && many_messages(algorithm) {
+                continue;
+            }
+            let build = |(rank, call): (u32, &Call<'_>)| (algorithm.build)(call, group(rank), &model);
+            let schedules: Vec<Schedule> = (0..).zip(&self.calls).map(build).collect();
+            check_channels(&schedules);
+            // Both kinds of sends where it is cheap, one of them elsewhere.
+            let one = [Sends::Eager, Sends::Synchronous][random.below(2) as usize];
+            let kinds = if self.size <= 16 { vec![Sends::Eager, Sends::Synchronous] } else { vec![one] };
+            for sends in kinds {
+                let after = World::new(&schedules, &self.memories, self.operation, sends).finish(random);
+                for (rank, (after, expected)) in after.iter().zip(&self.expected).enumerate() {
+                    for (buffer, bytes) in &expected.0 {
+                        assert!(
+                            after.0[buffer] == *bytes,
+                            "{algorithm:?}, {sends:?}, size {}, rank {rank}, {buffer:?}, call {:?}:\n got {:?}\nwant {:?}",
+                            self.size,
+                            self.calls[rank],
+                            after.0[buffer],
+                            bytes
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether an algorithm has about size^2 messages or steps in all.
+pub(crate) fn many_messages(algorithm: &Algorithm) -> bool {
+    matches!(algorithm.name, "ring" | "spread" | "pairwise" | "scatter-allgather")
+        || algorithm.operations == ["alltoall"]
+        || algorithm.operations == ["allgather", "allgatherv"]
+}
+
+pub(crate) fn sizes() -> Vec<u32> {
+    (1..=64).chain([100, 127, 129, 1000]).collect()
+}
+
+pub(crate) fn roots(size: u32, random: &mut Random) -> Vec<u32> {
+    match size {
+        1..=9 => (0..size).collect(),
+        _ => vec![0, size - 1, random.below(u64::from(size)) as u32],
+    }
+}
+
+pub(crate) fn counts(random: &mut Random) -> [u64; 3] {
+    [0, 1 + random.below(3), 4 + random.below(30)]
+}

@@ -298,8 +298,7 @@ pub(crate) unsafe fn win_shared_query(
         let own = window.group.rank_of(weft_types::PeerId(me)).map_or(0, |rank| rank.0);
         let target = match window.target(rank)? {
             Some(target) => target,
-            // MPI_PROC_NULL: the lowest rank with memory that can be reached.
-            None if window.shared.is_empty() => own,
+            // MPI_PROC_NULL: the lowest rank of the node that has memory.
             None => window.extents.iter().position(|extent| extent.size != 0).unwrap_or(0) as u32,
         };
         let extent = window.extents[target as usize];

@@ -17,6 +17,8 @@
 
 mod runs;
 mod sides;
+#[cfg(test)]
+mod tests;
 
 pub use sides::{Counterpart, Partitions, ReceiveSide, SendSide};
 

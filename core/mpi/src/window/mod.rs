@@ -27,6 +27,8 @@ mod message;
 mod origin;
 mod sync;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub use lock::LockKind;
 pub use origin::{Elements, Operation, OperationState, Target};

@@ -319,7 +319,8 @@ impl Window {
         if let Some(result) = result {
             Self::sizes(bytes, result.bytes, "result")?;
         }
-        if !matches!(op.0, PredefinedOp::Replace | PredefinedOp::NoOp) {
+        // Without elements there is nothing that could not be combined.
+        if bytes > 0 && !matches!(op.0, PredefinedOp::Replace | PredefinedOp::NoOp) {
             op.0.kernel(&basic)?;
         }
         let handle = basic.as_predefined().map_or(abi::MPI_BYTE, |basic| basic.handle());

@@ -1,0 +1,200 @@
+//! Whole operations between simulated ranks: any cuts, any order of marking, any delay.
+
+use super::*;
+use crate::partitioned::{Counterpart, Partitions, ReceiveSide, SendSide};
+use std::cell::RefCell;
+use weft_datatype::Memory;
+use weft_engine::world::World;
+use weft_types::{PeerId, Tag};
+
+const EPOCHS: u8 = 3;
+
+fn bytes_of(epoch: u8, at: u64) -> u8 {
+    (at as u8).wrapping_mul(7).wrapping_add(epoch.wrapping_mul(31))
+}
+
+fn set(memory: &Memory, range: std::ops::Range<u64>, value: impl Fn(u64) -> u8) {
+    let data: Vec<u8> = range.clone().map(value).collect();
+    memory.recv_view(0, range.start, range.end - range.start).unpack(0, &data);
+}
+
+fn read(memory: &Memory, bytes: u64) -> Vec<u8> {
+    let mut data = vec![0; bytes as usize];
+    memory.send_view(0, 0, bytes).pack(0, &mut data);
+    data
+}
+
+fn counterpart(peer: u32) -> Counterpart {
+    Counterpart { peer: PeerId(peer), context: ContextId::WORLD, source: Rank(0), tag: Tag(4) }
+}
+
+/// Sends three epochs from rank 0 to `receiver` with the given cuts, marking in a random order.
+fn transfer(seed: u64, receiver: u32, sends: u32, receives: u32, part: u64) {
+    let mut world = World::new(receiver + 1).seed(seed).full(0.2).build();
+    let total = u64::from(sends) * u64::from(receives) * part;
+    let cut = |number: u32| Partitions {
+        memory: Memory::packed_scratch(total as usize),
+        number,
+        bytes: total / u64::from(number),
+    };
+    let (from, into) = (cut(sends), cut(receives));
+    let mut requests: Vec<Requests> = (0..=receiver).map(|_| Requests::default()).collect();
+    let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+    let mut orders: Vec<Vec<i32>> = Vec::new();
+    for _ in 0..EPOCHS {
+        let mut order: Vec<i32> = (0..sends as i32).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, world.random.below(last as u64 + 1) as usize);
+        }
+        orders.push(order);
+    }
+    let engine = &mut world.engines[0];
+    let send = requests[0]
+        .partitioned_send(engine, SendSide::new(from.clone(), Some(counterpart(receiver)), comm))
+        .expect("room");
+    let engine = &mut world.engines[receiver as usize];
+    let receive = requests[receiver as usize]
+        .partitioned_receive(engine, ReceiveSide::new(into.clone(), Some(counterpart(0)), comm))
+        .expect("room");
+    let requests = RefCell::new(requests);
+    let (mut sender, mut getter) = (Side::new(), Side::new());
+    world.run(400_000, |rank, engine| {
+        let requests = &mut requests.borrow_mut()[rank as usize];
+        requests.progress(engine);
+        if rank == 0 {
+            step_sender(&mut sender, requests, engine, send, &from, &orders);
+        }
+        if rank == receiver {
+            step_receiver(&mut getter, requests, engine, receive, &into, seed);
+        }
+        (rank != 0 || sender.epoch == EPOCHS) && (rank != receiver || getter.epoch == EPOCHS)
+    });
+}
+
+/// How far the program of one side is.
+struct Side {
+    epoch: u8,
+    started: bool,
+    marked: usize,
+}
+
+impl Side {
+    fn new() -> Side {
+        Side { epoch: 0, started: false, marked: 0 }
+    }
+}
+
+fn step_sender(
+    side: &mut Side,
+    requests: &mut Requests,
+    engine: &mut Engine,
+    send: Handle,
+    from: &Partitions,
+    orders: &[Vec<i32>],
+) {
+    if side.epoch == EPOCHS {
+        return;
+    }
+    let order = &orders[side.epoch as usize];
+    if !side.started {
+        requests.start_partitioned(engine, send).expect("partitioned").expect("inactive");
+        (side.started, side.marked) = (true, 0);
+    } else if let Some(&partition) = order.get(side.marked) {
+        let epoch = side.epoch;
+        let start = partition as u64 * from.bytes;
+        set(&from.memory, start..start + from.bytes, |at| bytes_of(epoch, at));
+        requests.ready(engine, send, std::iter::once(partition)).expect("not marked before");
+        side.marked += 1;
+    } else if requests.is_done(engine, send) {
+        assert_eq!(requests.finish(engine, send).error, None);
+        (side.epoch, side.started) = (side.epoch + 1, false);
+        // Whatever is still under way must not come from here any more.
+        set(&from.memory, 0..from.total(), |_| 0xdd);
+    }
+}
+
+fn step_receiver(
+    side: &mut Side,
+    requests: &mut Requests,
+    engine: &mut Engine,
+    receive: Handle,
+    into: &Partitions,
+    seed: u64,
+) {
+    if side.epoch == EPOCHS {
+        return;
+    }
+    let epoch = side.epoch;
+    if !side.started {
+        requests.start_partitioned(engine, receive).expect("partitioned").expect("inactive");
+        side.started = true;
+        return;
+    }
+    for partition in 0..into.number {
+        if requests.arrived(engine, receive, partition as i32).expect("in range") {
+            let start = u64::from(partition) * into.bytes;
+            let all = read(&into.memory, into.total());
+            let here = &all[start as usize..(start + into.bytes) as usize];
+            assert!(here.iter().zip(start..).all(|(&byte, at)| byte == bytes_of(epoch, at)), "seed {seed}");
+        }
+    }
+    if requests.is_done(engine, receive) {
+        let done = requests.finish(engine, receive);
+        assert_eq!((done.error, done.status.bytes), (None, into.total()));
+        (side.epoch, side.started) = (epoch + 1, false);
+        set(&into.memory, 0..into.total(), |_| 0xee);
+    }
+}
+
+#[test]
+fn any_cut_and_order_arrives_whole_and_never_early() {
+    let cuts = [(1, 1, 10), (1, 7, 1), (7, 1, 1), (6, 4, 100), (4, 6, 3000), (64, 3, 1), (3, 5, 40_000)];
+    for (index, (sends, receives, part)) in cuts.into_iter().enumerate() {
+        for seed in 0..6 {
+            transfer(seed * 100 + index as u64, 1, sends, receives, part);
+        }
+    }
+}
+
+#[test]
+fn a_process_may_send_to_itself() {
+    for seed in 0..4 {
+        transfer(seed, 0, 5, 3, 20_000);
+    }
+}
+
+#[test]
+fn an_inactive_receive_is_never_written_to() {
+    let mut world = World::new(2).build();
+    let mut requests = [Requests::default(), Requests::default()];
+    let cut = || Partitions { memory: Memory::packed_scratch(100), number: 2, bytes: 50 };
+    let (from, into) = (cut(), cut());
+    let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+    let send = requests[0]
+        .partitioned_send(&mut world.engines[0], SendSide::new(from.clone(), Some(counterpart(1)), comm))
+        .expect("room");
+    let receive = requests[1]
+        .partitioned_receive(
+            &mut world.engines[1],
+            ReceiveSide::new(into.clone(), Some(counterpart(0)), comm),
+        )
+        .expect("room");
+    set(&from.memory, 0..100, |_| 5);
+    requests[0].start_partitioned(&mut world.engines[0], send).expect("partitioned").expect("inactive");
+    requests[0].ready(&mut world.engines[0], send, 0..2).expect("once");
+    let settle = |requests: &mut [Requests; 2], world: &mut World| {
+        for _ in 0..20 {
+            world.settle();
+            for (requests, engine) in requests.iter_mut().zip(&mut world.engines) {
+                requests.progress(engine);
+            }
+        }
+    };
+    settle(&mut requests, &mut world);
+    assert_eq!(read(&into.memory, 100), [0; 100]);
+    assert!(!requests[0].is_done(&world.engines[0], send), "nothing was granted");
+    requests[1].start_partitioned(&mut world.engines[1], receive).expect("partitioned").expect("inactive");
+    settle(&mut requests, &mut world);
+    assert_eq!(read(&into.memory, 100), [5; 100]);
+    assert!(requests[0].is_done(&world.engines[0], send) && requests[1].is_done(&world.engines[1], receive));
+}

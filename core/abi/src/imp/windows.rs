@@ -22,6 +22,8 @@ use crate::raise::{self, On, Raised};
 
 /// What windows are aligned to: a cache line, and what any basic type needs.
 const ALIGNMENT: usize = 64;
+/// What segments that are not contiguous begin at.
+const PAGE: usize = 4096;
 
 /// The hints of section 12.2 and their defaults.
 const HINTS: [(&str, &str); 8] = [
@@ -122,7 +124,7 @@ impl Making {
         self,
         flavor: Flavor,
         memory: Memory,
-        (extents, shared): (Vec<Extent>, Vec<usize>),
+        (extents, mapped): (Vec<Extent>, Vec<Memory>),
         keep: Option<Box<dyn Keep>>,
     ) -> Result<MPI_Win, Raised> {
         let handle = gate::with(|process| {
@@ -137,7 +139,7 @@ impl Making {
                 flavor,
                 memory,
                 extents,
-                shared,
+                mapped,
                 keep,
                 hints,
             })
@@ -194,13 +196,25 @@ pub(crate) unsafe fn win_allocate(
     let wished = gate::always(|always| always.hints(info.handle()))?
         .text("mpi_minimum_memory_alignment")
         .and_then(|text| text.trim().parse::<usize>().ok())
-        .filter(|wished| wished.is_power_of_two());
-    let allocated = Allocation::new(making.size, wished.unwrap_or(1).max(ALIGNMENT));
-    let (mine, allocation) = match allocated {
+        .filter(|wished| wished.is_power_of_two())
+        .unwrap_or(1);
+    let extents = making.extents(Ok(()))?;
+    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give.
+    let one_node = gate::with(|process| process.job.local_ranks.len() == process.job.size as usize);
+    let modest = exchange(making.comm, &[u64::from(wished > PAGE)])?.iter().all(|&large| large == 0);
+    if one_node
+        && modest
+        && extents.len() > 1
+        && let Ok(segments) = Segments::share(making.comm, &extents, true)
+    {
+        // SAFETY: the entry has refused null.
+        return unsafe { segments.into_window(making, Flavor::Allocate, extents, baseptr, win) };
+    }
+    let (mine, allocation) = match Allocation::new(making.size, wished.max(ALIGNMENT)) {
         Ok(allocation) => (Ok(()), Some(allocation)),
         Err(error) => (Err(error), None),
     };
-    let extents = making.extents(mine)?;
+    making.extents(mine)?;
     let Some(allocation) = allocation else { return Ok(()) };
     let address = allocation.address();
     // SAFETY: the memory lives as long as the window keeps it; the entry has refused null.
@@ -226,28 +240,65 @@ pub(crate) unsafe fn win_allocate_shared(
     let extents = making.extents(Ok(()))?;
     // Without the hint one segment begins where the one before ends.
     let apart = making.hints.text("alloc_shared_noncontig") == Some("true");
-    let mut total = 0;
-    let starts: Vec<usize> = extents
-        .iter()
-        .map(|extent| {
-            let start = total;
-            total += extent.size as usize;
-            total = if apart { total.next_multiple_of(4096) } else { total };
-            start
-        })
-        .collect();
-    let mapping = share(making.comm, total)?;
-    let shared: Vec<usize> = starts.iter().map(|&start| mapping.address().addr() + start).collect();
-    let rank = gate::with(|process| process.comms.get(making.comm).map(|comm| comm.rank.0 as usize))?;
-    let address = mapping.address().wrapping_add(starts[rank]);
-    // SAFETY: the memory lives as long as the window keeps it; the entry has refused null.
-    unsafe {
-        let memory = exposed(address, making.size);
-        let keep: Option<Box<dyn Keep>> = Some(Box::new(mapping));
-        win.write(making.finish(Flavor::Shared, memory, (extents, shared), keep)?);
-        baseptr.cast::<*mut u8>().write(address);
+    let segments = Segments::share(making.comm, &extents, apart)?;
+    // SAFETY: the entry has refused null.
+    unsafe { segments.into_window(making, Flavor::Shared, extents, baseptr, win) }
+}
+
+/// The memory of all members, one after another in one mapping.
+struct Segments {
+    mapping: Mapping,
+    addresses: Vec<*mut u8>,
+}
+
+impl Segments {
+    /// Makes and maps the memory. Collective; it fails for all if for one.
+    fn share(comm: Handle, extents: &[Extent], apart: bool) -> Result<Segments, Raised> {
+        let mut total = 0;
+        let starts: Vec<usize> = extents
+            .iter()
+            .map(|extent| {
+                let start = total;
+                total += extent.size as usize;
+                total = if apart { total.next_multiple_of(PAGE) } else { total };
+                start
+            })
+            .collect();
+        let mapping = share(comm, total)?;
+        let addresses = starts.iter().map(|&start| mapping.address().wrapping_add(start)).collect();
+        Ok(Segments { mapping, addresses })
     }
-    Ok(())
+
+    /// Makes the window and tells the program where its own segment is.
+    ///
+    /// # Safety
+    /// `baseptr` is the address of a pointer and `win` that of a handle.
+    unsafe fn into_window(
+        self,
+        making: Making,
+        flavor: Flavor,
+        extents: Vec<Extent>,
+        baseptr: *mut c_void,
+        win: *mut MPI_Win,
+    ) -> Result<(), Raised> {
+        let rank = gate::with(|process| process.comms.get(making.comm).map(|comm| comm.rank.0 as usize))?;
+        // SAFETY: the memory lives as long as the window keeps the mapping.
+        let mapped: Vec<Memory> = self
+            .addresses
+            .iter()
+            .zip(&extents)
+            .map(|(&address, extent)| unsafe { exposed(address, extent.size as usize) })
+            .collect();
+        let memory = mapped[rank].clone();
+        let keep: Option<Box<dyn Keep>> = Some(Box::new(self.mapping));
+        let made = making.finish(flavor, memory, (extents, mapped), keep)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            win.write(made);
+            baseptr.cast::<*mut u8>().write(self.addresses[rank]);
+        }
+        Ok(())
+    }
 }
 
 /// Memory that all members map. Collective; it fails for all if for one.
@@ -287,7 +338,6 @@ pub(crate) unsafe fn win_shared_query(
     baseptr: *mut c_void,
 ) -> Result<(), Raised> {
     let (extent, address) = gate::with(|process| {
-        let me = process.job.rank;
         let window = process.windows.get(win.handle())?;
         if window.flavor == Flavor::Dynamic {
             return Err(Error::new(
@@ -295,16 +345,14 @@ pub(crate) unsafe fn win_shared_query(
                 "a window of MPI_Win_create_dynamic has no shared memory that could be asked for",
             ));
         }
-        let own = window.group.rank_of(weft_types::PeerId(me)).map_or(0, |rank| rank.0);
         let target = match window.target(rank)? {
             Some(target) => target,
             // MPI_PROC_NULL: the lowest rank of the node that has memory.
             None => window.extents.iter().position(|extent| extent.size != 0).unwrap_or(0) as u32,
         };
         let extent = window.extents[target as usize];
-        Ok(match window.shared.get(target as usize) {
-            Some(&address) if extent.size > 0 => (extent, address),
-            None if target == own => (extent, window.facts.base),
+        Ok(match window.address_of(target) {
+            Some(address) if extent.size > 0 => (extent, address),
             _ => (Extent { size: 0, ..extent }, 0),
         })
     })

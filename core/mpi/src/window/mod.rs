@@ -1,5 +1,6 @@
 //! Windows and one-sided communication (chapter 12): every operation is a message that the target executes in its progress
-//! (an *active message*); what a process does to its own window happens at once.
+//! (an *active message*). What a process does to its own window happens at once, and so do puts to and gets from memory that
+//! it has mapped; accumulating operations are always the owner's, so that one place has one kind of atomicity.
 //!
 //! ```text
 //! origin                                             target
@@ -107,8 +108,8 @@ pub struct Parts {
     pub memory: Memory,
     /// Size and unit of every member, by rank; empty for a dynamic window.
     pub extents: Vec<Extent>,
-    /// Where the members' memory lies in this process, by rank; empty unless shared.
-    pub shared: Vec<usize>,
+    /// The members' memory as this process has it mapped, by rank; empty unless shared.
+    pub mapped: Vec<Memory>,
     /// Memory to free with the window.
     pub keep: Option<Box<dyn Keep>>,
     /// Hints accepted.
@@ -138,8 +139,8 @@ pub struct Window {
     pub facts: Box<Facts>,
     /// Size and unit of every member, by rank; empty for a dynamic window.
     pub extents: Vec<Extent>,
-    /// Where the members' memory lies in this process, by rank; empty unless shared.
-    pub shared: Vec<usize>,
+    /// The members' memory as this process has it mapped, by rank; empty unless shared.
+    mapped: Vec<Exposure>,
     context: ContextId,
     rank: Rank,
     exposure: Exposure,
@@ -175,8 +176,13 @@ impl Window {
                 flavor,
                 model: abi::MPI_WIN_UNIFIED,
             }),
+            mapped: parts
+                .mapped
+                .into_iter()
+                .zip(&parts.extents)
+                .map(|(memory, &Extent { size, unit })| Exposure::Fixed { memory, size, unit })
+                .collect(),
             extents: parts.extents,
-            shared: parts.shared,
             context: parts.context,
             rank: parts.rank,
             exposure: exposure.unwrap_or(Exposure::Fixed {
@@ -196,6 +202,15 @@ impl Window {
         match self.name.is_empty() {
             true => format!("the window {:#x}", self.handle.0),
             false => String::from_utf8_lossy(&self.name).into_owned(),
+        }
+    }
+
+    /// Where the memory of a member lies in this process, if it can be reached (section 12.2.3).
+    pub fn address_of(&self, rank: u32) -> Option<usize> {
+        match self.mapped.get(rank as usize) {
+            Some(Exposure::Fixed { memory, .. }) => Some(memory.address()),
+            _ if rank == self.rank.0 => Some(self.facts.base),
+            _ => None,
         }
     }
 

@@ -7,6 +7,7 @@ use super::{Flavor, Window};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use weft_datatype::memory::copy;
 use weft_datatype::{Datatype, Memory, PredefinedOp, Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, ErrorClass, Rank, Result, Tag, abi};
@@ -225,6 +226,11 @@ impl Window {
             return Ok(operation);
         }
         let (id, bytes) = (self.outgoing.next_id(), from.bytes);
+        if let Some(exposure) = self.mapped.get(to.rank as usize) {
+            let message = message(Kind::PutFar, to, byte_like(&to.datatype), (id, 0), (0, bytes), &[]);
+            copy(&from.memory.send_view(0, 0, bytes), &mut exposure.room(&message)?);
+            return Ok(operation);
+        }
         let far = bytes > INLINE && !self.is_me(to.rank);
         let data = if far { Vec::new() } else { packed(from, 0, bytes) };
         let kind = if far { Kind::PutFar } else { Kind::Put };
@@ -259,6 +265,10 @@ impl Window {
         }
         let id = self.outgoing.next_id();
         let message = message(Kind::Get, of, byte_like(&of.datatype), (id, 0), (0, bytes), &[]);
+        if let Some(exposure) = self.mapped.get(of.rank as usize) {
+            copy(&exposure.data(&message)?, &mut into.memory.recv_view(0, 0, bytes));
+            return Ok(operation);
+        }
         self.fetch(engine, &message, of.rank, (into, 0), &operation)?;
         Ok(operation)
     }

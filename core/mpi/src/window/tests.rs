@@ -20,7 +20,7 @@ fn window(rank: u32, ranks: u32) -> (Windows, Handle) {
             flavor: Flavor::Create,
             memory: Memory::packed_scratch(bytes as usize),
             extents: vec![Extent { size: bytes, unit: 8 }; ranks as usize],
-            shared: Vec::new(),
+            mapped: Vec::new(),
             keep: None,
             hints: Info::default(),
         })

@@ -1,0 +1,105 @@
+//! Requests from birth to death: released ones go on and free themselves, ended ones can be looked at, stale ones
+//! are found (musts.md: section 3.7.3 request_free, section 3.7.6 get_status, section 3.5 progress of synchronous sends).
+
+use weft_datatype::Scratch;
+use weft_engine::world::World;
+use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started};
+use weft_types::{ContextId, PeerId, Rank, Tag};
+
+const CONTEXT: ContextId = ContextId(4);
+
+fn to(peer: u32, source: u32, tag: i32) -> Envelope {
+    Envelope { peer: PeerId(peer), context: CONTEXT, source: Rank(source), tag: Tag(tag) }
+}
+
+fn from(peer: u32, tag: i32) -> Selector {
+    Selector { context: CONTEXT, peer: Some(PeerId(peer)), source: Some(Rank(peer)), tag: Some(Tag(tag)) }
+}
+
+/// Lengths on every way a message can go.
+const LENGTHS: [usize; 5] = [0, 8, 900, 30_000, 300_000];
+
+#[test]
+fn released_requests_go_on_to_their_end_and_free_themselves() {
+    for length in LENGTHS {
+        for mode in [SendMode::Standard, SendMode::Synchronous, SendMode::Ready] {
+            let mut world = World::new(2).build();
+            let (data, room) = (Scratch::new(length), Scratch::new(length));
+            data.recv_buf(0, length).as_mut_slice().unwrap().fill(7);
+            let received = world.engines[1].recv(from(0, 1), room.recv_buf(0, length)).unwrap();
+            world.engines[1].release(received);
+            let started = world.engines[0].send(to(1, 0, 1), mode, data.send_buf(0, length)).unwrap();
+            if let Started::Pending(sent) = started {
+                world.engines[0].release(sent);
+            }
+            world.settle();
+            assert!(room.send_buf(0, length).as_slice().unwrap().iter().all(|&byte| byte == 7));
+            assert!(!world.engines[1].exists(received), "{length} bytes, {mode:?}");
+            if let Started::Pending(sent) = started {
+                assert!(!world.engines[0].exists(sent), "{length} bytes, {mode:?}");
+            }
+            assert!(world.engines.iter().all(Engine::is_quiet));
+        }
+    }
+}
+
+#[test]
+fn an_ended_request_can_be_looked_at_and_belongs_to_its_owner_until_it_is_taken() {
+    for length in LENGTHS {
+        let mut world = World::new(2).build();
+        let (data, room) = (Scratch::new(length), Scratch::new(length));
+        let received = world.engines[1].recv(from(0, 1), room.recv_buf(0, length)).unwrap();
+        world.engines[1].tag_request(received, 0x0800_0007);
+        assert_eq!(world.engines[1].peek(received), None);
+        let started =
+            world.engines[0].send(to(1, 0, 1), SendMode::Standard, data.send_buf(0, length)).unwrap();
+        world.settle();
+        let seen = world.engines[1].peek(received).expect("it has ended");
+        assert_eq!(world.engines[1].owner(received), 0x0800_0007);
+        assert_eq!(world.engines[1].take(received), seen);
+        assert_eq!((seen.status.bytes, seen.error), (length as u64, None));
+        assert!(!world.engines[1].exists(received) && !world.engines[1].exists(RequestId::COMPLETE));
+        if let Started::Pending(sent) = started {
+            assert!(world.engines[0].is_complete(sent));
+        }
+    }
+}
+
+/// Example 3.16: the receiver has started its receive and sits in another call, which makes progress.
+#[test]
+fn a_synchronous_send_ends_while_its_receiver_waits_for_something_else() {
+    for length in LENGTHS {
+        let mut world = World::new(2).build();
+        let (data, room) = (Scratch::new(length), Scratch::new(length));
+        let Started::Pending(sent) =
+            world.engines[0].send(to(1, 0, 1), SendMode::Synchronous, data.send_buf(0, length)).unwrap()
+        else {
+            panic!("a synchronous send cannot be complete before its receive has started");
+        };
+        world.settle();
+        assert!(!world.engines[0].is_complete(sent), "no receive yet");
+        let matched = world.engines[1].recv(from(0, 1), room.recv_buf(0, length)).unwrap();
+        let other = world.engines[1].recv(from(0, 2), room.recv_buf(0, length)).unwrap();
+        world.settle();
+        assert!(world.engines[0].is_complete(sent) && world.engines[1].is_complete(matched));
+        assert!(!world.engines[1].is_complete(other));
+        world.engines[1].cancel(other);
+        assert!(world.engines[1].take(other).status.cancelled);
+    }
+}
+
+/// A slot that is used again has another generation: 128 uses later, and not before, a number repeats.
+#[test]
+fn a_stale_request_is_told_from_the_one_that_has_its_slot() {
+    let mut world = World::new(1).build();
+    let room = Scratch::new(8);
+    let engine = &mut world.engines[0];
+    let mut stale: Vec<RequestId> = Vec::new();
+    for _ in 0..127 {
+        let request = engine.recv(from(0, 1), room.recv_buf(0, 8)).unwrap();
+        assert!(!stale.contains(&request) && stale.iter().all(|&old| !engine.exists(old)));
+        engine.cancel(request);
+        engine.take(request);
+        stale.push(request);
+    }
+}

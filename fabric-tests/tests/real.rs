@@ -87,7 +87,7 @@ macro_rules! modules {
 
 modules! {
     test_p2p_buf test_p2p_buf_matched test_p2p_buf_part test_p2p_obj test_p2p_obj_matched
-    test_msgspec test_msgzero test_status test_request
+    test_msgspec test_msgzero test_status test_request test_win test_rma test_rma_nb
 }
 
 mod rsmpi_programs {

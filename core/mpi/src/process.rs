@@ -59,6 +59,26 @@ pub struct Process {
     said_goodbye: bool,
 }
 
+/// One line about what was found and chosen.
+fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
+    format!(
+        "rank {} of {} (process {}): {} ranks on this node share {} cores, waiting ranks {}; {}; large messages {}; messages up \
+         to {} bytes are sent without asking",
+        job.rank,
+        job.size,
+        std::process::id(),
+        job.local_ranks.len(),
+        job.cores,
+        if config.oversubscribed { "sleep at once" } else { "spin first" },
+        if job.size == 1 { "no transport is needed" } else { "all peers over shm" },
+        match parameters.single_copy {
+            Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
+            _ => "are read from the sender's memory where that is allowed and faster",
+        },
+        config.eager_limit
+    )
+}
+
 /// An open session (section 11.3).
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -98,6 +118,9 @@ impl Process {
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
         let transports = crate::fabric::open(&mut job, &parameters, oversubscribed)?;
+        if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
+            eprintln!("weft: {}", chosen(&job, &config, &parameters));
+        }
         let engine = Engine::new(config, transports)?;
         let initial_errhandler = Handle(match job.initial_errhandler.as_deref() {
             Some("mpi_errors_abort") => abi::MPI_ERRORS_ABORT,

@@ -137,8 +137,8 @@ const NOT_PARAMETERS: [&str; 3] = ["WEFT_JOB", "WEFT_NODE_FD", "WEFT_PREFIX"];
 const TESTS: &str = "WEFT_TEST_";
 
 impl Parameters {
-    /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns the names that look like
-    /// parameters and are none, each with what to do about it.
+    /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns what to say about names that
+    /// look like a parameter and are none.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` for a value that cannot be read, naming variable, value and form.
@@ -154,10 +154,10 @@ impl Parameters {
             }
             match parameters.set(&variable, text.trim()) {
                 Some(true) => {}
-                Some(false) => unknown.push(format!(
-                    "the environment variable {variable} sets nothing{}; `weft-info --params` lists what can be set",
-                    nearest(&variable).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
-                )),
+                // A name that resembles none of ours is somebody else's (WEFT_PREFIX of a build script).
+                Some(false) => unknown.extend(nearest(&variable).map(|near| {
+                    format!("the environment variable {variable} sets nothing; did you mean {near}? `weft-info --params` lists all")
+                })),
                 None => {
                     let form = TABLE.iter().find(|row| row.variable == variable).map_or("", |row| row.form);
                     return Err(Error::new(
@@ -171,16 +171,11 @@ impl Parameters {
     }
 }
 
-/// The table's variable that shares most of its words with `variable`.
+/// The table's variable that begins most like `variable`; `None` when they share no more than `WEFT_` and two letters.
 fn nearest(variable: &str) -> Option<&'static str> {
-    let words = |name: &str| name.split('_').skip(1).map(str::to_owned).collect::<Vec<_>>();
-    let wanted = words(variable);
-    TABLE
-        .iter()
-        .map(|row| (words(row.variable).iter().filter(|word| wanted.contains(word)).count(), row.variable))
-        .filter(|&(shared, _)| shared > 0)
-        .max_by_key(|&(shared, _)| shared)
-        .map(|(_, variable)| variable)
+    let shared = |name: &str| name.bytes().zip(variable.bytes()).take_while(|(a, b)| a == b).count();
+    let best = TABLE.iter().map(|row| (shared(row.variable), row.variable)).max_by_key(|&(shared, _)| shared);
+    best.filter(|&(shared, _)| shared > "WEFT_".len() + 2).map(|(_, variable)| variable)
 }
 
 #[cfg(test)]
@@ -228,6 +223,8 @@ mod tests {
     #[test]
     fn a_misspelt_variable_is_reported_with_its_neighbour() {
         let (_, unknown) = read(&[("WEFT_EAGER_LIMITS", "1")]).expect("no bad value");
-        assert!(unknown[0].contains("did you mean WEFT_EAGER_"), "{unknown:?}");
+        assert!(unknown[0].contains("did you mean WEFT_EAGER_LIMIT?"), "{unknown:?}");
+        let (_, unknown) = read(&[("WEFT_PREFIX", "/opt"), ("WEFT_SEED", "7")]).expect("no bad value");
+        assert!(unknown.is_empty(), "{unknown:?}");
     }
 }

@@ -8,12 +8,16 @@ use std::ffi::{c_int, c_void};
 
 use weft::Process;
 use weft::comm::Comm;
-use weft_coll::{Block, Call, Vector};
+use weft_coll::{Block, Call};
 use weft_datatype::{Datatype, Memory};
-use weft_engine::{Arguments, Reduction, RequestId};
+use weft_engine::{Arguments, RequestId};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::point_to_point::{complete, no_buffer};
+use super::reductions::{
+    allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
+    start_reduction_at_all,
+};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -49,7 +53,7 @@ pub(super) fn world_barrier() -> Result<(), Raised> {
     blocking(&mut |process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))
 }
 
-fn is_in_place(address: *const c_void) -> bool {
+pub(super) fn is_in_place(address: *const c_void) -> bool {
     address.addr() == abi::MPI_IN_PLACE
 }
 
@@ -71,7 +75,10 @@ fn whole(count: i64) -> Outcome<u64> {
 ///
 /// # Safety
 /// The program keeps the data as they are until the operation is complete.
-unsafe fn read(process: &Process, (address, count, datatype): Data<*const c_void>) -> Outcome<(Memory, u64)> {
+pub(super) unsafe fn read(
+    process: &Process,
+    (address, count, datatype): Data<*const c_void>,
+) -> Outcome<(Memory, u64)> {
     let count = whole(count)?;
     let datatype = process.types.usable(datatype.handle())?;
     let span = datatype.span(count)?;
@@ -85,7 +92,7 @@ unsafe fn read(process: &Process, (address, count, datatype): Data<*const c_void
 ///
 /// # Safety
 /// The program leaves the memory alone until the operation is complete.
-unsafe fn write(
+pub(super) unsafe fn write(
     process: &Process,
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
@@ -162,7 +169,7 @@ unsafe fn blocks(
     Ok((all, reach.unwrap_or((0, 0))))
 }
 
-fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
+pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
     process.comms.get(comm)
 }
 
@@ -459,138 +466,6 @@ unsafe fn start_alltoallw(
             Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
         process.start_collective(comm.handle(), &call, arguments, None)
     }
-}
-
-/// The operation of a reduction and its vector.
-fn reduction(
-    process: &Process,
-    count: u64,
-    datatype: MPI_Datatype,
-    op: MPI_Op,
-) -> Outcome<(Reduction, Vector)> {
-    let of = process.types.usable(datatype.handle())?;
-    let (reduction, commutative) = process.ops.reduction(op.handle(), of, datatype.handle())?;
-    Ok((reduction, Vector { count, element: of.element_bytes() as u64, commutative }))
-}
-
-/// Send and receive memory of a reduction; none for an `MPI_IN_PLACE` send argument.
-///
-/// # Safety
-/// As [`read`] and [`write`].
-unsafe fn operands(
-    process: &Process,
-    sendbuf: *const c_void,
-    recvbuf: Option<*mut c_void>,
-    count: i64,
-    datatype: MPI_Datatype,
-) -> Outcome<Arguments> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let from = match is_in_place(sendbuf) {
-            true => Memory::none(),
-            false => read(process, (sendbuf, count, datatype))?.0,
-        };
-        let into = match recvbuf {
-            Some(recvbuf) => write(process, (recvbuf, count, datatype), 1)?.0,
-            None => Memory::none(),
-        };
-        Ok(Arguments::new(from, into))
-    }
-}
-
-unsafe fn start_reduce(
-    process: &mut Process,
-    (sendbuf, recvbuf): (*const c_void, *mut c_void),
-    (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
-    root: c_int,
-    comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let place = place(process, comm.handle())?;
-    let (root, rank) = (place.root(root)?.0, place.rank.0);
-    let in_place = rank == root && is_in_place(sendbuf);
-    let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
-    if rank != root && is_in_place(sendbuf) {
-        return Err(no_buffer(sendbuf.addr(), vector.bytes() as usize));
-    }
-    // SAFETY: the program's memory stays until the operation is complete.
-    let arguments =
-        unsafe { operands(process, sendbuf, (rank == root).then_some(recvbuf), count, datatype)? };
-    process.start_collective(
-        comm.handle(),
-        &Call::Reduce { root, vector, in_place },
-        arguments,
-        Some(reduction),
-    )
-}
-
-/// Allreduce, Scan and Exscan, which differ in the call only.
-unsafe fn start_reduction_at_all(
-    process: &mut Process,
-    (sendbuf, recvbuf): (*const c_void, *mut c_void),
-    (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
-    comm: MPI_Comm,
-    call: fn(Vector, bool) -> Call<'static>,
-) -> Outcome<RequestId> {
-    place(process, comm.handle())?;
-    let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
-    // SAFETY: the program's memory stays until the operation is complete.
-    let arguments = unsafe { operands(process, sendbuf, Some(recvbuf), count, datatype)? };
-    process.start_collective(comm.handle(), &call(vector, is_in_place(sendbuf)), arguments, Some(reduction))
-}
-
-fn allreduce_call(vector: Vector, in_place: bool) -> Call<'static> {
-    Call::Allreduce { vector, in_place }
-}
-
-fn scan_call(vector: Vector, in_place: bool) -> Call<'static> {
-    Call::Scan { vector, in_place }
-}
-
-fn exscan_call(vector: Vector, in_place: bool) -> Call<'static> {
-    Call::Exscan { vector, in_place }
-}
-
-unsafe fn start_reduce_scatter(
-    process: &mut Process,
-    (sendbuf, recvbuf): (*const c_void, *mut c_void),
-    (counts, datatype, op): (&[u64], MPI_Datatype, MPI_Op),
-    comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let rank = place(process, comm.handle())?.rank.0 as usize;
-    let in_place = is_in_place(sendbuf);
-    let total: u64 = counts.iter().sum();
-    let (reduction, vector) = reduction(process, total, datatype, op)?;
-    // In place the whole vector lies in the receive buffer; otherwise it has room for this rank's part.
-    let room = if in_place { total } else { counts[rank] };
-    // SAFETY: the program's memory stays until the operation is complete.
-    let arguments = unsafe {
-        let from = match in_place {
-            true => Memory::none(),
-            false => read(process, (sendbuf, total as i64, datatype))?.0,
-        };
-        Arguments::new(from, write(process, (recvbuf, room as i64, datatype), 1)?.0)
-    };
-    let call = Call::ReduceScatter { counts, vector, in_place };
-    process.start_collective(comm.handle(), &call, arguments, Some(reduction))
-}
-
-/// The counts of `MPI_Reduce_scatter`.
-unsafe fn scatter_counts(process: &Process, counts: IntArray, comm: MPI_Comm) -> Outcome<Vec<u64>> {
-    if counts.is_null() {
-        return Err(Error::new(ErrorClass::ARG, "recvcounts is a null pointer"));
-    }
-    (0..place(process, comm.handle())?.size as usize)
-        .map(|rank| {
-            // SAFETY: the program passes one count for every rank.
-            let count = unsafe { counts.get(rank) };
-            u64::try_from(count).map_err(|_| {
-                Error::new(
-                    ErrorClass::COUNT,
-                    format!("recvcounts[{rank}] is {count}, but it must not be negative"),
-                )
-            })
-        })
-        .collect()
 }
 
 /// Makes the blocking and the nonblocking form of an operation.

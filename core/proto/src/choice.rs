@@ -48,10 +48,11 @@ pub fn plan_send(length: u64, prefix: u32, limits: &SendLimits, left: u32, taken
 }
 
 /// Payload of the packets that carry a message of `length` bytes: small enough that the two ends work at the same
-/// time on most of it, large enough that the packets themselves do not count.
+/// time on most of it, large enough that the packets themselves do not count: between distant cores a stream of 8-KiB packets
+/// moves 16 GB/s, of 16-KiB packets 25 GB/s, of 32-KiB packets 29 GB/s.
 #[inline]
 pub fn piece(length: u64, limits: &SendLimits) -> u32 {
-    (length / 8).next_multiple_of(1024).clamp(4096, 32 << 10).min(u64::from(limits.packet)) as u32
+    (length / 8).next_multiple_of(1024).clamp(16 << 10, 32 << 10).min(u64::from(limits.packet)) as u32
 }
 
 /// How the rest of an announced message comes.

@@ -152,15 +152,14 @@ impl State {
         });
         let forgotten = found.is_some();
         if let Some((entry, slot)) = found {
+            let lead = self.peers.at(index).lead;
+            if lead.is_some_and(|lead| lead.target == LeadTarget::Message(slot)) {
+                return Todo::Broken("a cancellation in the middle of the message's lead");
+            }
             self.unexpected.remove(entry);
             let charged = self.messages.at(slot).charged;
             self.messages.remove(slot);
-            let peer = self.peers.at_mut(index);
-            peer.ledger.release(charged);
-            debug_assert!(
-                peer.lead.is_none_or(|lead| lead.target != LeadTarget::Message(slot)),
-                "a sender asks only after its lead"
-            );
+            self.peers.at_mut(index).ledger.release(charged);
         }
         Todo::Reply(Header::control(Kind::CancelReply, header.id(), u64::from(forgotten)))
     }

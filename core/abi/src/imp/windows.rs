@@ -282,13 +282,10 @@ impl Segments {
         win: *mut MPI_Win,
     ) -> Result<(), Raised> {
         let rank = gate::with(|process| process.comms.get(making.comm).map(|comm| comm.rank.0 as usize))?;
+        let parts = self.addresses.iter().zip(&extents);
         // SAFETY: the memory lives as long as the window keeps the mapping.
-        let mapped: Vec<Memory> = self
-            .addresses
-            .iter()
-            .zip(&extents)
-            .map(|(&address, extent)| unsafe { exposed(address, extent.size as usize) })
-            .collect();
+        let expose = |(&address, extent): (_, &Extent)| unsafe { exposed(address, extent.size as usize) };
+        let mapped: Vec<Memory> = parts.map(expose).collect();
         let memory = mapped[rank].clone();
         let keep: Option<Box<dyn Keep>> = Some(Box::new(self.mapping));
         let made = making.finish(flavor, memory, (extents, mapped), keep)?;

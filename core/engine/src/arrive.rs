@@ -7,7 +7,8 @@ use crate::engine::{Engine, State};
 use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
 use crate::requests::{ANSWERED, Phase, TAKEN};
-use weft_api::{Handler, Transport};
+use std::ops::ControlFlow;
+use weft_api::{Handler, Sink, Transport};
 use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Announce, Cts, Header, Kind, SyncPrefix};
@@ -20,6 +21,10 @@ pub(crate) enum Todo {
     Reply(Header),
     /// A receive has met an announced message: fetch what does not come by itself.
     Fetch(u32),
+    /// Budget is to be given back.
+    Credit,
+    /// Nothing was taken: this process has not been met.
+    Meet,
     /// The packet makes no sense: no more is said to or heard from this peer.
     Broken(&'static str),
 }
@@ -27,7 +32,23 @@ pub(crate) enum Todo {
 /// Packets taken from one peer before others get a turn.
 const DRAIN_BURST: u32 = 32;
 
+/// Packets taken in one round of progress, so that a flood does not keep the caller from looking at its own request.
+const ROUND: u32 = 512;
+
 impl Engine {
+    /// Takes what has come from everybody. True when there was something.
+    #[inline]
+    pub(crate) fn take_packets(&mut self) -> bool {
+        let mut left = ROUND;
+        loop {
+            let mut arrivals = Arrivals { state: &mut self.state, index: 0 };
+            match self.fabric.poll(DRAIN_BURST, &mut left, &mut arrivals) {
+                None => return left != ROUND,
+                Some((peer, todo)) => self.follow(peer, todo),
+            }
+        }
+    }
+
     /// Takes packets of one peer.
     pub(crate) fn drain(&mut self, id: PeerId) {
         let index = self.meet(id);
@@ -38,14 +59,14 @@ impl Engine {
                 self.follow(id, todo);
             }
         }
-        if self.state.peers.at(index).ledger.is_due() {
-            self.give_credit(id);
-        }
     }
 
+    #[inline(never)]
     fn follow(&mut self, id: PeerId, todo: Todo) {
+        let index = self.meet(id);
         match todo {
-            Todo::Nothing => {}
+            // Both have been done here.
+            Todo::Nothing | Todo::Credit | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Broken(what) => {
@@ -56,10 +77,13 @@ impl Engine {
                 self.bury(id, error);
             }
         }
+        if self.state.peers.at(index).ledger.is_due() {
+            self.give_credit(id);
+        }
     }
 }
 
-/// Any packet of peer `index`.
+/// The next packet of peer `index`.
 struct Arrival<'a> {
     state: &'a mut State,
     index: u32,
@@ -68,28 +92,57 @@ struct Arrival<'a> {
 impl Handler for Arrival<'_> {
     type Outcome = Todo;
 
-    #[inline(always)]
+    #[inline]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Todo) {
         (true, self.state.handle(self.index, header, payload))
     }
 }
 
+/// All packets; those of peer `index` at the moment.
+struct Arrivals<'a> {
+    state: &'a mut State,
+    index: u32,
+}
+
+impl Sink for Arrivals<'_> {
+    type Outcome = Todo;
+
+    #[inline(always)]
+    fn begin(&mut self, peer: PeerId) -> ControlFlow<Todo> {
+        match self.state.peers.index(peer) {
+            Some(index) => {
+                self.index = index;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(Todo::Meet),
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, header: Header, payload: &[u8]) -> ControlFlow<Todo> {
+        match self.state.handle(self.index, header, payload) {
+            Todo::Nothing => ControlFlow::Continue(()),
+            todo => ControlFlow::Break(todo),
+        }
+    }
+}
+
 impl State {
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
-        if header.kind() == Some(Kind::Eager) {
-            self.eager(index, header, payload);
-            return Todo::Nothing;
+        if header.is_eager() {
+            return self.eager(index, header, payload);
         }
         self.handle_other(index, header, payload)
     }
 
+    #[inline(never)]
     fn handle_other(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
         // A buried peer's last packets are not believed, but for whole messages, which need no answer.
         if self.peers.at(index).dead {
             return Todo::Nothing;
         }
-        match header.kind() {
+        let todo = match header.kind() {
             Some(Kind::Eager) => Todo::Nothing,
             Some(Kind::EagerSync) => self.eager_sync(index, header, payload),
             Some(Kind::Rts) => self.announced(index, header, payload),
@@ -105,22 +158,26 @@ impl State {
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
             None => Todo::Broken("a packet of unknown kind"),
-        }
+        };
+        if todo == Todo::Nothing && self.peers.at(index).ledger.is_due() { Todo::Credit } else { todo }
     }
 
     /// A whole message.
-    #[inline]
-    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) {
-        match self.posted.take(Key::of(header)) {
-            Some(slot) => {
-                self.deliver(slot, header, payload);
-                self.peers.at_mut(index).ledger.release(charge(payload.len() as u32));
-            }
-            None => {
-                let length = payload.len() as u32;
-                self.keep(index, header, u64::from(length), length, charge(length), payload);
-            }
-        }
+    #[inline(always)]
+    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        let Some(slot) = self.posted.take(Key::of(header)) else {
+            self.keep_eager(index, header, payload);
+            return Todo::Nothing;
+        };
+        self.deliver(slot, header, payload);
+        let due = self.peers.at_mut(index).ledger.release(charge(payload.len() as u32));
+        if due { Todo::Credit } else { Todo::Nothing }
+    }
+
+    #[inline(never)]
+    fn keep_eager(&mut self, index: u32, header: Header, payload: &[u8]) {
+        let length = payload.len() as u32;
+        self.keep(index, header, u64::from(length), length, charge(length), payload);
     }
 
     fn eager_sync(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
@@ -144,9 +201,18 @@ impl State {
         }
     }
 
-    /// Puts a whole message into the buffer of a receive and ends it.
-    #[inline]
+    /// Puts a whole message into the buffer of a posted receive and ends it.
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, slot: u32, header: Header, data: &[u8]) {
+        let request = self.requests.at_mut(slot);
+        if request.receive_plain(header, data) {
+            return;
+        }
+        self.deliver_general(slot, header, data);
+    }
+
+    #[inline(never)]
+    fn deliver_general(&mut self, slot: u32, header: Header, data: &[u8]) {
         let request = self.requests.at_mut(slot);
         request.header = header;
         let buffer = request.recv_buf();

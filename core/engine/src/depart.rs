@@ -99,6 +99,7 @@ impl Engine {
             return Err(State::gone(id));
         }
         self.fabric.connect(id)?;
+        peer.route = self.fabric.route(id);
         peer.connected = true;
         if peer.queue.is_empty() {
             peer.window.reopen();

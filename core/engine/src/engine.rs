@@ -100,7 +100,7 @@ impl Engine {
         }
         // An open window says: connected, alive, and nothing queues that this message could overtake.
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let sent = self.fabric.send_now(to.peer, header, bytes);
+        let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
         }
@@ -278,20 +278,11 @@ impl Engine {
     /// Moves everything of this process that can move without waiting. True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut moved = false;
-        // Bounded, so that a flood does not keep the caller from looking at its own request.
-        for _ in 0..16 {
-            let Some(peer) = self.fabric.ready() else { break };
-            moved = true;
-            self.drain(peer);
-            if self.state.peers.len() == 1 {
-                break;
-            }
-        }
+        let mut moved = self.fabric.progress();
+        moved |= self.take_packets();
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();
         }
-        moved |= self.fabric.progress();
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
@@ -339,8 +330,7 @@ impl Handler for FirstPacket<'_> {
 
     #[inline(always)]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Early) {
-        let whole = header.words()[0] as u32 == Kind::Eager as u32;
-        if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
+        if !header.is_eager() || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
             return (false, near(self.wanted, header));
         }
         if !self.posted.is_empty() && self.posted.accepts(Key::of(header)) {

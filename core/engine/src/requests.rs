@@ -135,6 +135,23 @@ impl Request {
         }
     }
 
+    /// Takes a whole message into the buffer of a posted receive that waits for nothing but a caller who takes it, and
+    /// ends it: what [`crate::engine::State::finish`] does, in the usual case. False when the case is another one.
+    #[inline(always)]
+    pub(crate) fn receive_plain(&mut self, header: Header, data: &[u8]) -> bool {
+        if self.token != 0 || self.flags & RELEASED != 0 {
+            return false;
+        }
+        let Buffer::Recv(buffer) = &mut self.buffer else { return false };
+        if !buffer.unpack_plain(data) {
+            return false;
+        }
+        self.header = header;
+        self.wanted = data.len() as u64;
+        self.phase = Phase::Complete;
+        true
+    }
+
     /// The buffer of a send.
     ///
     /// # Panics

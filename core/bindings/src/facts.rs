@@ -5,9 +5,9 @@ use std::cell::Cell;
 use crate::Result;
 use crate::tsv::{Row, Table, matches};
 
-const FACTS: [&str; 11] = [
+const FACTS: [&str; 12] = [
     "anytime",
-    "width",
+    "width", "at-once",
     "replacement",
     "direction",
     "length",

@@ -7,7 +7,7 @@ use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -120,17 +120,28 @@ impl Engine {
             return self.receive_unexpected(entry, message, buffer);
         }
         let peer = from.peer.unwrap_or(ANYBODY);
-        let slot = self.state.requests.insert(
-            Phase::Posted,
-            peer,
-            Header::from_words([0, 0]),
-            Buffer::Recv(buffer),
-        )?;
+        let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
         if self.state.any_dead {
             self.state.fail_hopeless(slot);
         }
         Ok(self.state.requests.id(slot))
+    }
+
+    /// As [`Engine::recv`] from a named source with a named tag, tagged with `owner`, for callers that count instructions.
+    /// `None` says that nothing was done, and nothing about why: the message may be here.
+    #[inline(always)]
+    pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
+        let state = &mut self.state;
+        if !state.unexpected.is_empty() || state.any_dead {
+            return None;
+        }
+        let (slot, request) = state.requests.take_free()?;
+        request.post(from.peer, buffer, owner);
+        let id = request.id(slot);
+        let key = Key::new(from.context, from.source, from.tag);
+        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
+        Some(id)
     }
 
     /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
@@ -162,6 +173,41 @@ impl Engine {
             }
         }
         None
+    }
+
+    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
+    /// and no message waits; for callers that count instructions. `None` says that nothing was received, and nothing about
+    /// why.
+    #[inline(always)]
+    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Option<Status> {
+        let wanted = Key::new(from.context, from.source, from.tag);
+        let mut turn = 0;
+        loop {
+            let state = &mut self.state;
+            if !state.unexpected.is_empty() || !state.posted.is_empty() {
+                return None;
+            }
+            let peer = state.peers.find_mut(from.peer)?;
+            match self.fabric.receive(from.peer, Awaited { wanted, buffer }) {
+                Some(Some(bytes)) => {
+                    if peer.ledger.release(charge(bytes)) {
+                        self.give_credit(from.peer);
+                    }
+                    let (source, tag) = (from.source, from.tag);
+                    return Some(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
+                }
+                Some(None) => return None,
+                None => {}
+            }
+            turn += 1;
+            if turn == turns {
+                return None;
+            }
+            std::hint::spin_loop();
+            if turn % 32 == 0 {
+                self.progress();
+            }
+        }
     }
 
     /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
@@ -244,6 +290,18 @@ impl Engine {
         let completion = entry.completion();
         self.state.requests.remove(slot);
         completion
+    }
+
+    /// How far a request is, for callers that count instructions.
+    #[inline(always)]
+    pub fn ending(&self, request: RequestId) -> Ending {
+        self.state.requests.ending(request)
+    }
+
+    /// How a request ended of which [`Engine::ending`] just said that it ended well; frees it.
+    #[inline(always)]
+    pub fn take_well(&mut self, request: RequestId) -> Status {
+        self.state.requests.take_well(request)
     }
 
     /// Nobody will ask for the request any more (`MPI_Request_free`): it goes on to its end and is freed there.
@@ -342,6 +400,25 @@ impl Handler for FirstPacket<'_> {
         let (source, tag) = (header.source(), header.tag());
         let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
         (true, Early::Received(Completion { status, error: None }))
+    }
+}
+
+/// The very message that a blocking receive waits for; any other packet stays. Answers its length.
+struct Awaited<'a> {
+    wanted: Key,
+    buffer: &'a mut RecvBuf,
+}
+
+impl Handler for Awaited<'_> {
+    type Outcome = Option<u32>;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Option<u32>) {
+        if header.is_eager() && Key::of(header) == self.wanted && self.buffer.unpack_plain(payload) {
+            (true, Some(payload.len() as u32))
+        } else {
+            (false, None)
+        }
     }
 }
 

@@ -88,12 +88,6 @@ impl Peers {
         self.peers.get_mut(index as usize)
     }
 
-    /// How many processes we have talked to.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.peers.len()
-    }
-
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Peer {
         &self.peers[index as usize]

@@ -21,8 +21,6 @@ pub(crate) enum Todo {
     Reply(Header),
     /// A receive has met an announced message: fetch what does not come by itself.
     Fetch(u32),
-    /// Budget is to be given back.
-    Credit,
     /// Nothing was taken: this process has not been met.
     Meet,
     /// The packet makes no sense: no more is said to or heard from this peer.
@@ -41,8 +39,13 @@ impl Engine {
     pub(crate) fn take_packets(&mut self) -> bool {
         let mut left = ROUND;
         loop {
-            let mut arrivals = Arrivals { state: &mut self.state, index: 0 };
-            match self.fabric.poll(DRAIN_BURST, &mut left, &mut arrivals) {
+            let mut arrivals = Arrivals { state: &mut self.state, index: NOBODY, charges: 0 };
+            let todo = self.fabric.poll(DRAIN_BURST, &mut left, &mut arrivals);
+            arrivals.settle();
+            while let Some(index) = self.state.owing.pop() {
+                self.give_credit(self.state.peers.at(index).id);
+            }
+            match todo {
                 None => return left != ROUND,
                 Some((peer, todo)) => self.follow(peer, todo),
             }
@@ -59,14 +62,17 @@ impl Engine {
                 self.follow(id, todo);
             }
         }
+        if self.state.peers.at(index).ledger.is_due() {
+            self.give_credit(id);
+        }
     }
 
     #[inline(never)]
     fn follow(&mut self, id: PeerId, todo: Todo) {
         let index = self.meet(id);
         match todo {
-            // Both have been done here.
-            Todo::Nothing | Todo::Credit | Todo::Meet => {}
+            // The process has been met here.
+            Todo::Nothing | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Broken(what) => {
@@ -102,6 +108,22 @@ impl Handler for Arrival<'_> {
 struct Arrivals<'a> {
     state: &'a mut State,
     index: u32,
+    /// What its messages are charged with that have gone to a user's buffer.
+    charges: u32,
+}
+
+/// No peer.
+const NOBODY: u32 = u32::MAX;
+
+impl Arrivals<'_> {
+    /// Enters the charges.
+    #[inline(always)]
+    fn settle(&mut self) {
+        if self.index != NOBODY && self.state.peers.at_mut(self.index).ledger.release(self.charges) {
+            self.state.owing.push(self.index);
+        }
+        self.charges = 0;
+    }
 }
 
 impl Sink for Arrivals<'_> {
@@ -109,18 +131,26 @@ impl Sink for Arrivals<'_> {
 
     #[inline(always)]
     fn begin(&mut self, peer: PeerId) -> ControlFlow<Todo> {
+        self.settle();
         match self.state.peers.index(peer) {
             Some(index) => {
                 self.index = index;
                 ControlFlow::Continue(())
             }
-            None => ControlFlow::Break(Todo::Meet),
+            None => {
+                self.index = NOBODY;
+                ControlFlow::Break(Todo::Meet)
+            }
         }
     }
 
     #[inline(always)]
     fn take(&mut self, header: Header, payload: &[u8]) -> ControlFlow<Todo> {
-        match self.state.handle(self.index, header, payload) {
+        if header.is_eager() {
+            self.charges += self.state.eager(self.index, header, payload);
+            return ControlFlow::Continue(());
+        }
+        match self.state.handle_other(self.index, header, payload) {
             Todo::Nothing => ControlFlow::Continue(()),
             todo => ControlFlow::Break(todo),
         }
@@ -128,10 +158,11 @@ impl Sink for Arrivals<'_> {
 }
 
 impl State {
-    #[inline(always)]
     fn handle(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
         if header.is_eager() {
-            return self.eager(index, header, payload);
+            let charges = self.eager(index, header, payload);
+            self.peers.at_mut(index).ledger.release(charges);
+            return Todo::Nothing;
         }
         self.handle_other(index, header, payload)
     }
@@ -142,7 +173,7 @@ impl State {
         if self.peers.at(index).dead {
             return Todo::Nothing;
         }
-        let todo = match header.kind() {
+        match header.kind() {
             Some(Kind::Eager) => Todo::Nothing,
             Some(Kind::EagerSync) => self.eager_sync(index, header, payload),
             Some(Kind::Rts) => self.announced(index, header, payload),
@@ -158,20 +189,18 @@ impl State {
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
             None => Todo::Broken("a packet of unknown kind"),
-        };
-        if todo == Todo::Nothing && self.peers.at(index).ledger.is_due() { Todo::Credit } else { todo }
+        }
     }
 
-    /// A whole message.
+    /// A whole message. Answers what it is charged with, if it has gone to a user's buffer.
     #[inline(always)]
-    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) -> u32 {
         let Some(slot) = self.posted.take(Key::of(header)) else {
             self.keep_eager(index, header, payload);
-            return Todo::Nothing;
+            return 0;
         };
         self.deliver(slot, header, payload);
-        let due = self.peers.at_mut(index).ledger.release(charge(payload.len() as u32));
-        if due { Todo::Credit } else { Todo::Nothing }
+        charge(payload.len() as u32)
     }
 
     #[inline(never)]

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
+    /// Peers to whom budget is to be given back.
+    pub(crate) owing: Vec<u32>,
     /// Receives in phase Reading.
     pub(crate) reading: VecDeque<u32>,
     /// Budget used by messages to ourselves that wait for a receive.
@@ -64,6 +66,7 @@ impl Engine {
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
+            owing: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
@@ -230,6 +233,7 @@ impl Engine {
     }
 
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
+    #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
         let (_, message) = self.state.unexpected.find(pattern(from))?;
         Some(self.state.message_status(message))
@@ -336,6 +340,18 @@ impl Engine {
     /// Moves everything of this process that can move without waiting. True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
+        !self.is_idle() && self.move_all()
+    }
+
+    /// Whether it can be seen at a glance that nothing can move.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        let state = &self.state;
+        state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
+    }
+
+    #[inline(never)]
+    fn move_all(&mut self) -> bool {
         let mut moved = self.fabric.progress();
         moved |= self.take_packets();
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {

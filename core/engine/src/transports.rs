@@ -177,6 +177,15 @@ impl Transport for Transports {
     }
 
     #[inline(always)]
+    fn is_idle(&self) -> bool {
+        match self {
+            Transports::Shm(shm) => shm.is_idle(),
+            Transports::Alone => true,
+            Transports::Sim(_) => false,
+        }
+    }
+
+    #[inline(always)]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
         match self {
             Transports::Alone => None,

@@ -95,6 +95,7 @@ impl Unexpected {
         self.find_among_some(pattern)
     }
 
+    #[inline(never)]
     fn find_among_some(&mut self, pattern: Pattern) -> Option<(EntryId, u32)> {
         let mut at = self.order.head;
         for _ in 0..WALK {

@@ -112,6 +112,13 @@ pub trait Transport {
         Some(result)
     }
 
+    /// True when it can be seen at a glance that neither [`Transport::progress`], [`Transport::lost`] nor [`Transport::poll`]
+    /// would find anything.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     /// Takes packets of everybody who has some, in fair turns, at most `burst` of each and `left` in all (counted down), and
     /// gives each to `sink`. Ends early when the sink breaks off: with the peer of the packet and what the sink said.
     #[inline]

@@ -256,6 +256,13 @@ impl<M: RingMemory> Consumer<M> {
         (stamp as u32 == self.next.wrapping_add(1)).then_some(Front { cell, len: (stamp >> 32) as usize })
     }
 
+    /// Whether there is no packet and nothing to report.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        let next = self.next;
+        next == self.published_next && self.memory.stamp(next & self.mask) as u32 != next.wrapping_add(1)
+    }
+
     /// Gives the oldest packet back. True when the producer waits for room and should be woken.
     ///
     /// Must follow a [`Consumer::front`] that showed it.

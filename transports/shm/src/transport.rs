@@ -453,7 +453,14 @@ impl Transport for Shm {
         Some(result)
     }
 
-    #[inline(always)]
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.own().arrivals.load(Ordering::Acquire) == self.arrivals
+            && self.lost.is_empty()
+            && self.active.iter().all(|inbound| inbound.consumer.is_idle())
+    }
+
+    #[inline]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
         let first = self.cursor;
         let mut index = first;

@@ -466,13 +466,28 @@ unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::out("flag", flag)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::iprobe(source, tag, comm, flag, status) }
-    };
-    raise::finish_on_comm("MPI_Iprobe", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::out("flag", flag)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::iprobe(source, tag, comm, flag, status) }
+        };
+        raise::finish_on_comm("MPI_Iprobe", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) } {
+        return MPI_SUCCESS;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(source, tag, comm, flag, status) }
 }
 
 /// `MPI_Probe` (3.8.1 Probe).

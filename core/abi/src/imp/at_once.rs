@@ -11,7 +11,7 @@ use weft::Process;
 use weft::comm::Comm;
 use weft::request::{MpiStatus, engine_handle};
 use weft_datatype::RecvBuf;
-use weft_engine::{Ending, Envelope, RequestId};
+use weft_engine::{Ending, Envelope, RequestId, Selector};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
@@ -159,6 +159,42 @@ pub(crate) unsafe fn irecv(
     true
 }
 
+/// `MPI_Iprobe`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> bool {
+    // SAFETY: the reference is not used after this call.
+    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
+    let Some(comm) = member(process, comm, source, tag) else { return false };
+    if flag.is_null() {
+        return false;
+    }
+    let source = Rank(source as u32);
+    let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
+    let selector = Selector { context: comm.context, peer, source: Some(source), tag };
+    process.progress();
+    if process.engine.has_callback() {
+        return false;
+    }
+    let found = process.engine.iprobe(selector);
+    // SAFETY: not null; the program's status.
+    unsafe {
+        flag.write(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            status::write_message(status, &found);
+        }
+    }
+    true
+}
+
 /// `MPI_Wait`.
 ///
 /// # Safety
@@ -170,36 +206,48 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     if request.is_null() {
         return false;
     }
-    // SAFETY: not null, so the program's request.
-    let handle = unsafe { request.read() }.raw();
-    let id = handle.wrapping_sub((HandleKind::Request as usize) << 27);
-    if id >= 1 << 27 {
-        return false;
-    }
-    if id == RequestId::COMPLETE.0 as usize {
-        // SAFETY: the program's status and request.
-        unsafe {
-            status::write(status, &MpiStatus::EMPTY);
-            request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));
-        }
-        return true;
-    }
-    let id = RequestId(id as u32);
-    match process.engine.ending(id) {
-        Ending::Well => {}
-        Ending::Otherwise => return false,
-        Ending::NotYet => {
-            process.progress();
-            if process.engine.ending(id) != Ending::Well {
-                return false;
+    // SAFETY: not null, so the program's request; its status.
+    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY) }
+}
+
+/// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the
+/// status of a send that was complete when it started.
+///
+/// # Safety
+/// `status` is the program's.
+#[inline(always)]
+pub(super) unsafe fn complete(
+    process: &mut Process,
+    request: &mut MPI_Request,
+    status: *mut MPI_Status,
+    of_send: &MpiStatus,
+) -> bool {
+    let Some(id) = engine_request(*request) else { return false };
+    if id == RequestId::COMPLETE {
+        // SAFETY: the caller's promise.
+        unsafe { status::write(status, of_send) };
+    } else {
+        match process.engine.ending(id) {
+            Ending::Well => {}
+            Ending::Otherwise => return false,
+            Ending::NotYet => {
+                process.progress();
+                if process.engine.ending(id) != Ending::Well {
+                    return false;
+                }
             }
         }
+        let done = process.engine.take_well(id);
+        // SAFETY: the caller's promise.
+        unsafe { status::write_message(status, &done) };
     }
-    let done = process.engine.take_well(id);
-    // SAFETY: the program's status and request.
-    unsafe {
-        status::write_message(status, &done);
-        request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));
-    }
+    *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
     true
+}
+
+/// The engine's name of a request, if it looks like one of the engine's.
+#[inline(always)]
+pub(super) fn engine_request(request: MPI_Request) -> Option<RequestId> {
+    let id = request.raw().wrapping_sub((HandleKind::Request as usize) << 27);
+    (id < 1 << 27).then_some(RequestId(id as u32))
 }

@@ -323,14 +323,14 @@ impl Engine {
                 } else {
                     0
                 });
-                let announce = Announce { length: request.length, address, request: id, lead }.emit();
+                let announce = Announce { length: request.length, address, request: id, lead };
                 let piece =
-                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::BYTES as u32);
-                let first = lead.min(piece) as usize;
-                let sent = self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
-                    let (front, data) = out.split_at_mut(Announce::BYTES);
-                    front.copy_from_slice(&announce);
-                    buffer.pack(0, data);
+                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::DATA as u32);
+                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
+                let whole = u64::from(lead) == request.length;
+                let first = if whole { lead.min(piece) as usize } else { 0 };
+                let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
+                    buffer.pack(0, announce.put(out));
                 });
                 if sent.is_ok() {
                     if lead > 0 {

@@ -95,6 +95,18 @@ pub enum Ending {
     Otherwise,
 }
 
+/// What [`crate::Engine::receive_at_once`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Soon {
+    /// The message is in the buffer.
+    Received(Status),
+    /// The very message is announced: post a receive for it, then make progress.
+    Announced,
+    /// Nothing, or something that is not simple.
+    Nothing,
+}
+
 /// What [`crate::Engine::poll_recv`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]

@@ -493,7 +493,7 @@ fn emit<M: Memory>(
         Work::Datagram { .. } => unreachable!("datagrams are not posted to connections"),
     }
     // Who may send no more without an answer asks for one.
-    wire.ack_request = last || fills_window || (packet + 1) % ACK_EVERY == 0;
+    wire.ack_request = last || fills_window || (packet + 1).is_multiple_of(ACK_EVERY);
     wire.solicited = request.solicited && last;
     let offset = packet * mtu;
     let length = (request.length - offset).min(mtu);

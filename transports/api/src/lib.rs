@@ -10,6 +10,7 @@
 //! atomics) join with the RDMA transports.
 #![forbid(unsafe_code)]
 
+pub mod kit;
 pub mod verbs;
 
 use std::time::Duration;

@@ -31,6 +31,8 @@ pub struct Comm {
     pub size: u32,
     /// The members.
     pub group: Arc<Group>,
+    /// The session it derives from; `None` in the World Model.
+    pub session: Option<Handle>,
     /// The error handler attached (section 9.3.1).
     pub errhandler: Handle,
     /// The name (section 7.8).
@@ -56,6 +58,7 @@ impl Comm {
             rank,
             size: group.size(),
             group,
+            session: None,
             errhandler,
             name: Box::default(),
             attributes: Attributes::default(),

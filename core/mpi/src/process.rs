@@ -30,6 +30,8 @@ pub struct Process {
     pub comms: Comms,
     /// Groups that have handles. `MPI_GROUP_EMPTY` has none.
     pub groups: Table<Arc<Group>>,
+    /// Sessions that groups derive from, by handle; those of the World Model are not here.
+    pub group_sessions: HashMap<Handle, Handle>,
     /// Datatypes.
     pub types: Types,
     /// Windows.
@@ -44,8 +46,6 @@ pub struct Process {
     pub requests: Requests,
     /// The communicators of messages taken by matched probes.
     pub messages: HashMap<MessageId, Handle>,
-    /// Buffered sends.
-    pub buffers: crate::buffered::Buffers,
     /// Channels in use.
     pub contexts: Contexts,
     /// Channels of freed communicators that traffic still uses.
@@ -134,6 +134,7 @@ impl Process {
             parameters,
             comms: Comms::default(),
             groups: Table::new(HandleKind::Group),
+            group_sessions: HashMap::new(),
             types: Types::default(),
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
@@ -141,7 +142,6 @@ impl Process {
             keys: Keys::default(),
             requests: Requests::default(),
             messages: HashMap::new(),
-            buffers: crate::buffered::Buffers::default(),
             contexts: Contexts::new(),
             retired: Vec::new(),
             building: Vec::new(),

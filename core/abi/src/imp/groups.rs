@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft::Process;
 use weft::group::Group;
-use weft_types::{Error, ErrorClass, PeerId, Result as Outcome, abi};
+use weft_types::{Error, ErrorClass, Handle, PeerId, Result as Outcome, abi};
 
 use crate::ctypes::*;
 use crate::gate;
@@ -23,18 +23,29 @@ pub(super) unsafe fn slice<'a, T>(count: c_int, array: *const T) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(array, count as usize) }
 }
 
-/// Makes a group and names it.
+/// Makes a group of `parent`'s session and names it.
 unsafe fn make(
+    parent: MPI_Group,
     newgroup: *mut MPI_Group,
     build: impl FnOnce(&mut Process) -> Outcome<Group>,
 ) -> Result<(), Raised> {
     let handle = gate::with(|process| {
         let group = build(process)?;
-        process.name_group(Arc::new(group))
+        let session = process.group_sessions.get(&parent.handle()).copied();
+        name(process, Arc::new(group), session)
     })?;
     // SAFETY: the entry has refused null.
     unsafe { newgroup.write(MPI_Group::from_raw(handle.0)) };
     Ok(())
+}
+
+/// Names a group that derives from a session, if from any.
+fn name(process: &mut Process, group: Arc<Group>, session: Option<Handle>) -> Outcome<Handle> {
+    let handle = process.name_group(group)?;
+    if let Some(session) = session.filter(|_| !handle.is_predefined()) {
+        process.group_sessions.insert(handle, session);
+    }
+    Ok(handle)
 }
 
 /// `MPI_Group_size` (section 7.3.1).
@@ -101,7 +112,7 @@ macro_rules! set_operations {
         ) -> Result<(), Raised> {
             let (first, second) = two(group1, group2)?;
             // SAFETY: the entry has refused null.
-            unsafe { make(newgroup, |_| Ok(first.$method(&second))) }
+            unsafe { make(group1, newgroup, |_| Ok(first.$method(&second))) }
         }
     )*};
 }
@@ -121,7 +132,9 @@ pub(crate) unsafe fn group_incl(
 ) -> Result<(), Raised> {
     // SAFETY: the program passes `n` ranks; the entry has refused a null group.
     unsafe {
-        make(newgroup, |process| process.group(group.handle())?.include(slice(n, ranks).iter().copied()))
+        make(group, newgroup, |process| {
+            process.group(group.handle())?.include(slice(n, ranks).iter().copied())
+        })
     }
 }
 
@@ -134,7 +147,9 @@ pub(crate) unsafe fn group_excl(
 ) -> Result<(), Raised> {
     // SAFETY: as above.
     unsafe {
-        make(newgroup, |process| process.group(group.handle())?.exclude(slice(n, ranks).iter().copied()))
+        make(group, newgroup, |process| {
+            process.group(group.handle())?.exclude(slice(n, ranks).iter().copied())
+        })
     }
 }
 
@@ -155,7 +170,7 @@ pub(crate) unsafe fn group_range_incl(
     check_range_count(n)?;
     // SAFETY: as above, with triplets.
     unsafe {
-        make(newgroup, |process| {
+        make(group, newgroup, |process| {
             let group = process.group(group.handle())?;
             group.include(group.expand_ranges(slice(n, ranges))?)
         })
@@ -172,7 +187,7 @@ pub(crate) unsafe fn group_range_excl(
     check_range_count(n)?;
     // SAFETY: as above.
     unsafe {
-        make(newgroup, |process| {
+        make(group, newgroup, |process| {
             let group = process.group(group.handle())?;
             group.exclude(group.expand_ranges(slice(n, ranges))?)
         })
@@ -185,7 +200,10 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = unsafe { group.read() }.handle();
     // The empty group is predefined; freeing what an empty result gave is common, so it only clears the variable.
     if handle.0 != abi::MPI_GROUP_EMPTY {
-        gate::with(|process| process.groups.remove(handle))?;
+        gate::with(|process| {
+            process.group_sessions.remove(&handle);
+            process.groups.remove(handle)
+        })?;
     }
     // SAFETY: as above.
     unsafe { group.write(MPI_Group::from_raw(abi::MPI_GROUP_NULL)) };
@@ -195,8 +213,9 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
 /// `MPI_Comm_group` (section 7.3.2).
 pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = gate::with(|process| {
-        let members = Arc::clone(&process.comms.get(comm.handle())?.group);
-        process.name_group(members)
+        let comm = process.comms.get(comm.handle())?;
+        let (members, session) = (Arc::clone(&comm.group), comm.session);
+        name(process, members, session)
     })?;
     // SAFETY: the entry has refused null.
     unsafe { group.write(MPI_Group::from_raw(handle.0)) };

@@ -85,7 +85,8 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
     let quiet = |process: &mut weft::Process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
+        (process.requests.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet())
+            .then_some(())
     };
     gate::wait(quiet);
     super::collective::world_barrier()?;

@@ -3,6 +3,7 @@
 
 mod abi_support;
 mod attributes;
+mod buffers;
 mod collective;
 mod communicators;
 mod completion;
@@ -29,6 +30,7 @@ mod windows;
 
 pub(crate) use abi_support::*;
 pub(crate) use attributes::*;
+pub(crate) use buffers::*;
 pub(crate) use collective::*;
 pub(crate) use communicators::*;
 pub(crate) use completion::*;

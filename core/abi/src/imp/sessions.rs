@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex};
 
+use weft::buffered::Owner;
 use weft::errhandler::Target;
 use weft::info::Info;
 use weft::process::Session;
@@ -22,12 +23,12 @@ static CHANGING: Mutex<()> = Mutex::new(());
 const SETS: [&[u8]; 2] = [b"mpi://WORLD", b"mpi://SELF"];
 
 /// What a session says about itself, with its error handler for errors on the way.
-fn find(session: MPI_Session) -> Outcome<Session> {
+pub(super) fn find(session: MPI_Session) -> Outcome<Session> {
     gate::with(|process| process.sessions.get(session.handle()).cloned())
 }
 
 /// Errors of a call are raised on its session.
-fn on(session: MPI_Session) -> impl Fn(Error) -> Raised {
+pub(super) fn on(session: MPI_Session) -> impl Fn(Error) -> Raised {
     move |error| match find(session) {
         Ok(found) => Raised::on_session(session, found.errhandler, error),
         Err(_) => error.into(),
@@ -69,10 +70,14 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     let handle = unsafe { session.read() };
     find(handle)?;
     gate::wait(|process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
+        (process.requests.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet())
+            .then_some(())
     });
     let (closed, is_last) = gate::with(|process| {
         let closed = process.sessions.remove(handle.handle())?;
+        // Its buffer is the program's again (section 11.2.2, which says so of MPI_Finalize).
+        process.requests.buffers.detach(Owner::Session(handle.handle()));
+        process.group_sessions.retain(|_, session| *session != handle.handle());
         let is_last = process.sessions.is_empty();
         if is_last && gate::phase() & (gate::INITIALIZED) == 0 {
             process.say_goodbye()?;
@@ -165,7 +170,11 @@ pub(crate) unsafe fn group_from_session_pset(
     // SAFETY: the program passes a string; the entry has refused null.
     let name = unsafe { bytes(pset_name) };
     let handle = gate::with(|process| match process.process_set(name) {
-        Some(group) => process.name_group(Arc::new(group)).map(|handle| handle.0),
+        Some(group) => {
+            let handle = process.name_group(Arc::new(group))?;
+            process.group_sessions.insert(handle, session.handle());
+            Ok(handle.0)
+        }
         None => Ok(abi::MPI_GROUP_NULL),
     })
     .map_err(on(session))?;
@@ -231,8 +240,10 @@ pub(crate) unsafe fn comm_create_from_group(
     // SAFETY: the entry has refused null.
     let made = unsafe {
         construct(nobody, newcomm, |process| {
-            let group = process.group(group.handle())?;
-            process.create_from_group(&group, number, errhandler.handle())
+            let handle = group.handle();
+            let group = process.group(handle)?;
+            let session = process.group_sessions.get(&handle).copied();
+            process.create_from_group(&group, number, errhandler.handle(), session)
         })
     };
     // The communicator counts its own reference.

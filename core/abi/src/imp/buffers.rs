@@ -114,7 +114,7 @@ pub(crate) unsafe fn buffer_attach(buffer: *mut c_void, size: i64) -> Result<(),
 /// `MPI_Buffer_detach` (section 3.6).
 pub(crate) unsafe fn buffer_detach(buffer_addr: *mut c_void, size: CountOut) -> Result<(), Raised> {
     // SAFETY: the arguments are this procedure's.
-    Ok(unsafe { detach(Owner::Process, buffer_addr, size)? })
+    unsafe { detach(Owner::Process, buffer_addr, size) }.map_err(Raised::from)
 }
 
 /// `MPI_Buffer_flush` (section 3.6).
@@ -125,7 +125,7 @@ pub(crate) fn buffer_flush() -> Result<(), Raised> {
 /// `MPI_Buffer_iflush` (section 3.6).
 pub(crate) unsafe fn buffer_iflush(request: *mut MPI_Request) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
-    Ok(unsafe { iflush(Owner::Process, request)? })
+    unsafe { iflush(Owner::Process, request) }.map_err(Raised::from)
 }
 
 fn of_comm(comm: MPI_Comm) -> Outcome<Owner> {
@@ -148,7 +148,7 @@ pub(crate) unsafe fn comm_detach_buffer(
     size: CountOut,
 ) -> Result<(), Raised> {
     // SAFETY: the arguments are this procedure's.
-    Ok(unsafe { detach(of_comm(comm)?, buffer_addr, size)? })
+    unsafe { detach(of_comm(comm)?, buffer_addr, size) }.map_err(Raised::from)
 }
 
 /// `MPI_Comm_flush_buffer` (section 3.6).
@@ -159,7 +159,7 @@ pub(crate) unsafe fn comm_flush_buffer(comm: MPI_Comm) -> Result<(), Raised> {
 /// `MPI_Comm_iflush_buffer` (section 3.6).
 pub(crate) unsafe fn comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
-    Ok(unsafe { iflush(of_comm(comm)?, request)? })
+    unsafe { iflush(of_comm(comm)?, request) }.map_err(Raised::from)
 }
 
 fn of_session(session: MPI_Session) -> Outcome<Owner> {

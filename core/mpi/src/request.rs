@@ -365,7 +365,7 @@ impl Requests {
             }
             &mut Local::Generalized(generalized) => {
                 self.forget(handle);
-                Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
+                Done { generalized: Some(generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::Construction(making) => {
                 let (place, comm) = (making.place, making.parent);
@@ -413,7 +413,7 @@ impl Requests {
                 },
                 Local::Pair { receive, .. } => self.peek(engine, *receive),
                 Local::Generalized(generalized) => {
-                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
+                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
                 Local::Construction(_) | Local::OneSided(..) | Local::Flush(_) => {

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use weft_place::CpuSet;
 use weft_types::Result;
 
+use crate::card::{self, Card, ProcessSet};
 use crate::launcher::Launcher;
 use crate::segment;
 
@@ -71,6 +72,10 @@ pub struct Job {
     pub initial_errhandler: Option<String>,
     /// Memory allocation kinds asked for (section 11.4.3).
     pub memory_alloc_kinds: Option<String>,
+    /// What else was asked for, by the keys of MPI_INFO_ENV: "soft", "host", "arch", "path", "file", "thread_level".
+    pub asked: Vec<(String, String)>,
+    /// Process sets the launcher made: of each program of the command line, and those that were named there.
+    pub psets: Vec<ProcessSet>,
 }
 
 impl Job {
@@ -80,6 +85,13 @@ impl Job {
     /// Errors: class `MPI_ERR_OTHER` with what is wrong with the launcher's variables or channel and what to do.
     pub fn discover() -> Result<(Job, Box<dyn Launcher>)> {
         crate::discover::discover()
+    }
+
+    /// The initial error handler asked for, without joining the job: what counts before initialisation (section
+    /// 11.2.1). `None` where the launcher says nothing.
+    pub fn initial_errhandler_asked() -> Option<String> {
+        let card = Card::parse(&std::env::var(card::VARIABLE).ok()?).ok()?;
+        card.initial_errhandler.map(|name| name.to_ascii_lowercase())
     }
 
     /// Whether more ranks live on this node than cores may be used.

@@ -7,6 +7,7 @@ use weft_place::CpuSet;
 use weft_types::Result;
 
 use crate::card::{self, Card, ProcessSet};
+use crate::discover::own_command;
 use crate::launcher::Launcher;
 use crate::segment;
 
@@ -78,6 +79,42 @@ pub struct Job {
     pub psets: Vec<ProcessSet>,
 }
 
+/// What was asked of a process when it was launched; see the fields of [`Job`] of the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Number of processes asked for.
+    pub maxprocs: Option<u32>,
+    /// Working directory asked for.
+    pub wdir: Option<String>,
+    /// Initial error handler, lower case.
+    pub initial_errhandler: Option<String>,
+    /// Memory allocation kinds.
+    pub memory_alloc_kinds: Option<String>,
+    /// The other keys of MPI_INFO_ENV.
+    pub asked: Vec<(String, String)>,
+}
+
+impl Requests {
+    /// What can be known without joining the job, which is all of it under Weft's mpiexec: before initialisation (sections
+    /// 10 and 11.2.1).
+    pub fn before_joining() -> Requests {
+        let card = std::env::var(card::VARIABLE).ok().and_then(|text| Card::parse(&text).ok());
+        match card {
+            None => Requests { command: own_command(), ..Requests::default() },
+            Some(card) => Requests {
+                command: card.command,
+                maxprocs: Some(card.maxprocs),
+                wdir: card.wdir,
+                initial_errhandler: card.initial_errhandler.map(|name| name.to_ascii_lowercase()),
+                memory_alloc_kinds: card.memory_alloc_kinds,
+                asked: card.asked,
+            },
+        }
+    }
+}
+
 impl Job {
     /// Finds out who this process is; to be called once, its answer kept until the process ends. Exchanges no message under Weft's mpiexec or alone; under PMI it is collective over
     /// the job.
@@ -87,11 +124,16 @@ impl Job {
         crate::discover::discover()
     }
 
-    /// The initial error handler asked for, without joining the job: what counts before initialisation (section
-    /// 11.2.1). `None` where the launcher says nothing.
-    pub fn initial_errhandler_asked() -> Option<String> {
-        let card = Card::parse(&std::env::var(card::VARIABLE).ok()?).ok()?;
-        card.initial_errhandler.map(|name| name.to_ascii_lowercase())
+    /// What was asked of this process when it was launched.
+    pub fn requests(&self) -> Requests {
+        Requests {
+            command: self.command.clone(),
+            maxprocs: self.maxprocs,
+            wdir: self.wdir.clone(),
+            initial_errhandler: self.initial_errhandler.clone(),
+            memory_alloc_kinds: self.memory_alloc_kinds.clone(),
+            asked: self.asked.clone(),
+        }
     }
 
     /// Whether more ranks live on this node than cores may be used.

@@ -21,5 +21,5 @@ pub mod segment;
 mod share;
 
 pub use card::ProcessSet;
-pub use job::{Job, LauncherKind, NodeSegment};
+pub use job::{Job, LauncherKind, NodeSegment, Requests};
 pub use launcher::{Aborter, Launcher};

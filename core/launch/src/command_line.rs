@@ -9,7 +9,6 @@ use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::configfile;
 use crate::options::{Asked, Key, Section, Settings, find, suggestion};
@@ -60,11 +59,11 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
     let mut sections = Vec::new();
     for words in words.split(|word| word == ":") {
         match parser.section(words)? {
-            Outcome::Section(section) => sections.push(section),
+            Outcome::Section(section) => sections.push(*section),
             Outcome::File(lines) => {
                 for line in lines {
                     match parser.section(&line)? {
-                        Outcome::Section(section) => sections.push(section),
+                        Outcome::Section(section) => sections.push(*section),
                         Outcome::File(_) => {
                             return Err(usage("-configfile inside a configuration file is not possible"));
                         }
@@ -103,7 +102,7 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
 }
 
 enum Outcome {
-    Section(Section),
+    Section(Box<Section>),
     File(Vec<Vec<OsString>>),
     Only(Request),
 }
@@ -187,7 +186,7 @@ impl Parser<'_> {
                     usage(format!("-soft allows no number of processes up to {asked} (-n)"))
                 })?;
         }
-        Ok(Outcome::Section(section))
+        Ok(Outcome::Section(Box::new(section)))
     }
 
     fn config_file(&self, path: &OsStr) -> Result<Vec<Vec<OsString>>, UsageError> {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::options::Asked;
 use proptest::prelude::*;
+use std::time::Duration;
 use weft_place::policy::{BindTo, MapBy};
 
 struct Fake;

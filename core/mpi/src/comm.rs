@@ -18,6 +18,9 @@ pub const HINTS: [&str; 5] = [
     "mpi_assert_strict_persistent_collective_ordering",
 ];
 
+/// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
+pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -144,6 +147,9 @@ impl Comm {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
+        }
+        if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
+            self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::environment::{bytes, write_string};
 use super::{errors, info};
 use crate::ctypes::*;
 use crate::gate;
-use crate::raise::{self, On, Raised};
+use crate::raise::{On, Raised};
 
 /// The thread levels by name (section 11.3.1).
 const LEVELS: [&str; 4] =

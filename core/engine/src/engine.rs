@@ -319,6 +319,17 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
+    /// session waits for.
+    pub fn moves_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| {
+            let request = requests.at(slot);
+            let moves = !matches!(request.phase, Phase::Posted | Phase::Complete);
+            moves && request.owner << 1 == owner << 1
+        })
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config

@@ -223,6 +223,7 @@ impl Process {
         let started = self.engine.send(to, SendMode::Standard, copy.send_buf(0, bytes))?;
         let complete = engine_handle(RequestId::COMPLETE);
         let Started::Pending(request) = started else { return Ok(complete) };
+        self.engine.tag_request(request, comm.0);
         let buffers = &mut self.requests.buffers;
         buffers.last += 1;
         let serial = buffers.last;
@@ -239,7 +240,7 @@ impl Process {
 
     /// The one buffer that serves a communicator at this moment: its own, else its session's, else the process's.
     fn buffer_of(&self, comm: Handle) -> Owner {
-        let session = || self.comms.get(comm).ok().and_then(|comm| comm.session).map(Owner::Session);
+        let session = || self.sessions.origin(comm).map(Owner::Session);
         let attached = |owner: &Owner| self.requests.buffers.level(*owner).is_some();
         Some(Owner::Comm(comm))
             .filter(attached)

@@ -18,6 +18,9 @@ pub const HINTS: [&str; 5] = [
     "mpi_assert_strict_persistent_collective_ordering",
 ];
 
+/// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
+pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -31,8 +34,6 @@ pub struct Comm {
     pub size: u32,
     /// The members.
     pub group: Arc<Group>,
-    /// The session it derives from; `None` in the World Model.
-    pub session: Option<Handle>,
     /// The error handler attached (section 9.3.1).
     pub errhandler: Handle,
     /// The name (section 7.8).
@@ -58,7 +59,6 @@ impl Comm {
             rank,
             size: group.size(),
             group,
-            session: None,
             errhandler,
             name: Box::default(),
             attributes: Attributes::default(),
@@ -147,6 +147,9 @@ impl Comm {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
+        }
+        if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
+            self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
         }
         Ok(())
     }

@@ -25,8 +25,6 @@ pub struct Construction {
     /// Parent's channel and handler as they were at the call: the parent may be freed meanwhile.
     parent_context: ContextId,
     errhandler: Handle,
-    /// The session that parent or group derive from; the new communicator does, too.
-    session: Option<Handle>,
     /// Who takes part in the agreement, when it is not everybody in the parent.
     among: Option<(Arc<Group>, u32)>,
     stage: Stage,
@@ -71,7 +69,7 @@ impl Process {
         mine[5..9].copy_from_slice(&key.to_le_bytes());
         let own = Memory::packed_scratch(9);
         own.recv_view(0, 0, 9).unpack(0, &mine);
-        let (parent_context, errhandler, session) = (comm.context, comm.errhandler, comm.session);
+        let (parent_context, errhandler) = (comm.context, comm.errhandler);
         let search = Search::new(comm.context_hint, seed(parent_context, comm.collectives));
         let call = Call::Allgather { bytes: 9, in_place: false };
         let request = self.start_collective(parent, &call, Arguments::new(own, room.clone()), None)?;
@@ -79,7 +77,6 @@ impl Process {
             parent,
             parent_context,
             errhandler,
-            session,
             among: None,
             stage: Stage::Exchanging { request, room, color },
             members: None,
@@ -124,8 +121,8 @@ impl Process {
         self.construct(parent, Some(Arc::clone(group)), among, Vec::new()).map(Some)
     }
 
-    /// Begins `MPI_Comm_create_from_group`: no parent; `number` follows from the string tag, `session` is the one the group
-    /// derives from. `None` when this process is no member.
+    /// Begins `MPI_Comm_create_from_group`: no parent; `number` follows from the string tag. `None` when this process is no
+    /// member.
     ///
     /// # Errors
     /// Exhausted resources.
@@ -134,7 +131,6 @@ impl Process {
         group: &Arc<Group>,
         number: u32,
         errhandler: Handle,
-        session: Option<Handle>,
     ) -> Result<Option<Construction>> {
         if group.rank_of(PeerId(self.job.rank)).is_none() {
             return Ok(None);
@@ -150,7 +146,6 @@ impl Process {
             parent,
             parent_context,
             errhandler,
-            session,
             among,
             stage,
             members,
@@ -179,7 +174,7 @@ impl Process {
         attributes: Vec<Attribute>,
     ) -> Result<Construction> {
         let comm = self.comms.get(parent)?;
-        let (parent_context, errhandler, session) = (comm.context, comm.errhandler, comm.session);
+        let (parent_context, errhandler) = (comm.context, comm.errhandler);
         let number = among.as_ref().map_or(comm.collectives, |(_, number)| !number);
         let mut search = Search::new(comm.context_hint, seed(parent_context, number));
         let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
@@ -187,7 +182,6 @@ impl Process {
             parent,
             parent_context,
             errhandler,
-            session,
             among,
             stage,
             members,
@@ -333,12 +327,13 @@ impl Construction {
         };
         let rank = group.rank_of(PeerId(process.job.rank)).unwrap_or(Rank(0));
         let mut comm = Comm::new(context, rank, group, self.errhandler);
-        comm.session = self.session;
         comm.accept_hints(&self.hints)?;
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }
-        process.comms.insert(comm).map(Some)
+        let made = process.comms.insert(comm)?;
+        process.inherit_session(made, self.parent);
+        Ok(Some(made))
     }
 }
 

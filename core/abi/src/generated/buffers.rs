@@ -174,7 +174,7 @@ unsafe extern "C" fn PMPI_Session_attach_buffer(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_attach_buffer(session, buffer, i64::from(size)) }
     };
-    raise::finish("MPI_Session_attach_buffer", call())
+    raise::finish_on("MPI_Session_attach_buffer", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_attach_buffer_c` (3.6 Buffer Allocation and Usage).
@@ -190,7 +190,7 @@ unsafe extern "C" fn PMPI_Session_attach_buffer_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_attach_buffer(session, buffer, size) }
     };
-    raise::finish("MPI_Session_attach_buffer_c", call())
+    raise::finish_on("MPI_Session_attach_buffer_c", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_detach_buffer` (3.6 Buffer Allocation and Usage).
@@ -207,7 +207,7 @@ unsafe extern "C" fn PMPI_Session_detach_buffer(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_detach_buffer(session, buffer_addr, CountOut::I32(size)) }
     };
-    raise::finish("MPI_Session_detach_buffer", call())
+    raise::finish_on("MPI_Session_detach_buffer", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_detach_buffer_c` (3.6 Buffer Allocation and Usage).
@@ -224,7 +224,7 @@ unsafe extern "C" fn PMPI_Session_detach_buffer_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_detach_buffer(session, buffer_addr, CountOut::I64(size)) }
     };
-    raise::finish("MPI_Session_detach_buffer_c", call())
+    raise::finish_on("MPI_Session_detach_buffer_c", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_flush_buffer` (3.6 Buffer Allocation and Usage).
@@ -235,7 +235,7 @@ unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_flush_buffer(session) }
     };
-    raise::finish("MPI_Session_flush_buffer", call())
+    raise::finish_on("MPI_Session_flush_buffer", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_iflush_buffer` (3.6 Buffer Allocation and Usage).
@@ -247,7 +247,7 @@ unsafe extern "C" fn PMPI_Session_iflush_buffer(session: MPI_Session, request: *
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_iflush_buffer(session, request) }
     };
-    raise::finish("MPI_Session_iflush_buffer", call())
+    raise::finish_on("MPI_Session_iflush_buffer", raise::On::Session(session.handle()), call())
 }
 
 symbols! {

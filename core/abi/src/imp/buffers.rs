@@ -8,7 +8,6 @@ use weft_engine::RequestId;
 use weft_types::{Handle, Result as Outcome, abi};
 
 use super::persistent::prepare;
-use super::sessions;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -163,7 +162,7 @@ pub(crate) unsafe fn comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Reques
 }
 
 fn of_session(session: MPI_Session) -> Outcome<Owner> {
-    sessions::find(session).map(|_| Owner::Session(session.handle()))
+    gate::with(|process| process.sessions.get(session.handle()).map(|_| Owner::Session(session.handle())))
 }
 
 /// `MPI_Session_attach_buffer` (section 3.6).
@@ -172,7 +171,7 @@ pub(crate) unsafe fn session_attach_buffer(
     buffer: *mut c_void,
     size: i64,
 ) -> Result<(), Raised> {
-    attach(of_session(session)?, buffer, size).map_err(sessions::on(session))
+    Ok(attach(of_session(session)?, buffer, size)?)
 }
 
 /// `MPI_Session_detach_buffer` (section 3.6).
@@ -182,12 +181,12 @@ pub(crate) unsafe fn session_detach_buffer(
     size: CountOut,
 ) -> Result<(), Raised> {
     // SAFETY: the arguments are this procedure's.
-    unsafe { detach(of_session(session)?, buffer_addr, size).map_err(sessions::on(session)) }
+    unsafe { detach(of_session(session)?, buffer_addr, size) }.map_err(Raised::from)
 }
 
 /// `MPI_Session_flush_buffer` (section 3.6).
 pub(crate) unsafe fn session_flush_buffer(session: MPI_Session) -> Result<(), Raised> {
-    flush(of_session(session)?).map_err(sessions::on(session))
+    Ok(flush(of_session(session)?)?)
 }
 
 /// `MPI_Session_iflush_buffer` (section 3.6).
@@ -196,5 +195,5 @@ pub(crate) unsafe fn session_iflush_buffer(
     request: *mut MPI_Request,
 ) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
-    unsafe { iflush(of_session(session)?, request).map_err(sessions::on(session)) }
+    unsafe { iflush(of_session(session)?, request) }.map_err(Raised::from)
 }

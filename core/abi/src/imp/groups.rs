@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft::Process;
 use weft::group::Group;
-use weft_types::{Error, ErrorClass, Handle, PeerId, Result as Outcome, abi};
+use weft_types::{Error, ErrorClass, PeerId, Result as Outcome, abi};
 
 use crate::ctypes::*;
 use crate::gate;
@@ -23,29 +23,22 @@ pub(super) unsafe fn slice<'a, T>(count: c_int, array: *const T) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(array, count as usize) }
 }
 
-/// Makes a group of `parent`'s session and names it.
+/// Makes a group out of another and names it; it belongs to the same session.
 unsafe fn make(
-    parent: MPI_Group,
+    from: MPI_Group,
     newgroup: *mut MPI_Group,
     build: impl FnOnce(&mut Process) -> Outcome<Group>,
 ) -> Result<(), Raised> {
     let handle = gate::with(|process| {
         let group = build(process)?;
-        let session = process.group_sessions.get(&parent.handle()).copied();
-        name(process, Arc::new(group), session)
-    })?;
+        let named = process.name_group(Arc::new(group))?;
+        process.sessions.inherit(named, from.handle());
+        Ok(named)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
     unsafe { newgroup.write(MPI_Group::from_raw(handle.0)) };
     Ok(())
-}
-
-/// Names a group that derives from a session, if from any.
-fn name(process: &mut Process, group: Arc<Group>, session: Option<Handle>) -> Outcome<Handle> {
-    let handle = process.name_group(group)?;
-    if let Some(session) = session.filter(|_| !handle.is_predefined()) {
-        process.group_sessions.insert(handle, session);
-    }
-    Ok(handle)
 }
 
 /// `MPI_Group_size` (section 7.3.1).
@@ -112,7 +105,12 @@ macro_rules! set_operations {
         ) -> Result<(), Raised> {
             let (first, second) = two(group1, group2)?;
             // SAFETY: the entry has refused null.
-            unsafe { make(group1, newgroup, |_| Ok(first.$method(&second))) }
+            unsafe {
+                make(group1, newgroup, |process| {
+                    process.check_same_origin(group1.handle(), group2.handle())?;
+                    Ok(first.$method(&second))
+                })
+            }
         }
     )*};
 }
@@ -201,7 +199,7 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
     // The empty group is predefined; freeing what an empty result gave is common, so it only clears the variable.
     if handle.0 != abi::MPI_GROUP_EMPTY {
         gate::with(|process| {
-            process.group_sessions.remove(&handle);
+            process.sessions.forget(handle);
             process.groups.remove(handle)
         })?;
     }
@@ -213,10 +211,12 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
 /// `MPI_Comm_group` (section 7.3.2).
 pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = gate::with(|process| {
-        let comm = process.comms.get(comm.handle())?;
-        let (members, session) = (Arc::clone(&comm.group), comm.session);
-        name(process, members, session)
-    })?;
+        let members = Arc::clone(&process.comms.get(comm.handle())?.group);
+        let named = process.name_group(members)?;
+        process.sessions.inherit(named, comm.handle());
+        Ok(named)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
     unsafe { group.write(MPI_Group::from_raw(handle.0)) };
     Ok(())

@@ -3,6 +3,7 @@
  *
  * Covers: 2.9, 3.6, 3.7.3, 11.2.2, 11.3.1
  * Ranks: 2 3
+ * [MPICH 5.0 ends the session while a buffered message of its is still read by the receiver.]
  */
 #include "check.h"
 

@@ -3,6 +3,7 @@
  *
  * Covers: 13.2, 3.7.5, 3.7.6, 3.6, 3.9, 4.2.2, 2.9
  * Ranks: 1 2 3
+ * [MPICH 5.0 does not fill the status of MPI_Isendrecv, and its MPI_Testall fails here with no error in any status.]
  */
 #include "check.h"
 

@@ -237,17 +237,22 @@ impl Comms {
         Ok(handle)
     }
 
+    /// The communicator of a handle; `None` when there is none.
+    #[inline]
+    pub fn find(&self, handle: Handle) -> Option<&Comm> {
+        match self.predefined.get(place(handle)) {
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
+        }
+    }
+
     /// The communicator of a handle.
     ///
     /// # Errors
     /// `MPI_ERR_COMM` with kind, value and reason.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
-        let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_deref(),
-            None => self.table.find(handle).map(|comm| &**comm),
-        };
-        match found {
+        match self.find(handle) {
             Some(comm) => Ok(comm),
             None => Err(self.explain(handle)),
         }

@@ -2,6 +2,7 @@
 //! convention. Every procedure is re-exported here under its C name without `MPI_`, in lower case.
 
 mod abi_support;
+pub(crate) mod at_once;
 mod attributes;
 mod buffers;
 mod collective;

@@ -20,5 +20,6 @@ pub mod pmi;
 pub mod segment;
 mod share;
 
-pub use job::{Job, LauncherKind, NodeSegment};
+pub use card::ProcessSet;
+pub use job::{Job, LauncherKind, NodeSegment, Requests};
 pub use launcher::{Aborter, Launcher};

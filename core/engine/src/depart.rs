@@ -44,8 +44,9 @@ impl Engine {
         if to.peer == self.state.config.me {
             return self.send_to_self(header, mode, buffer);
         }
-        let index = self.contact(to.peer)?;
         let length = buffer.len();
+        self.look_for_credit(to.peer, length);
+        let index = self.contact(to.peer)?;
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && length <= peer.limits.packet.min(peer.limits.single) as usize
@@ -73,6 +74,17 @@ impl Engine {
         Ok(Started::Pending(self.state.requests.id(slot)))
     }
 
+    /// Takes what the peer has sent, when the budget for a message of `length` bytes is used up: it may have given budget
+    /// back. A program that only sends would otherwise never see that, and announce every small message.
+    fn look_for_credit(&mut self, id: PeerId, length: usize) {
+        if let Some(peer) = self.state.peers.find_mut(id)
+            && length <= peer.limits.eager as usize
+            && charge(length as u32) > peer.window.left()
+        {
+            self.drain(id);
+        }
+    }
+
     /// Index of a peer that can be sent to; makes ready to send at first contact.
     ///
     /// # Errors
@@ -87,6 +99,7 @@ impl Engine {
             return Err(State::gone(id));
         }
         self.fabric.connect(id)?;
+        peer.route = self.fabric.route(id);
         peer.connected = true;
         if peer.queue.is_empty() {
             peer.window.reopen();

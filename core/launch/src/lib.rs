@@ -23,6 +23,7 @@ pub mod report;
 mod resolve;
 mod run;
 mod spawn;
+mod values;
 
 use command_line::Request;
 

@@ -331,7 +331,9 @@ impl Construction {
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }
-        process.comms.insert(comm).map(Some)
+        let made = process.comms.insert(comm)?;
+        process.inherit_session(made, self.parent);
+        Ok(Some(made))
     }
 }
 

@@ -2,7 +2,9 @@
 //! convention. Every procedure is re-exported here under its C name without `MPI_`, in lower case.
 
 mod abi_support;
+pub(crate) mod at_once;
 mod attributes;
+mod buffers;
 mod collective;
 mod communicators;
 mod completion;
@@ -29,6 +31,7 @@ mod windows;
 
 pub(crate) use abi_support::*;
 pub(crate) use attributes::*;
+pub(crate) use buffers::*;
 pub(crate) use collective::*;
 pub(crate) use communicators::*;
 pub(crate) use completion::*;

@@ -242,7 +242,7 @@ fn indexed(lengths: &[i64], displacements: &[i64], unit: i64, old: &Datatype) ->
 }
 
 /// The type map of a constructor's input: any supported type, committed or not (section 5.1.9).
-fn input(old: &Datatype) -> Result<TypeMap> {
+pub(crate) fn input(old: &Datatype) -> Result<TypeMap> {
     if old.size().is_none() {
         old.check_usable()?;
     }

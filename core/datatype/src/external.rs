@@ -344,7 +344,7 @@ mod tests {
         };
         let one = long_double_to_quad(&x87(0, 16383, 1 << 63));
         assert_eq!(one, 0x3fff << 112);
-        assert_eq!(long_double_to_quad(&x87(1, 16384, 3 << 62)), 1 << 127 | 0x4000_8 << 108);
+        assert_eq!(long_double_to_quad(&x87(1, 16384, 3 << 62)), 1 << 127 | 0x40008 << 108);
         assert_eq!(long_double_to_quad(&x87(1, 0, 0)), 1 << 127);
         for (exponent, significand) in [
             (16383, 1 << 63),

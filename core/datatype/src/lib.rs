@@ -24,6 +24,7 @@ mod transfer;
 mod typemap;
 mod unnamed;
 mod value_index;
+mod vector;
 mod x87;
 
 pub use buffer::{RecvBuf, Scratch, SendBuf};

@@ -3,13 +3,12 @@
 //! One kernel serves both directions: packing reads at a stride and writes back to back, unpacking the other way round.
 //! Frequent lengths have loops of their own, in which a block is one or two register moves.
 
+use crate::vector;
 use std::ptr::copy_nonoverlapping;
 
-/// Blocks fetched ahead of the one that is copied, where the processor does not foresee the next address itself.
-const AHEAD: usize = 24;
-/// Strides from which on it does not, and total distance from which on data is likely to be outside the nearest cache.
-const FAR_STRIDE: usize = 512;
-const FAR_TOTAL: usize = 64 << 10;
+/// Listed blocks fetched ahead of the one that is copied. (At a stride the processor sees far enough ahead by itself:
+/// fetching ahead made such loops slower, by a tenth.)
+const AHEAD: usize = 16;
 
 /// Copies `count` blocks of `length` bytes from `from + i * from_stride` to `to + i * to_stride`.
 ///
@@ -66,71 +65,67 @@ unsafe fn fixed<const N: usize>(
     from_stride: isize,
     count: usize,
 ) {
-    let far =
-        |stride: isize| stride.unsigned_abs() >= FAR_STRIDE && stride.unsigned_abs() * count >= FAR_TOTAL;
-    // SAFETY: the caller's promise; an address that is only fetched ahead need not be readable.
+    let dense = N as isize;
+    // SAFETY: the caller's promise.
     unsafe {
-        if far(from_stride) {
-            far_blocks::<N, true>(to, to_stride, from, from_stride, count);
-        } else if far(to_stride) {
-            far_blocks::<N, false>(to, to_stride, from, from_stride, count);
+        if to_stride == dense {
+            if from_stride == 2 * dense && vector::pack_every_second::<N>(to, from, count) {
+                return;
+            }
+            near_blocks::<N, true, false>(to, to_stride, from, from_stride, count);
+        } else if from_stride == dense {
+            if to_stride == 2 * dense && vector::unpack_every_second::<N>(to, from, count) {
+                return;
+            }
+            near_blocks::<N, false, true>(to, to_stride, from, from_stride, count);
         } else {
-            near_blocks::<N>(to, to_stride, from, from_stride, count);
+            near_blocks::<N, false, false>(to, to_stride, from, from_stride, count);
         }
     }
 }
 
-/// # Safety
-/// As [`strided`].
-#[inline(never)]
-unsafe fn near_blocks<const N: usize>(
-    mut to: *mut u8,
-    to_stride: isize,
-    mut from: *const u8,
-    from_stride: isize,
-    count: usize,
-) {
-    // SAFETY: the caller's promise; the last step goes nowhere.
-    unsafe {
-        for _ in 0..count / 4 {
-            let (a, b) = (block::<N>(from), block::<N>(from.wrapping_offset(from_stride)));
-            let c = block::<N>(from.wrapping_offset(2 * from_stride));
-            let d = block::<N>(from.wrapping_offset(3 * from_stride));
-            put(to, a);
-            put(to.wrapping_offset(to_stride), b);
-            put(to.wrapping_offset(2 * to_stride), c);
-            put(to.wrapping_offset(3 * to_stride), d);
-            to = to.wrapping_offset(4 * to_stride);
-            from = from.wrapping_offset(4 * from_stride);
-        }
-        for i in 0..(count % 4) as isize {
-            put(to.wrapping_offset(i * to_stride), block::<N>(from.wrapping_offset(i * from_stride)));
-        }
-    }
-}
-
-/// As `near_blocks`, fetching ahead what is read (`READ`) or written at a distance.
+/// `TO_DENSE`, `FROM_DENSE`: that side lies back to back, which saves the processor half of the address arithmetic.
 ///
 /// # Safety
 /// As [`strided`].
 #[inline(never)]
-unsafe fn far_blocks<const N: usize, const READ: bool>(
+unsafe fn near_blocks<const N: usize, const TO_DENSE: bool, const FROM_DENSE: bool>(
     mut to: *mut u8,
     to_stride: isize,
     mut from: *const u8,
     from_stride: isize,
     count: usize,
 ) {
-    let ahead = AHEAD as isize * if READ { from_stride } else { to_stride };
-    // SAFETY: the caller's promise.
+    let to_stride = if TO_DENSE { N as isize } else { to_stride };
+    let from_stride = if FROM_DENSE { N as isize } else { from_stride };
+    // SAFETY: the caller's promise; the last step goes nowhere.
     unsafe {
-        for _ in 0..count {
-            if READ {
-                fetch(from.wrapping_offset(ahead));
-            } else {
-                fetch_to_write(to.wrapping_offset(ahead));
+        if N <= 8 {
+            for _ in 0..count / 4 {
+                let (a, b) = (block::<N>(from), block::<N>(from.wrapping_offset(from_stride)));
+                let c = block::<N>(from.wrapping_offset(2 * from_stride));
+                let d = block::<N>(from.wrapping_offset(3 * from_stride));
+                put(to, a);
+                put(to.wrapping_offset(to_stride), b);
+                put(to.wrapping_offset(2 * to_stride), c);
+                put(to.wrapping_offset(3 * to_stride), d);
+                to = to.wrapping_offset(4 * to_stride);
+                from = from.wrapping_offset(4 * from_stride);
             }
-            put(to, block::<N>(from));
+        }
+        for _ in 0..if N <= 8 { count % 4 } else { count } {
+            // Longer blocks in moves of at most 16 bytes, so that none goes through the stack.
+            for part in (0..N).step_by(if N % 16 == 0 { 16 } else { 8.min(N) }) {
+                match N {
+                    _ if N % 16 == 0 => put(to.add(part), block::<16>(from.add(part))),
+                    12 => {
+                        put(to, block::<8>(from));
+                        put(to.add(4), block::<8>(from.add(4)));
+                    }
+                    _ if N % 8 == 0 => put(to.add(part), block::<8>(from.add(part))),
+                    _ => put(to, block::<N>(from)),
+                }
+            }
             to = to.wrapping_offset(to_stride);
             from = from.wrapping_offset(from_stride);
         }
@@ -182,8 +177,7 @@ unsafe fn listed_fixed<const N: usize, const PACK: bool>(
     unsafe {
         for (i, &place) in places.iter().enumerate() {
             if let Some(&next) = places.get(i + AHEAD) {
-                let next = memory.wrapping_offset(next as isize);
-                if PACK { fetch(next) } else { fetch_to_write(next) }
+                fetch(memory.wrapping_offset(next as isize));
             }
             let here = memory.wrapping_offset(place as isize);
             if PACK {
@@ -262,17 +256,6 @@ fn fetch(address: *const u8) {
     // SAFETY: a prefetch of any address has no effect that a program can see.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-#[inline(always)]
-fn fetch_to_write(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as in `fetch`.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

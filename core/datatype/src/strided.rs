@@ -114,20 +114,34 @@ unsafe fn near_blocks<const N: usize, const TO_DENSE: bool, const FROM_DENSE: bo
             }
         }
         for _ in 0..if N <= 8 { count % 4 } else { count } {
-            // Longer blocks in moves of at most 16 bytes, so that none goes through the stack.
-            for part in (0..N).step_by(if N % 16 == 0 { 16 } else { 8.min(N) }) {
-                match N {
-                    _ if N % 16 == 0 => put(to.add(part), block::<16>(from.add(part))),
-                    12 => {
-                        put(to, block::<8>(from));
-                        put(to.add(4), block::<8>(from.add(4)));
-                    }
-                    _ if N % 8 == 0 => put(to.add(part), block::<8>(from.add(part))),
-                    _ => put(to, block::<N>(from)),
-                }
-            }
+            moved::<N>(to, from);
             to = to.wrapping_offset(to_stride);
             from = from.wrapping_offset(from_stride);
+        }
+    }
+}
+
+/// One block in moves of at most 16 bytes, so that a long one does not go through the stack.
+///
+/// # Safety
+/// As [`copy_nonoverlapping`].
+#[inline(always)]
+unsafe fn moved<const N: usize>(to: *mut u8, from: *const u8) {
+    let step = if N.is_multiple_of(16) { 16 } else { 8 };
+    // SAFETY: the caller's promise; the parts lie inside the block.
+    unsafe {
+        if N < 8 {
+            return put(to, block::<N>(from));
+        }
+        for part in (0..N - step + 1).step_by(step) {
+            if step == 16 {
+                put(to.add(part), block::<16>(from.add(part)));
+            } else {
+                put(to.add(part), block::<8>(from.add(part)));
+            }
+        }
+        if !N.is_multiple_of(step) {
+            put(to.add(N - step), block::<8>(from.add(N - step)));
         }
     }
 }

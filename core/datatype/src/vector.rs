@@ -37,7 +37,7 @@ mod x86_64 {
         from: *const u8,
         count: usize,
     ) -> bool {
-        if count < FEWEST || !matches!(N, 4 | 8) || !is_x86_feature_detected!("avx512f") {
+        if count < FEWEST || !matches!(N, 4 | 8) || !is_x86_feature_detected!("avx2") {
             return false;
         }
         // SAFETY: the caller's promise; the processor has the instructions.
@@ -60,7 +60,7 @@ mod x86_64 {
         from: *const u8,
         count: usize,
     ) -> bool {
-        if count < FEWEST || !matches!(N, 4 | 8) || !is_x86_feature_detected!("avx512f") {
+        if count < FEWEST || !matches!(N, 4 | 8) || !is_x86_feature_detected!("avx2") {
             return false;
         }
         // SAFETY: the caller's promise; the processor has the instructions.
@@ -74,14 +74,13 @@ mod x86_64 {
     }
 
     macro_rules! every_second {
-        ($pack:ident, $unpack:ident: $lane:ty, $lanes:literal, $choose:ident, $index:expr, $permute:ident, $store:ident,
-         $mask:expr, $spread:expr) => {
+        ($pack:ident, $unpack:ident: $lane:ty, $lanes:literal, |$a:ident, $b:ident| $chosen:expr,
+         |$data:ident| $spread:expr, $store:ident, $mask:expr) => {
             /// # Safety
-            /// As [`pack_every_second`], with AVX-512F.
-            #[target_feature(enable = "avx512f")]
+            /// As [`pack_every_second`], with AVX2.
+            #[target_feature(enable = "avx2")]
             unsafe fn $pack(to: *mut u8, from: *const u8, count: usize) {
                 let (to, from) = (to.cast::<$lane>(), from.cast::<$lane>());
-                let chosen = $index;
                 // The last blocks one by one: a vector ends with a gap, which lies between two blocks of the caller's
                 // promise everywhere but behind the last.
                 let vectors = (count - 1) / $lanes;
@@ -90,9 +89,9 @@ mod x86_64 {
                 unsafe {
                     for i in 0..vectors {
                         let from = from.add(2 * $lanes * i);
-                        let (a, b) =
-                            (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add($lanes).cast()));
-                        _mm512_storeu_si512(to.add($lanes * i).cast(), $choose(a, chosen, b));
+                        let $a = _mm256_loadu_si256(from.cast());
+                        let $b = _mm256_loadu_si256(from.add($lanes).cast());
+                        _mm256_storeu_si256(to.add($lanes * i).cast(), $chosen);
                     }
                     for i in vectors * $lanes..count {
                         to.add(i).write_unaligned(from.add(2 * i).read_unaligned());
@@ -101,19 +100,20 @@ mod x86_64 {
             }
 
             /// # Safety
-            /// As [`unpack_every_second`], with AVX-512F.
-            #[target_feature(enable = "avx512f")]
+            /// As [`unpack_every_second`], with AVX2.
+            #[target_feature(enable = "avx2")]
             unsafe fn $unpack(to: *mut u8, from: *const u8, count: usize) {
                 let (to, from) = (to.cast::<$lane>(), from.cast::<$lane>());
-                let (low, high) = $spread;
+                let mask = $mask;
                 let vectors = count / $lanes;
                 // SAFETY: the blocks are the caller's promise; the mask leaves the gaps alone.
                 unsafe {
                     for i in 0..vectors {
-                        let data = _mm512_loadu_si512(from.add($lanes * i).cast());
+                        let $data = _mm256_loadu_si256(from.add($lanes * i).cast());
                         let to = to.add(2 * $lanes * i);
-                        $store(to.cast(), $mask, $permute(low, data));
-                        $store(to.add($lanes).cast(), $mask, $permute(high, data));
+                        let (low, high) = $spread;
+                        $store(to.cast(), mask, low);
+                        $store(to.add($lanes).cast(), mask, high);
                     }
                     for i in vectors * $lanes..count {
                         to.add(2 * i).write_unaligned(from.add(i).read_unaligned());
@@ -124,18 +124,22 @@ mod x86_64 {
     }
 
     every_second!(
-        pack_8, unpack_8: u64, 8, _mm512_permutex2var_epi64,
-        _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_permutexvar_epi64, _mm512_mask_storeu_epi64, 0x55,
-        (_mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3), _mm512_setr_epi64(4, 4, 5, 5, 6, 6, 7, 7))
+        pack_8, unpack_8: u64, 4,
+        |a, b| _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_unpacklo_epi64(a, b)),
+        |data| (_mm256_permute4x64_epi64::<0b01_01_00_00>(data), _mm256_permute4x64_epi64::<0b11_11_10_10>(data)),
+        _mm256_maskstore_epi64, _mm256_setr_epi64x(-1, 0, -1, 0)
     );
 
     every_second!(
-        pack_4, unpack_4: u32, 16, _mm512_permutex2var_epi32,
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), _mm512_permutexvar_epi32,
-        _mm512_mask_storeu_epi32, 0x5555,
-        (
-            _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
-            _mm512_setr_epi32(8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15)
-        )
+        pack_4, unpack_4: u32, 8,
+        |a, b| {
+            let mixed = _mm256_shuffle_ps::<0b10_00_10_00>(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+            _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_castps_si256(mixed))
+        },
+        |data| {
+            let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(data);
+            (_mm256_unpacklo_epi32(halves, halves), _mm256_unpackhi_epi32(halves, halves))
+        },
+        _mm256_maskstore_epi32, _mm256_setr_epi32(-1, 0, -1, 0, -1, 0, -1, 0)
     );
 }

@@ -10,6 +10,8 @@
 //! atomics) join with the RDMA transports.
 #![forbid(unsafe_code)]
 
+pub mod verbs;
+
 use std::time::Duration;
 use weft_types::{PeerId, Result};
 use weft_wire::Header;

@@ -228,6 +228,12 @@ impl SendBuf {
         self.0.layout().is_none().then_some(self.0.address as u64)
     }
 
+    /// Bytes of a block in the mean, when the bytes do not lie in one run.
+    #[inline]
+    pub fn mean_block(&self) -> Option<u64> {
+        self.0.layout().map(|(layout, _)| layout.mean_block())
+    }
+
     /// Copies packed bytes `offset..offset + out.len()` into `out`.
     ///
     /// # Panics

@@ -17,6 +17,8 @@ pub struct Layout {
     pub size: usize,
     /// Distance in bytes from one element to the next (ub - lb).
     pub extent: i64,
+    /// Runs of one element.
+    blocks: usize,
 }
 
 /// `size` bytes of data; displacements inside are relative to `at`, which is relative to the parent's origin.
@@ -156,6 +158,16 @@ impl Node {
         }
     }
 
+    /// Number of runs; no more than bytes.
+    fn blocks(&self) -> usize {
+        match &self.shape {
+            Shape::Run => 1,
+            Shape::Repeat { body, .. } => self.size / body.size * body.blocks(),
+            Shape::Blocks { places, .. } | Shape::Ragged { places, .. } => places.len(),
+            Shape::List { nodes, .. } => nodes.iter().map(Node::blocks).sum(),
+        }
+    }
+
     pub(crate) fn is_run(&self) -> bool {
         matches!(self.shape, Shape::Run)
     }
@@ -243,7 +255,7 @@ pub(crate) fn length_of(starts: &[usize], total: usize, index: usize) -> usize {
 impl Layout {
     /// A layout of one block of `size` bytes at displacement 0, with elements back to back.
     pub fn contiguous(size: usize) -> Layout {
-        Layout { node: Node::run(0, size), size, extent: size as i64 }
+        Layout::new(Node::run(0, size), size as i64)
     }
 
     /// A layout of explicit blocks (displacement from the origin, length) in type-map order.
@@ -252,7 +264,12 @@ impl Layout {
     }
 
     pub(crate) fn new(node: Node, extent: i64) -> Layout {
-        Layout { size: node.size, node, extent }
+        Layout { size: node.size, extent, blocks: node.blocks().max(1), node }
+    }
+
+    /// Bytes of one run in the mean.
+    pub fn mean_block(&self) -> u64 {
+        (self.size / self.blocks) as u64
     }
 
     /// Whether any count of elements is one gap-free run that begins at the origin.

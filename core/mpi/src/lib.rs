@@ -22,6 +22,7 @@ pub mod process;
 pub mod request;
 mod request_calls;
 pub mod table;
+pub mod topology;
 pub mod types;
 pub mod universe;
 pub mod window;

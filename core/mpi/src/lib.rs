@@ -25,6 +25,7 @@ pub mod request;
 mod request_calls;
 pub mod session;
 pub mod table;
+pub mod topology;
 pub mod types;
 pub mod universe;
 pub mod window;

@@ -77,12 +77,6 @@ pub(crate) unsafe fn comm_get_parent(parent: *mut MPI_Comm) -> Result<(), Raised
     Ok(())
 }
 
-/// `MPI_Topo_test` (section 8.5.5): no communicator has a topology yet.
-pub(crate) unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<(), Raised> {
-    // SAFETY: the entry has refused null.
-    unsafe { ask(comm, status, |_| abi::MPI_UNDEFINED) }
-}
-
 /// `MPI_Comm_compare` (section 7.4.1).
 pub(crate) unsafe fn comm_compare(
     comm1: MPI_Comm,

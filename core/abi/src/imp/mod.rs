@@ -27,6 +27,8 @@ mod sendrecv;
 mod sessions;
 mod shared_memory;
 mod status;
+mod topologies;
+mod topology_inquiry;
 mod window_sync;
 mod windows;
 
@@ -53,5 +55,7 @@ pub(crate) use probe::*;
 pub(crate) use sendrecv::*;
 pub(crate) use sessions::*;
 pub(crate) use status::*;
+pub(crate) use topologies::*;
+pub(crate) use topology_inquiry::*;
 pub(crate) use window_sync::*;
 pub(crate) use windows::*;

@@ -113,6 +113,8 @@ pub struct Blocked {
     pub call: String,
     /// What it was called with or waits for, for people: `(source=7, tag=3, MPI_COMM_WORLD)`. Two ranks in the same state say the same.
     pub what: String,
+    /// The same in two words, for a cycle: `tag 3`.
+    pub brief: String,
     /// Further lines for people: pending requests of a wait call.
     pub lines: Vec<String>,
     /// Where the program called it, if that is known: `solver(+0x1234)`.
@@ -196,6 +198,7 @@ impl Stall {
             command = command
                 .with("call", short(&call.call))
                 .with("what", short(&call.what))
+                .with("brief", short(&call.brief))
                 .with("place", short(&call.place))
                 .with("since", call.since);
             if !call.needs.is_empty() {
@@ -227,6 +230,7 @@ impl Stall {
                 "stray" => stall.strays.push(read_text(value)?),
                 "call" => stall.calls.push(Blocked { call: read_text(value)?, ..Blocked::default() }),
                 "what" => stall.calls.last_mut()?.what = read_text(value)?,
+                "brief" => stall.calls.last_mut()?.brief = read_text(value)?,
                 "place" => stall.calls.last_mut()?.place = read_text(value)?,
                 "since" => stall.calls.last_mut()?.since = value.parse().ok()?,
                 "needs" => stall.calls.last_mut()?.needs = parse_sets(value)?,
@@ -258,7 +262,7 @@ mod tests {
     }
 
     fn any_call() -> impl Strategy<Value = Blocked> {
-        let texts = ("[^\\p{C}]{0,9}", "[^\\p{C}]{0,20}", "[^\\p{C}]{0,9}");
+        let texts = ("[^\\p{C}]{0,9}", "[^\\p{C}]{0,20}", "[^\\p{C}]{0,9}", "[^\\p{C}]{0,9}");
         let lines = prop::collection::vec("[^\\p{C}]{0,9}", 0..4);
         let needs = prop::collection::vec(any_ranks(), 0..4);
         let collective = prop::option::of((any::<u32>(), any::<u32>(), any_ranks()));
@@ -266,6 +270,7 @@ mod tests {
             call: texts.0,
             what: texts.1,
             place: texts.2,
+            brief: texts.3,
             lines,
             since,
             needs,

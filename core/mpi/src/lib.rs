@@ -21,6 +21,7 @@ pub mod partitioned;
 pub mod process;
 pub mod request;
 mod request_calls;
+pub mod stall;
 pub mod table;
 pub mod types;
 pub mod universe;

@@ -66,6 +66,21 @@ impl Pattern {
         Pattern { context, name, class }
     }
 
+    /// The channel.
+    pub const fn context(&self) -> ContextId {
+        self.context
+    }
+
+    /// The sender's rank; `None` is a wildcard.
+    pub const fn source(&self) -> Option<Rank> {
+        if self.class & 2 == 0 { Some(Rank((self.name >> 32) as u32)) } else { None }
+    }
+
+    /// The tag; `None` is a wildcard.
+    pub const fn tag(&self) -> Option<Tag> {
+        if self.class & 1 == 0 { Some(Tag(self.name as u32 as i32)) } else { None }
+    }
+
     /// The pattern that accepts exactly `key`.
     #[inline]
     pub const fn exactly(key: Key) -> Pattern {

@@ -14,6 +14,7 @@ use super::{errors, info};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, On, Raised};
+use crate::watch::Awaited;
 
 /// Held while sessions open and close.
 static CHANGING: Mutex<()> = Mutex::new(());
@@ -68,7 +69,7 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() };
     find(handle)?;
-    gate::wait(|process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
         (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
     });
     let (closed, is_last) = gate::with(|process| {

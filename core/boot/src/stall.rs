@@ -17,7 +17,8 @@ pub const COMMAND: &str = "weft_stall";
 const MOST_CALLS: usize = 16;
 const MOST_NEEDS: usize = 512;
 const MOST_LINES: usize = 8;
-const MOST_BEGUN: usize = 64;
+/// Most channels of which the number of collective operations begun is told.
+pub const MOST_BEGUN: usize = 64;
 const LONGEST: usize = 240;
 
 /// Highest rank plus one that a set may hold.

@@ -96,7 +96,7 @@ impl Value for Watchdog {
         match text.to_ascii_lowercase().as_str() {
             "auto" => Some(Watchdog::Auto),
             "off" | "no" | "0" => Some(Watchdog::Off),
-            other => other.parse().ok().map(Watchdog::Every),
+            other => other.parse().ok().filter(|&seconds| seconds > 0).map(Watchdog::Every),
         }
     }
 }

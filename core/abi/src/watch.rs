@@ -138,9 +138,9 @@ impl<'a> Wait<'a> {
             let handles = requests.iter().map(|request| request.handle()).collect();
             Described::Requests { handles, all }
         };
-        let on_window = |win: MPI_Win, ranks: &dyn Fn(&weft::window::Window) -> Vec<u32>| {
-            let ranks = process.windows.get(win.handle()).map(ranks).unwrap_or_default();
-            Described::Window(win.handle(), ranks)
+        let on_window = |win: MPI_Win, asked: &dyn Fn(&weft::window::Window) -> (Vec<u32>, bool)| {
+            let (ranks, own_lock) = process.windows.get(win.handle()).map(asked).unwrap_or_default();
+            Described::Window(win.handle(), ranks, own_lock)
         };
         match &self.awaited {
             Awaited::Something => Described::Something,
@@ -154,8 +154,8 @@ impl<'a> Wait<'a> {
                 Described::Construction(construction.borrow().request(), *parent)
             }
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
-            Awaited::Posts(win, targets) => on_window(*win, &|window| window.not_posted(targets)),
-            Awaited::Completes(win) => on_window(*win, &|window| window.not_completed()),
+            Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
+            Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
             Awaited::Quiet => Described::Quiet,
         }
     }

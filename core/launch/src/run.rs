@@ -27,7 +27,7 @@ use crate::pmi_server::{Action, Server};
 use crate::report::{self, Known};
 use crate::resolve;
 use crate::spawn::{self, Keeper, Preparation};
-use crate::watch::{Watch, Word};
+use crate::watch::{Outside, Watch, Word};
 
 /// Signals that ask a job to end; the second one ends it at once.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -84,6 +84,8 @@ struct Rank {
     channel: Option<OwnedFd>,
     unsent: Vec<u8>,
     known: Known,
+    /// The process that uses MPI, when it told.
+    inside: Option<i32>,
 }
 
 impl Job {
@@ -204,7 +206,7 @@ impl Job {
         // From here on the rank is known, and is ended with the others should something below fail.
         let known = Known { pid: pid.as_raw(), program: shown(&plan.program), note: None };
         let awaited = self.events.await_input(&ours, Token::Channel(number));
-        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known });
+        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known, inside: None });
         awaited?;
         self.outputs.adopt(pipes, &self.events)?;
         if let Some(mut typed) = typed {
@@ -251,7 +253,7 @@ impl Job {
         self.with_typed(|typed, events| typed.tick(now, events))?;
         if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
             let running = self.judge.running().collect();
-            self.waiting = self.watch.summary(stall::now());
+            self.waiting = self.watch.summary(stall::now(), &|rank| outside(&self.ranks, rank));
             let order = self.judge.condemn(Cause::Timeout { limit, running }, now);
             self.limit = None;
             self.obey(order);
@@ -266,27 +268,20 @@ impl Job {
     }
 
     fn watch_ranks(&mut self, now: Instant) {
-        match self.watch.tick(now, stall::now()) {
+        match self.watch.tick(now, stall::now(), &|rank| outside(&self.ranks, rank)) {
             None => {}
-            Some(Word::Show(text)) => {
-                let mut text = report::watched(&text);
-                if text.contains("deadlock:") {
-                    text.push_str(&self.remedy());
+            Some(Word::Show { text, deadlock }) => {
+                eprint!("{}", report::watched(&text));
+                if deadlock {
+                    eprintln!("         the job goes on as it is: look into it (rank 0 is process {}) or end it", self.ranks[0].known.pid);
+                    eprintln!("         (mpiexec --watchdog-abort ends such jobs)");
                 }
-                eprint!("{text}");
             }
             Some(Word::End(text)) => {
                 let order = self.judge.condemn(Cause::Deadlock { text }, now);
                 self.obey(order);
             }
         }
-    }
-
-    fn remedy(&self) -> String {
-        let pid = self.ranks.first().map_or(0, |rank| rank.known.pid);
-        format!(
-            "         the job is left as it is: look into it (rank 0: gdb -p {pid}) or end it; mpiexec --watchdog-abort ends such jobs\n"
-        )
     }
 
     fn with_typed(&mut self, act: impl FnOnce(&mut Typed, &Events) -> io::Result<()>) -> io::Result<()> {
@@ -309,7 +304,7 @@ impl Job {
             self.send_all(signal, None);
             if ENDING.contains(&signal) {
                 if self.waiting.is_empty() {
-                    self.waiting = self.watch.summary(stall::now());
+                    self.waiting = self.watch.summary(stall::now(), &|rank| outside(&self.ranks, rank));
                 }
                 let order = self.judge.interrupted(number);
                 self.obey(order);
@@ -416,7 +411,8 @@ impl Job {
                 self.send_unsent(rank);
                 None
             }
-            Action::Started { rank, .. } => {
+            Action::Started { rank, pid } => {
+                self.ranks[rank].inside = pid;
                 self.judge.started(rank);
                 None
             }
@@ -531,6 +527,19 @@ impl Job {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+}
+
+/// What the system says a rank does.
+fn outside(ranks: &[Rank], rank: usize) -> Outside {
+    let Some(rank) = ranks.get(rank) else { return Outside::Running };
+    let pid = rank.inside.unwrap_or(rank.pid.as_raw());
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may hold anything.
+    match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+        Some('T' | 't') => Outside::Stopped,
+        Some('S' | 'D') => Outside::Sleeping,
+        _ => Outside::Running,
     }
 }
 

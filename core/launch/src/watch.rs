@@ -15,15 +15,42 @@ use crate::deadlock::{self, Deadlock, Known};
 const GATHER: Duration = Duration::from_millis(700);
 /// States, strays and collectives listed: with the rest they stay on one screen.
 const STATES: usize = 9;
+const PENDING: usize = 8;
 const STRAYS: usize = 4;
 const COLLECTIVES: usize = 3;
 const CYCLE: usize = 8;
 
+/// What a rank that is not blocked in MPI does, as far as the system tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// It runs, or nothing is known.
+    Running,
+    /// Its main thread sleeps or waits for something.
+    Sleeping,
+    /// A signal or a debugger stopped it.
+    Stopped,
+}
+
+impl Outside {
+    fn words(self) -> &'static str {
+        match self {
+            Outside::Running => "not blocked: computing, or polling (MPI_Test, MPI_Iprobe)",
+            Outside::Sleeping => "not blocked in MPI: sleeps, or waits for a file, a lock or the like",
+            Outside::Stopped => "stopped, by a signal or a debugger",
+        }
+    }
+}
+
 /// What the watch wants to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Show these lines.
-    Show(String),
+    /// Show these lines; they tell of a deadlock or of ranks that are only blocked.
+    Show {
+        /// The lines.
+        text: String,
+        /// Whether they tell of a deadlock.
+        deadlock: bool,
+    },
     /// A deadlock is certain, and the job is to be ended for it.
     End(String),
 }
@@ -88,8 +115,9 @@ impl Watch {
         self.ranks.iter().any(|known| matches!(known, Known::Stalled(_)))
     }
 
-    /// Looks at what was told; has to be called when the deadline has passed. `clock` is [`weft_boot::stall::now`].
-    pub fn tick(&mut self, now: Instant, clock: u64) -> Option<Word> {
+    /// Looks at what was told; has to be called when the deadline has passed. `clock` is [`weft_boot::stall::now`];
+    /// `outside` tells of ranks that are not blocked.
+    pub fn tick(&mut self, now: Instant, clock: u64, outside: &dyn Fn(usize) -> Outside) -> Option<Word> {
         self.due.filter(|&due| due <= now)?;
         self.due = None;
         if !self.anybody_stalled() {
@@ -97,11 +125,11 @@ impl Watch {
         }
         let found = deadlock::find(&self.ranks);
         if found.is_some() && self.ends_job {
-            return Some(Word::End(self.text(found.as_ref(), clock)));
+            return Some(Word::End(self.text(found.as_ref(), clock, outside)));
         }
         let is_news = found.as_ref().is_some_and(|found| found.ranks != self.deadlock);
         let waited = self.shown_at.is_none_or(|at| now >= at + self.again);
-        let states = self.states(0).join("\n");
+        let states = self.states(0, &|_| Outside::Running).join("\n");
         let wanted = match self.every {
             None => is_news && waited,
             Some(every) => {
@@ -121,18 +149,18 @@ impl Watch {
         if let Some(found) = &found {
             self.deadlock.clone_from(&found.ranks);
         }
-        Some(Word::Show(self.text(found.as_ref(), clock)))
+        Some(Word::Show { text: self.text(found.as_ref(), clock, outside), deadlock: found.is_some() })
     }
 
     /// Who waits for what, for a job that is being ended; empty when nobody has told.
-    pub fn summary(&self, clock: u64) -> String {
+    pub fn summary(&self, clock: u64, outside: &dyn Fn(usize) -> Outside) -> String {
         match self.anybody_stalled() {
-            true => self.body(deadlock::find(&self.ranks).as_ref(), clock),
+            true => self.body(deadlock::find(&self.ranks).as_ref(), clock, outside),
             false => String::new(),
         }
     }
 
-    fn text(&self, found: Option<&Deadlock>, clock: u64) -> String {
+    fn text(&self, found: Option<&Deadlock>, clock: u64, outside: &dyn Fn(usize) -> Outside) -> String {
         let mut text = String::new();
         match found {
             Some(found) => {
@@ -150,12 +178,13 @@ impl Watch {
                 let _ = writeln!(text, "{} {verb} blocked in MPI (this may be right: no deadlock is certain)", list(&stalled));
             }
         }
-        text.push_str(&self.body(found, clock));
+        text.push_str(&self.body(found, clock, outside));
         text
     }
 
-    fn body(&self, found: Option<&Deadlock>, clock: u64) -> String {
-        let mut lines = self.states(clock);
+    fn body(&self, found: Option<&Deadlock>, clock: u64, outside: &dyn Fn(usize) -> Outside) -> String {
+        let mut lines = self.states(clock, outside);
+        lines.extend(self.uncertain());
         if let Some(found) = found {
             lines.extend(self.cycle(found));
         }
@@ -168,56 +197,84 @@ impl Watch {
     }
 
     /// Ranks in the same state share a line. `clock` 0 leaves the times out.
-    fn states(&self, clock: u64) -> Vec<String> {
-        #[derive(Default)]
-        struct State {
-            ranks: Vec<usize>,
-            since: Option<(u64, u64)>,
-            lines: Vec<String>,
+    fn states(&self, clock: u64, outside: &dyn Fn(usize) -> Outside) -> Vec<String> {
+        let mut states = self.grouped(outside, false);
+        if states.len() > STATES {
+            // A ring of a thousand ranks is a thousand calls that differ in one number.
+            states = self.grouped(outside, true);
         }
-        let mut states: BTreeMap<String, State> = BTreeMap::new();
-        for (rank, known) in self.ranks.iter().enumerate() {
-            match known {
-                Known::Stalled(stall) => {
-                    for call in &stall.calls {
-                        let place =
-                            if call.place.is_empty() { String::new() } else { format!(", called at {}", call.place) };
-                        let key = format!("{}{}{place}\n{}", call.call, call.what, call.lines.join("\n"));
-                        let state = states.entry(key).or_default();
-                        state.ranks.push(rank);
-                        let (least, most) = state.since.unwrap_or((call.since, call.since));
-                        state.since = Some((least.min(call.since), most.max(call.since)));
-                        state.lines.clone_from(&call.lines);
-                    }
-                }
-                Known::Active => {
-                    let key = "not blocked: computing, or polling (MPI_Test, MPI_Iprobe)\n".to_owned();
-                    states.entry(key).or_default().ranks.push(rank);
-                }
-                Known::Gone(_) => states.entry("has ended MPI\n".to_owned()).or_default().ranks.push(rank),
-            }
-        }
-        let mut states: Vec<(String, State)> = states.into_iter().collect();
-        states.sort_by_key(|(_, state)| (state.since.is_none(), state.ranks.first().copied()));
         let left = states.len().saturating_sub(STATES);
+        let mut room = PENDING;
         let mut lines = Vec::new();
-        for (key, mut state) in states.into_iter().take(STATES) {
-            state.ranks.dedup();
-            let what = key.lines().next().unwrap_or_default();
+        for state in states.into_iter().take(STATES) {
             let time = match state.since.filter(|_| clock > 0) {
                 Some((oldest, youngest)) => format!(" for {}", seconds(clock, youngest, oldest)),
                 None => String::new(),
             };
-            lines.push(format!("{}: {what}{time}", list(&state.ranks)));
-            // Details of the first states only: the rest is much of the same.
-            if lines.len() < STATES {
-                lines.extend(state.lines.iter().map(|line| format!("  pending: {line}")));
-            }
+            lines.push(format!("{}: {}{}{time}", list(&state.ranks), state.what, state.place));
+            let shown = state.lines.len().min(room);
+            room -= shown;
+            lines.extend(state.lines.iter().take(shown).map(|line| format!("  pending: {line}")));
         }
         if left > 0 {
             lines.push(format!("and {left} more states of other ranks"));
         }
         lines
+    }
+
+    /// The states, blocked ones first. `roughly`: calls at one place are one state whatever their arguments.
+    fn grouped(&self, outside: &dyn Fn(usize) -> Outside, roughly: bool) -> Vec<State> {
+        let mut states: BTreeMap<(String, String, Vec<String>), State> = BTreeMap::new();
+        let mut add = |rank: usize, what: &str, place: &str, lines: &[String], since: Option<u64>| {
+            let key = (what.to_owned(), place.to_owned(), lines.to_vec());
+            let state = states.entry(key).or_insert_with(|| State {
+                ranks: Vec::new(),
+                what: what.to_owned(),
+                place: place.to_owned(),
+                lines: lines.to_vec(),
+                since: None,
+            });
+            if state.ranks.last() != Some(&rank) {
+                state.ranks.push(rank);
+            }
+            if let Some(since) = since {
+                let (least, most) = state.since.unwrap_or((since, since));
+                state.since = Some((least.min(since), most.max(since)));
+            }
+        };
+        for (rank, known) in self.ranks.iter().enumerate() {
+            match known {
+                Known::Stalled(stall) => {
+                    for call in &stall.calls {
+                        let place = match call.place.is_empty() {
+                            true => String::new(),
+                            false => format!(", called at {}", call.place),
+                        };
+                        match roughly {
+                            true => add(rank, &format!("{} (arguments differ)", call.call), &place, &[], Some(call.since)),
+                            false => {
+                                let what = format!("{}{}", call.call, call.what);
+                                add(rank, &what, &place, &call.lines, Some(call.since));
+                            }
+                        }
+                    }
+                }
+                Known::Active => add(rank, outside(rank).words(), "", &[], None),
+                Known::Gone(_) => add(rank, "has ended MPI", "", &[], None),
+            }
+        }
+        let mut states: Vec<State> = states.into_values().collect();
+        states.sort_by_key(|state| (state.since.is_none(), state.ranks.first().copied()));
+        states
+    }
+
+    /// Ranks that are blocked and may act all the same.
+    fn uncertain(&self) -> Option<String> {
+        let ranks = self.ranks.iter().enumerate();
+        let others = ranks.filter(|(_, known)| matches!(known, Known::Stalled(stall) if stall.others));
+        let others: Vec<usize> = others.map(|(rank, _)| rank).collect();
+        let has = have(others.len());
+        (!others.is_empty()).then(|| format!("{} {has} other threads, or operations under way, that may go on", list(&others)))
     }
 
     fn cycle(&self, found: &Deadlock) -> Option<String> {
@@ -281,6 +338,16 @@ impl Watch {
         }
         lines
     }
+}
+
+/// Ranks in the same state.
+struct State {
+    ranks: Vec<usize>,
+    what: String,
+    place: String,
+    lines: Vec<String>,
+    /// Since when: the oldest and the youngest.
+    since: Option<(u64, u64)>,
 }
 
 fn have(count: usize) -> &'static str {

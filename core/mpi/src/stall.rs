@@ -28,8 +28,8 @@ pub enum Awaited {
     Probe(Selector),
     /// A communicator being made: the request of the agreement under way, and the parent.
     Construction(RequestId, Handle),
-    /// Answers of these ranks of a window, from each.
-    Window(Handle, Vec<u32>),
+    /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
+    Window(Handle, Vec<u32>, bool),
     /// The end of everything under way.
     Quiet,
 }
@@ -239,6 +239,10 @@ impl Process {
         };
         match awaited {
             Awaited::Something => blocked(Told::default()),
+            // What it waits for is the meeting of all, and that is all there is to say.
+            Awaited::Own(request) if call == "MPI_Finalize" => {
+                blocked(Told { arguments: String::new(), ..self.tell_engine(*request) })
+            }
             Awaited::Own(request) => blocked(self.tell_engine(*request)),
             Awaited::Requests { handles, all } => {
                 let told = self.tell_requests(handles, *all);
@@ -253,7 +257,7 @@ impl Process {
                     Err(_) => blocked(Told { arguments: "from a group".to_owned(), ..Told::default() }),
                 }
             }
-            Awaited::Window(window, ranks) => blocked(self.tell_window(*window, ranks)),
+            Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
             Awaited::Quiet => {
                 let unfinished = self.engine.unfinished();
                 let told = join("", unfinished.iter().take(64).map(|&request| self.tell_engine(request)));
@@ -263,16 +267,23 @@ impl Process {
         }
     }
 
-    fn tell_window(&self, handle: Handle, ranks: &[u32]) -> Told {
+    fn tell_window(&self, handle: Handle, ranks: &[u32], own_lock: bool) -> Told {
         let Ok(window) = self.windows.get(handle) else { return Told::default() };
-        let peers: Vec<PeerId> = ranks.iter().map(|&rank| window.group.peer(Rank(rank))).collect();
+        let mut needs: Vec<Ranks> = ranks.iter().map(|&rank| of_one(window.group.peer(Rank(rank)))).collect();
+        let name = match window.name.is_empty() {
+            true => format!("an unnamed window of {} ranks", window.group.size()),
+            false => window.display_name(),
+        };
         let waits: Ranks = ranks.iter().copied().collect();
-        Told {
-            verb: "window",
-            arguments: format!("{}, waits for rank{} {waits}", window.display_name(), if ranks.len() == 1 { "" } else { "s" }),
-            needs: peers.into_iter().map(of_one).collect(),
-            ..Told::default()
+        let mut arguments = name;
+        if !ranks.is_empty() {
+            arguments.push_str(&format!(", waits for rank{} {waits}", if ranks.len() == 1 { "" } else { "s" }));
         }
+        if own_lock {
+            arguments.push_str(", waits for whoever holds this rank's own lock");
+            needs.push(window.group.peers().map(|peer| peer.0).collect());
+        }
+        Told { verb: "window", arguments, needs, ..Told::default() }
     }
 
     fn tell_requests(&self, handles: &[Handle], all: bool) -> Blocked {

@@ -390,10 +390,11 @@ impl Window {
             && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 
-    /// Whose answers a call needs that waits until a target, or all, are settled. Waiting for the own lock is waiting for everybody who
-    /// may hold it, of whom nothing is known: then nobody is named.
-    pub fn unsettled(&self, target: Option<u32>) -> Vec<u32> {
-        self.outgoing.awaited_of().filter(|&rank| target.is_none_or(|target| target == rank)).collect()
+    /// Whose answers a call needs that waits until a target, or all, are settled, and whether it needs the lock of the own window.
+    pub fn unsettled(&self, target: Option<u32>) -> (Vec<u32>, bool) {
+        let ranks = self.outgoing.awaited_of().filter(|&rank| target.is_none_or(|target| target == rank));
+        let own = target.is_none_or(|target| self.is_me(target));
+        (ranks.collect(), own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 
     /// The first error of an operation that no call has reported yet.

@@ -6,7 +6,8 @@ use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root};
 const PATIENCE: u64 = 60;
 
 fn job(program: &str, ranks: u32, options: &[&str]) -> Job {
-    let hang = build(Toolchain::under_test(), &root().join("watchdog").join("hang.c"), &["-pthread".to_owned()]);
+    let hang =
+        build(Toolchain::under_test(), &root().join("watchdog").join("hang.c"), &["-pthread".to_owned()]);
     let count = ranks.to_string();
     let options: Vec<&str> = ["-n", &count].into_iter().chain(options.iter().copied()).collect();
     Job::under(Toolchain::under_test(), &options, &[hang]).args(&[program]).timeout(PATIENCE)
@@ -97,7 +98,10 @@ fn switched_off_nothing_is_said() {
 fn a_job_without_the_option_is_left_alone_and_told_of_once() {
     let outcome = job("circle", 2, &["--timeout", "8"]).env("WEFT_WATCHDOG", "1").run();
     outcome.demand(outcome.ended == Ended::Code(124), "the watchdog ends nothing unless asked to");
-    outcome.demand(outcome.stderr.contains("mpiexec: deadlock: ranks 0-1 can never go on"), "the deadlock must be told");
+    outcome.demand(
+        outcome.stderr.contains("mpiexec: deadlock: ranks 0-1 can never go on"),
+        "the deadlock must be told",
+    );
     let limit = outcome.stderr.find("did not end within").unwrap_or(0);
     let end = &outcome.stderr[limit..];
     outcome.demand(end.contains("rank 1: MPI_Recv(source=0"), "the time limit tells who waited for what");
@@ -105,12 +109,16 @@ fn a_job_without_the_option_is_left_alone_and_told_of_once() {
 
 #[test]
 fn without_a_launcher_a_rank_prints_for_itself_when_asked() {
-    let hang = build(Toolchain::under_test(), &root().join("watchdog").join("hang.c"), &["-pthread".to_owned()]);
+    let hang =
+        build(Toolchain::under_test(), &root().join("watchdog").join("hang.c"), &["-pthread".to_owned()]);
     let words = ["timeout".into(), "4".into(), hang.into_os_string(), "circle".into()];
     let asked = Job::alone(&words).env("WEFT_WATCHDOG", "1").run();
     let line = "weft: rank 0 of 1 (process ";
     asked.demand(asked.stderr.starts_with(line), "the rank must say who it is");
-    asked.demand(asked.stderr.contains("in MPI_Recv(source=0, tag=5, MPI_COMM_WORLD"), "and what it waits for");
+    asked.demand(
+        asked.stderr.contains("in MPI_Recv(source=0, tag=5, MPI_COMM_WORLD"),
+        "and what it waits for",
+    );
     let unasked = Job::alone(&words).run();
     unasked.demand(unasked.stderr.is_empty(), "and nothing when nobody asked");
 }
@@ -119,5 +127,8 @@ fn without_a_launcher_a_rank_prints_for_itself_when_asked() {
 fn a_wrong_period_is_refused_with_the_form_of_a_right_one() {
     let outcome = job("circle", 1, &["--watchdog", "soon"]).run();
     outcome.demand(outcome.ended == Ended::Code(2), "a wrong command line has code 2");
-    outcome.demand(outcome.stderr.contains("whole seconds above 0, off or auto, not \"soon\""), "it must say what is right");
+    outcome.demand(
+        outcome.stderr.contains("whole seconds above 0, off or auto, not \"soon\""),
+        "it must say what is right",
+    );
 }

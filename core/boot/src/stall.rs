@@ -267,16 +267,18 @@ mod tests {
         let lines = prop::collection::vec("[^\\p{C}]{0,9}", 0..4);
         let needs = prop::collection::vec(any_ranks(), 0..4);
         let collective = prop::option::of((any::<u32>(), any::<u32>(), any_ranks()));
-        (texts, lines, needs, any::<u64>(), collective).prop_map(|(texts, lines, needs, since, collective)| Blocked {
-            call: texts.0,
-            what: texts.1,
-            place: texts.2,
-            brief: texts.3,
-            lines,
-            since,
-            needs,
-            collective: collective.map(|(channel, number, ranks)| (Place { channel, number }, ranks)),
-        })
+        (texts, lines, needs, any::<u64>(), collective).prop_map(
+            |(texts, lines, needs, since, collective)| Blocked {
+                call: texts.0,
+                what: texts.1,
+                place: texts.2,
+                brief: texts.3,
+                lines,
+                since,
+                needs,
+                collective: collective.map(|(channel, number, ranks)| (Place { channel, number }, ranks)),
+            },
+        )
     }
 
     fn any_stall() -> impl Strategy<Value = Stall> {

@@ -92,8 +92,12 @@ impl Engine {
                     _ => 0,
                 };
                 let peer = (at.peer != ANYBODY).then_some(at.peer);
-                let from =
-                    Selector { context: pattern.context(), peer, source: pattern.source(), tag: pattern.tag() };
+                let from = Selector {
+                    context: pattern.context(),
+                    peer,
+                    source: pattern.source(),
+                    tag: pattern.tag(),
+                };
                 Outlook::Receive { from, room }
             }
             Phase::Receiving => Outlook::Arriving {
@@ -103,16 +107,18 @@ impl Engine {
                 tag: at.header.tag(),
                 bytes,
             },
-            Phase::Queued | Phase::Leading | Phase::Waiting | Phase::Streaming | Phase::Own => Outlook::Send {
-                peer: at.peer,
-                context: at.header.context(),
-                tag: at.header.tag(),
-                bytes: match &at.buffer {
-                    Buffer::Send(buffer) => buffer.len() as u64,
-                    _ => bytes,
-                },
-                synchronous: at.flags & SYNCHRONOUS != 0,
-            },
+            Phase::Queued | Phase::Leading | Phase::Waiting | Phase::Streaming | Phase::Own => {
+                Outlook::Send {
+                    peer: at.peer,
+                    context: at.header.context(),
+                    tag: at.header.tag(),
+                    bytes: match &at.buffer {
+                        Buffer::Send(buffer) => buffer.len() as u64,
+                        _ => bytes,
+                    },
+                    synchronous: at.flags & SYNCHRONOUS != 0,
+                }
+            }
             Phase::Plain => match self.running().find(|(of, _)| *of == request) {
                 Some((_, running)) => Outlook::Collective(running),
                 None => Outlook::Ready,

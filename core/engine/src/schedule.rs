@@ -284,7 +284,10 @@ impl Engine {
                 context: channel.context,
                 number: channel.sequence,
                 persistent: channel.persistent,
-                peers: pending.iter().map(|(_, request)| self.state.requests.at(request.slot()).peer).collect(),
+                peers: pending
+                    .iter()
+                    .map(|(_, request)| self.state.requests.at(request.slot()).peer)
+                    .collect(),
                 goes_on: active.callbacks > 0
                     || active.error.is_some()
                     || pending.iter().any(|&(_, request)| !self.exists(request)),

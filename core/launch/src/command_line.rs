@@ -109,8 +109,9 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
 const WATCHDOG: &str = "WEFT_WATCHDOG";
 
 fn watchdog(word: &str, value: &str) -> Result<Watchdog, UsageError> {
-    Watchdog::parse(value)
-        .ok_or_else(|| usage(format!("{word} needs a number of whole seconds above 0, off or auto, not {value:?}")))
+    Watchdog::parse(value).ok_or_else(|| {
+        usage(format!("{word} needs a number of whole seconds above 0, off or auto, not {value:?}"))
+    })
 }
 
 enum Outcome {

@@ -25,7 +25,10 @@ fn stuck(ranks: &[Known]) -> Vec<usize> {
 fn two_ranks_that_wait_for_each_other_are_a_cycle() {
     let found = find(&[needs(&[&[1]]), needs(&[&[0]])]).expect("a deadlock");
     let edge = |waits, for_rank| Edge { waits, for_rank, call: 0 };
-    assert_eq!(found, Deadlock { ranks: vec![0, 1], chain: vec![edge(0, 1), edge(1, 0)], ends_at_gone: false });
+    assert_eq!(
+        found,
+        Deadlock { ranks: vec![0, 1], chain: vec![edge(0, 1), edge(1, 0)], ends_at_gone: false }
+    );
 }
 
 #[test]
@@ -152,9 +155,11 @@ fn stall_of(actor: &Actor, step: Step, size: usize) -> Stall {
     let set = |ranks: &[usize]| ranks.iter().map(|&rank| rank as u32).collect::<Ranks>();
     let needs = match step {
         Step::Any(mask) => vec![set(&bits(mask, size))],
-        Step::All(mask) => {
-            bits(mask, size).into_iter().filter(|&from| actor.seen[from] == 0).map(|from| set(&[from])).collect()
-        }
+        Step::All(mask) => bits(mask, size)
+            .into_iter()
+            .filter(|&from| actor.seen[from] == 0)
+            .map(|from| set(&[from]))
+            .collect(),
         _ => Vec::new(),
     };
     let call = Blocked { needs, ..Blocked::default() };
@@ -173,11 +178,11 @@ fn run(programs: Vec<Vec<Step>>, choices: &[(u8, u8)]) -> Result<(), TestCaseErr
         looked: 0,
         until: 0,
     };
-    let mut actors: Vec<Actor> =
-        programs.into_iter().map(|steps| Actor { steps, ..blank.clone() }).collect();
+    let mut actors: Vec<Actor> = programs.into_iter().map(|steps| Actor { steps, ..blank.clone() }).collect();
     let mut view = vec![Known::Active; size];
     let mut doomed = vec![false; size];
-    let drain = (0..40 * size as u32).flat_map(|turn| [(turn as u8 % size as u8, 0), (turn as u8 % size as u8, 3)]);
+    let drain =
+        (0..40 * size as u32).flat_map(|turn| [(turn as u8 % size as u8, 0), (turn as u8 % size as u8, 3)]);
     let mut clock = 0;
     for (who, what) in choices.iter().copied().chain(drain) {
         clock += 1;

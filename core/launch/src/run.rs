@@ -273,7 +273,10 @@ impl Job {
             Some(Word::Show { text, deadlock }) => {
                 eprint!("{}", report::watched(&text));
                 if deadlock {
-                    eprintln!("         the job goes on as it is: look into it (rank 0 is process {}) or end it", self.ranks[0].known.pid);
+                    eprintln!(
+                        "         the job goes on as it is: look into it (rank 0 is process {}) or end it",
+                        self.ranks[0].known.pid
+                    );
                     eprintln!("         (mpiexec --watchdog-abort ends such jobs)");
                 }
             }

@@ -172,10 +172,16 @@ impl Watch {
             }
             None => {
                 let stalled = self.ranks.iter().enumerate();
-                let stalled: Vec<usize> =
-                    stalled.filter(|(_, known)| matches!(known, Known::Stalled(_))).map(|(rank, _)| rank).collect();
+                let stalled: Vec<usize> = stalled
+                    .filter(|(_, known)| matches!(known, Known::Stalled(_)))
+                    .map(|(rank, _)| rank)
+                    .collect();
                 let verb = if stalled.len() == 1 { "is" } else { "are" };
-                let _ = writeln!(text, "{} {verb} blocked in MPI (this may be right: no deadlock is certain)", list(&stalled));
+                let _ = writeln!(
+                    text,
+                    "{} {verb} blocked in MPI (this may be right: no deadlock is certain)",
+                    list(&stalled)
+                );
             }
         }
         text.push_str(&self.body(found, clock, outside));
@@ -251,7 +257,13 @@ impl Watch {
                             false => format!(", called at {}", call.place),
                         };
                         match roughly {
-                            true => add(rank, &format!("{} (arguments differ)", call.call), &place, &[], Some(call.since)),
+                            true => add(
+                                rank,
+                                &format!("{} (arguments differ)", call.call),
+                                &place,
+                                &[],
+                                Some(call.since),
+                            ),
                             false => {
                                 let what = format!("{}{}", call.call, call.what);
                                 add(rank, &what, &place, &call.lines, Some(call.since));
@@ -274,7 +286,9 @@ impl Watch {
         let others = ranks.filter(|(_, known)| matches!(known, Known::Stalled(stall) if stall.others));
         let others: Vec<usize> = others.map(|(rank, _)| rank).collect();
         let has = have(others.len());
-        (!others.is_empty()).then(|| format!("{} {has} other threads, or operations under way, that may go on", list(&others)))
+        (!others.is_empty()).then(|| {
+            format!("{} {has} other threads, or operations under way, that may go on", list(&others))
+        })
     }
 
     fn cycle(&self, found: &Deadlock) -> Option<String> {
@@ -310,7 +324,8 @@ impl Watch {
             let (absent, unknown) = deadlock::absent(&self.ranks, place, &members);
             let name = calls.keys().next().copied().unwrap_or_default();
             if calls.len() > 1 {
-                let each: Vec<String> = calls.iter().map(|(call, ranks)| format!("{call} on {}", list(ranks))).collect();
+                let each: Vec<String> =
+                    calls.iter().map(|(call, ranks)| format!("{call} on {}", list(ranks))).collect();
                 lines.push(format!("different collective operations meet as one: {}", each.join(", ")));
             }
             if !absent.is_empty() {
@@ -328,7 +343,8 @@ impl Watch {
         let mut lines = Vec::new();
         for (rank, known) in self.ranks.iter().enumerate().filter(|(rank, _)| matters(rank)) {
             if let Known::Stalled(stall) = known {
-                lines.extend(stall.strays.iter().map(|stray| format!("rank {rank} has not received {stray}")));
+                lines
+                    .extend(stall.strays.iter().map(|stray| format!("rank {rank} has not received {stray}")));
             }
         }
         let left = lines.len().saturating_sub(STRAYS);

@@ -108,7 +108,10 @@ fn a_deadlock_may_end_the_job() {
     let Some(Word::End(text)) = said(&mut watch, now) else { panic!("it must end") };
     assert!(text.starts_with("deadlock: rank 0 waits for what can never come\n"), "{text}");
     assert!(text.contains("rank 1: has ended MPI"), "{text}");
-    assert!(text.contains("certain, because rank 0 waits for 1 (MPI_Recv tag 5), which has ended MPI"), "{text}");
+    assert!(
+        text.contains("certain, because rank 0 waits for 1 (MPI_Recv tag 5), which has ended MPI"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -146,7 +149,10 @@ fn a_thousand_ranks_fit_one_screen() {
     }
     let Some(Word::Show { text, .. }) = said(&mut watch, now) else { panic!("nothing was said") };
     assert!(text.lines().count() <= 24, "{text}");
-    assert!(text.contains("ranks 0-999: MPI_Recv (arguments differ), called at solver(exchange+0x42) for 44 s"), "{text}");
+    assert!(
+        text.contains("ranks 0-999: MPI_Recv (arguments differ), called at solver(exchange+0x42) for 44 s"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -83,7 +83,9 @@ impl Process {
     fn name_on(&self, context: ContextId) -> String {
         match self.comm_on(context) {
             Some(comm) if !comm.name.is_empty() => comm.display_name(),
-            Some(comm) => format!("an unnamed communicator of {} ranks (number {})", comm.size, comm.context.0 / 2),
+            Some(comm) => {
+                format!("an unnamed communicator of {} ranks (number {})", comm.size, comm.context.0 / 2)
+            }
             None => format!("a communicator without handle (number {})", (context.0 & !(1 << 31)) / 2),
         }
     }
@@ -252,7 +254,9 @@ impl Process {
             Awaited::Construction(request, parent) => {
                 let told = self.tell_engine(*request);
                 match self.comms.get(*parent) {
-                    Ok(comm) => blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told }),
+                    Ok(comm) => {
+                        blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })
+                    }
                     // Others may yet begin a session and join.
                     Err(_) => blocked(Told { arguments: "from a group".to_owned(), ..Told::default() }),
                 }
@@ -277,7 +281,8 @@ impl Process {
         let waits: Ranks = ranks.iter().copied().collect();
         let mut arguments = name;
         if !ranks.is_empty() {
-            arguments.push_str(&format!(", waits for rank{} {waits}", if ranks.len() == 1 { "" } else { "s" }));
+            arguments
+                .push_str(&format!(", waits for rank{} {waits}", if ranks.len() == 1 { "" } else { "s" }));
         }
         if own_lock {
             arguments.push_str(", waits for whoever holds this rank's own lock");
@@ -324,7 +329,10 @@ impl Process {
         let acts_alone = reacts.is_none();
         let sets = reacts.unwrap_or_default().into_iter().map(|set| set.iter().map(|peer| peer.0).collect());
         let acts_on = distinct(sets.chain(self.windows.reacts_to()).collect());
-        let begun = self.comms.iter().map(|comm| Place { channel: comm.context.collective().0, number: comm.collectives });
+        let begun = self
+            .comms
+            .iter()
+            .map(|comm| Place { channel: comm.context.collective().0, number: comm.collectives });
         let begun: Vec<Place> = begun.filter(|place| place.number > 0).collect();
         Stall { from, until, calls, others: others || acts_alone, acts_on, strays: self.tell_strays(), begun }
     }

@@ -141,7 +141,7 @@ pub(super) unsafe fn construct(
     let made = gate::wait_for("making a communicator", awaited, |process| {
         construction.borrow_mut().poll(process).transpose()
     })
-        .map_err(|error| Raised::on_comm(parent.handle(), error))?;
+    .map_err(|error| Raised::on_comm(parent.handle(), error))?;
     if let Some(comm) = made {
         let inherited = gate::with(|process| process.comms.get(comm).map(|comm| comm.errhandler))?;
         errors::inherit(inherited);

@@ -95,7 +95,9 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     };
     let done = match looked {
         Some(done) => done,
-        None => gate::wait_for("MPI_Wait", Awaited::One(handle), |process| process.is_done(handle).then(|| process.finish(handle))),
+        None => gate::wait_for("MPI_Wait", Awaited::One(handle), |process| {
+            process.is_done(handle).then(|| process.finish(handle))
+        }),
     };
     // SAFETY: the program's status.
     unsafe { report(done, request, status) }
@@ -172,7 +174,9 @@ pub(crate) unsafe fn waitany(
     }
     let (found, done) = match gate::with(|process| take_first(process, requests)) {
         Some(taken) => taken,
-        None => gate::wait_for("MPI_Waitany", Awaited::Any(requests), |process| take_first(process, requests)),
+        None => {
+            gate::wait_for("MPI_Waitany", Awaited::Any(requests), |process| take_first(process, requests))
+        }
     };
     // SAFETY: as above.
     unsafe {
@@ -292,7 +296,9 @@ pub(crate) unsafe fn waitall(
     })
     .map_err(|error: Error| Raised::from(error))?;
     if !ready {
-        gate::wait_for("MPI_Waitall", Awaited::All(requests), |process| all_done(process, requests, &mut from).then_some(()));
+        gate::wait_for("MPI_Waitall", Awaited::All(requests), |process| {
+            all_done(process, requests, &mut from).then_some(())
+        });
     }
     let all = 0..requests.len();
     // SAFETY: the program's statuses.
@@ -370,7 +376,9 @@ pub(crate) unsafe fn waitsome(
     }
     let done = match gate::with(|process| some_done(process, requests)) {
         Some(done) => done,
-        None => gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests)),
+        None => {
+            gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests))
+        }
     };
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }

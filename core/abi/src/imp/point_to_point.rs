@@ -249,7 +249,9 @@ fn post(process: &mut Process, comm: MPI_Comm, selector: Selector, buffer: RecvB
 /// Waits for a request of the engine, which is what `call` does, and takes it.
 #[inline]
 pub(super) fn complete(call: &'static str, request: RequestId) -> Completion {
-    gate::wait_for(call, Awaited::Own(request), |process| process.engine.is_complete(request).then(|| process.engine.take(request)))
+    gate::wait_for(call, Awaited::Own(request), |process| {
+        process.engine.is_complete(request).then(|| process.engine.take(request))
+    })
 }
 
 #[inline(always)]

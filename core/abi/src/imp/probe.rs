@@ -27,7 +27,8 @@ pub(crate) unsafe fn probe(
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
         Some(selector) => {
-            gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| process.engine.iprobe(selector)).into()
+            gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| process.engine.iprobe(selector))
+                .into()
         }
         None => MpiStatus::PROC_NULL,
     };
@@ -93,8 +94,7 @@ pub(crate) unsafe fn mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let found =
-        selector(source, tag, comm)?.map(|selector| {
+    let found = selector(source, tag, comm)?.map(|selector| {
         gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| take(process, selector, comm))
     });
     // SAFETY: the entry has refused a null message; the program's status.
@@ -191,7 +191,9 @@ pub(crate) unsafe fn mrecv(
 ) -> Result<(), Raised> {
     // SAFETY: the program's memory stays until this call returns.
     let request = unsafe { start_matched((buf, count, datatype), message)? };
-    let done = gate::wait_for("MPI_Mrecv", Awaited::One(request), |process| process.is_done(request).then(|| process.finish(request)));
+    let done = gate::wait_for("MPI_Mrecv", Awaited::One(request), |process| {
+        process.is_done(request).then(|| process.finish(request))
+    });
     // SAFETY: the program's status.
     unsafe { status::write(status, &done.status) };
     match done.error {

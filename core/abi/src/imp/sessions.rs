@@ -55,7 +55,10 @@ pub(crate) unsafe fn session_init(
         gate::change_phase(gate::MULTIPLE, 0);
     }
     let made = Session { errhandler: errhandler.handle(), thread_level };
-    let handle = gate::with(|process| process.sessions.insert(made))?;
+    let handle = gate::with(|process| {
+        process.goes_on();
+        process.sessions.insert(made)
+    })?;
     gate::change_phase(gate::SESSION, 0);
     crate::departure::watch();
     // SAFETY: the entry has refused null.

@@ -41,7 +41,9 @@ fn settled(process: &mut Process, win: MPI_Win, target: Option<u32>) -> Option<O
 
 /// Waits until nothing is awaited of a target, or of any. What others stored is seen from here on.
 fn settle(win: MPI_Win, target: Option<u32>) -> Result<(), Raised> {
-    gate::wait_for("a call on a window", Awaited::Window(win, target), |process| settled(process, win, target))?;
+    gate::wait_for("a call on a window", Awaited::Window(win, target), |process| {
+        settled(process, win, target)
+    })?;
     fence(Ordering::SeqCst);
     Ok(())
 }
@@ -111,9 +113,11 @@ pub(crate) unsafe fn win_start(group: MPI_Group, assert: c_int, win: MPI_Win) ->
         Ok(targets)
     })
     .map_err(|error: Error| Raised::from(error))?;
-    gate::wait_for("MPI_Win_start", Awaited::Posts(win, &targets), |process| match process.windows.get_mut(win.handle()) {
-        Ok(window) => window.try_start(&targets).then_some(Ok(())),
-        Err(error) => Some(Err(error)),
+    gate::wait_for("MPI_Win_start", Awaited::Posts(win, &targets), |process| {
+        match process.windows.get_mut(win.handle()) {
+            Ok(window) => window.try_start(&targets).then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        }
     })?;
     Ok(())
 }

@@ -188,7 +188,9 @@ impl SendSide {
             Some(to) if self.granted < self.started => {
                 (format!("tag={}, {of} partitions, the receive is not started", to.tag.0), Some(to.peer))
             }
-            Some(to) if !self.handed_over => (format!("tag={}, not all of {of} partitions are ready", to.tag.0), None),
+            Some(to) if !self.handed_over => {
+                (format!("tag={}, not all of {of} partitions are ready", to.tag.0), None)
+            }
             to => (format!("{of} partitions on their way"), to.map(|to| to.peer)),
         }
     }
@@ -393,7 +395,9 @@ impl ReceiveSide {
     pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
         let of = self.partitions.number;
         match self.from {
-            Some(from) => (format!("source={}, tag={}, {of} partitions", from.source.0, from.tag.0), Some(from.peer)),
+            Some(from) => {
+                (format!("source={}, tag={}, {of} partitions", from.source.0, from.tag.0), Some(from.peer))
+            }
             None => (format!("{of} partitions"), None),
         }
     }

@@ -298,7 +298,7 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
         None => "a process outside initialised MPI".to_owned(),
     };
     let object = match on {
-        On::Nothing => "no object;".to_owned(),
+        On::Nothing => "no object; the initial error handler".to_owned(),
         On::Session(_) | On::Opening(_) | On::Group(_) => "a session".to_owned(),
         On::File(_) => "files (MPI_FILE_NULL)".to_owned(),
         On::Win(win) => gate::with(|process| {
@@ -313,7 +313,7 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
         "weft: {function} failed on {who} (process {})\n  \
            class    {class:?} ({}): {meaning}\n  \
            reason   {}\n  \
-           raised   on {object} {handler} ends {scope}\n  \
+           raised   on {object}, whose error handler {handler} ends the job\n  \
            remedy   correct the call, or attach MPI_ERRORS_RETURN to handle the error in the program",
         std::process::id(),
         class.code(),

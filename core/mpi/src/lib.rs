@@ -24,6 +24,7 @@ pub mod process;
 pub mod request;
 mod request_calls;
 pub mod session;
+pub mod stall;
 pub mod table;
 pub mod topology;
 pub mod types;

@@ -368,7 +368,7 @@ pub struct DeviceBuffer {
 /// One domain per device: everything that is made belongs together. No call waits.
 pub trait Hca {
     /// What it sleeps on.
-    type Bell: crate::Bell;
+    type Bell: crate::Bell + Clone + Send;
 
     /// What it can do.
     fn limits(&self) -> HcaLimits;

@@ -13,7 +13,7 @@ use weft_api::verbs::{
 /// A way for datagrams, and a clock.
 pub trait Wire {
     /// What sleeps until a datagram comes.
-    type Bell: Bell;
+    type Bell: Bell + Clone + Send;
     /// Nanoseconds since any fixed moment.
     fn now(&self) -> Nanos;
     /// Sends a datagram. `false`: no room now; it must be offered again.

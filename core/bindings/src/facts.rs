@@ -7,7 +7,8 @@ use crate::tsv::{Row, Table, matches};
 
 const FACTS: [&str; 12] = [
     "anytime",
-    "width", "at-once",
+    "width",
+    "at-once",
     "replacement",
     "direction",
     "length",

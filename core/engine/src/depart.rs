@@ -10,8 +10,11 @@ use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN}
 use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
-use weft_proto::choice::ReceiveCosts;
-use weft_proto::{EAGER_MOST, ReceivePlan, SendPlan, charge, piece, plan_receive, plan_send, sender_budget};
+use weft_proto::choice::{ReceiveCosts, SendLimits};
+use weft_proto::{
+    EAGER_MOST, ReceivePlan, SendPlan, charge, piece, piece_with_gaps, plan_receive, plan_send,
+    sender_budget, single_with_gaps,
+};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 
@@ -49,7 +52,7 @@ impl Engine {
         let index = self.contact(to.peer)?;
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
-            && length <= peer.limits.packet.min(peer.limits.single) as usize
+            && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
@@ -289,7 +292,8 @@ impl Engine {
         let taken = address != 0
             && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
                 == ReceivePlan::SingleCopy;
-        match plan_send(request.length, prefix as u32, &peer.limits, peer.window.left(), taken) {
+        let limits = limits_for(&peer.limits, buffer);
+        match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
                 let length = request.length as usize;
                 let sent = if synchronous {
@@ -324,8 +328,8 @@ impl Engine {
                     0
                 });
                 let announce = Announce { length: request.length, address, request: id, lead };
-                let piece =
-                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::DATA as u32);
+                let piece = piece_of(request.length, &peer.limits, buffer)
+                    .min(peer.limits.packet - Announce::DATA as u32);
                 // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
                 let whole = u64::from(lead) == request.length;
                 let first = if whole { lead.min(piece) as usize } else { 0 };
@@ -361,7 +365,7 @@ impl Engine {
     fn send_fragments(&mut self, index: u32, slot: u32, remote: u32, end: u64, burst: u32) -> Sent {
         let peer = self.state.peers.at(index);
         let request = self.state.requests.at_mut(slot);
-        let piece = u64::from(piece(request.length, &peer.limits));
+        let piece = u64::from(piece_of(request.length, &peer.limits, request.send_buf()));
         for _ in 0..burst {
             if request.moved == end {
                 return Sent::Yes;
@@ -431,6 +435,22 @@ impl crate::peers::Peer {
         if self.connected && !self.dead && self.queue.is_empty() {
             self.window.reopen();
         }
+    }
+}
+
+/// The limits of one message: what has gaps is sent in more and shorter packets.
+fn limits_for(limits: &SendLimits, buffer: &SendBuf) -> SendLimits {
+    let single = match buffer.mean_block() {
+        Some(block) => single_with_gaps(block, limits),
+        None => limits.single,
+    };
+    SendLimits { single: single.min(limits.packet), ..*limits }
+}
+
+fn piece_of(length: u64, limits: &SendLimits, buffer: &SendBuf) -> u32 {
+    match buffer.mean_block() {
+        Some(block) => piece_with_gaps(length, block, limits),
+        None => piece(length, limits),
     }
 }
 

@@ -7,7 +7,8 @@ use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon, Started, Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
+    Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -402,6 +403,17 @@ impl Engine {
     pub fn owns_any(&self, owner: u32) -> bool {
         let requests = &self.state.requests;
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
+    }
+
+    /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
+    /// session waits for.
+    pub fn moves_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| {
+            let request = requests.at(slot);
+            let moves = !matches!(request.phase, Phase::Posted | Phase::Complete);
+            moves && request.owner << 1 == owner << 1
+        })
     }
 
     /// What this engine was told when it was made.

@@ -72,7 +72,9 @@ impl Posted {
     /// Adds a receive, youngest of all.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, value: u32) -> EntryId {
-        let Some(entry) = self.entries.get_mut(self.free as usize) else { return self.post_in_new(pattern, value) };
+        let Some(entry) = self.entries.get_mut(self.free as usize) else {
+            return self.post_in_new(pattern, value);
+        };
         let id = std::mem::replace(&mut self.free, entry.order.next);
         entry.name = pattern.name;
         entry.mask = pattern.mask;
@@ -166,6 +168,12 @@ impl Posted {
         self.free = id;
         self.len -= 1;
         value
+    }
+
+    /// What an entry that was neither taken nor removed accepts.
+    pub fn pattern(&self, entry: EntryId) -> Pattern {
+        let Entry { name, context, mask, .. } = self.entries[entry.0 as usize];
+        Pattern { context, name, mask }
     }
 
     /// Values of all receives, oldest first.

@@ -203,11 +203,25 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
                 |argument: &&Argument| argument.parameter.ty.base == base && argument.parameter.ty.is_value();
             procedure.arguments.iter().find(named).map(|argument| &argument.parameter.name)
         };
+        // Errors of files without a file go to the default file error handler (section 14.7); groups stand for the session
+        // they were derived from.
+        let of_files = name.starts_with("MPI_File_") && !name.ends_with("_create_errhandler")
+            || name.starts_with("MPI_Register_datarep");
+        let on = |kind: &str, object: &str| {
+            format!("finish_on(\"{name}\", raise::On::{kind}({object}.handle()), call())")
+        };
         let finish = match (object("MPI_Comm"), object("MPI_Win")) {
             _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
+            _ if of_files => {
+                on("File", object("MPI_File").map_or("MPI_File::from_raw(abi::MPI_FILE_NULL)", |file| file))
+            }
             (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, call())"),
             (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, call())"),
-            (None, None) => format!("finish(\"{name}\", call())"),
+            (None, None) => match (object("MPI_Session"), object("MPI_Group")) {
+                (Some(session), _) => on("Session", session),
+                (None, Some(group)) => on("Group", group),
+                (None, None) => format!("finish(\"{name}\", call())"),
+            },
         };
         let _ =
             writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");

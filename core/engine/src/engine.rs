@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) lost: Vec<PeerId>,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// See [`Engine::changes`].
+    pub(crate) changes: u32,
 }
 
 impl Engine {
@@ -72,6 +74,7 @@ impl Engine {
             own_held: 0,
             lost: Vec::new(),
             any_dead: false,
+            changes: 0,
         };
         Ok(Engine { fabric: transports, state })
     }
@@ -371,6 +374,13 @@ impl Engine {
         state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
     }
 
+    /// Counts (and wraps) whenever packets were taken or requests may have ended in another way: as long as it stays the same,
+    /// what was not complete is not complete, and no message has come that a probe would find.
+    #[inline]
+    pub fn changes(&self) -> u32 {
+        self.state.changes
+    }
+
     #[inline(never)]
     fn move_all(&mut self) -> bool {
         let mut moved = self.fabric.progress();
@@ -385,6 +395,7 @@ impl Engine {
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
         }
+        self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
     }
 

@@ -30,6 +30,9 @@ impl ContextId {
     /// Where the data of partitioned operations travel; belongs to no communicator.
     pub const PARTITION_DATA: ContextId = ContextId(0xC000_0002);
 
+    /// Where the data of partitioned operations of few partitions travel; belongs to no communicator.
+    pub const PARTITIONS: ContextId = ContextId(0xC000_0004);
+
     /// The channel of a communicator on which partitioned operations find their counterpart (section 4.2.1). Constructors hand
     /// out numbers below 2^23 only.
     #[must_use]

@@ -5,20 +5,41 @@
 //!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
 //!   one branch on a plain load. With MPI_THREAD_MULTIPLE a mutex is held inside `with`, which is never while waiting.
-//! * Blocked calls loop in [`wait`]: each turn progresses everything of the process, then waits outside the lock.
+//! * Blocked calls loop in [`wait`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
+//!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
+//!
+//! With MPI_THREAD_MULTIPLE the process's mutex guards lane 0 and all objects; every other lane has its own
+//! (`weft::lanes`). Lock order: the process, then one lane; who holds a lane takes nothing more. A thread reaches a lane
+//! without the process's lock through what it remembers of communicators and datatypes (`crate::snapshot`).
+//!
+//! # Who wakes whom
+//! All threads of a process sleep on one bell, which packets for any of its lanes ring. What a thread does to another without
+//! a packet it must ring for itself:
+//! * A sleeper arms the bell, marks what it waits for, then looks once more at everything under the locks, then sleeps. The
+//!   marks: the engine's requests it waits for (`Engine::watch`), and where that is not all, a count of watchers of the process
+//!   or of the lane.
+//! * Who gives a lock back rings when a marked request ended under it; when there are watchers and it did more than look;
+//!   when there are watchers and its progress moved something.
+//!
+//! Either the change came first, and the sleeper's last look, under the same lock, saw it; or it came after that look, and
+//! then the lock passed the marks and the armed bell on to whoever changes something, so that it rings. Nothing here needs
+//! an order of its own. (The packets' own argument is `weft_shm::bell`'s; the last look blocks for locks, because a thread
+//! that holds one may have looked for packets before the bell was armed.)
 
-use std::cell::{OnceCell, UnsafeCell};
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use weft::Process;
 use weft::always::Always;
+use weft::comm::Changes;
+use weft::lanes::Lanes;
 use weft_api::Bell;
 use weft_engine::{EngineBell, Waiter};
-use weft_types::{Error, ErrorClass};
+use weft_types::{Error, ErrorClass, Handle};
 
 use crate::raise::Raised;
 
@@ -40,9 +61,34 @@ struct Gate {
     process: UnsafeCell<Option<Process>>,
     lock: Mutex<()>,
     always: Mutex<Always>,
+    /// What threads reach without the process.
+    shared: OnceLock<Shared>,
+    /// Threads that sleep, or are about to, for something of the process that is no request of an engine.
+    watchers: AtomicU32,
+    /// Threads in blocked calls.
+    waiting: AtomicU32,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
 }
+
+/// What threads reach without the process's lock.
+pub(crate) struct Shared {
+    /// The lanes other than lane 0.
+    pub(crate) lanes: Arc<Lanes>,
+    /// Whether what a thread remembers is still true.
+    pub(crate) changes: Arc<Changes>,
+    /// Whether ranks outnumber cores.
+    oversubscribed: bool,
+    /// How often a blocking receive looks before it posts a request.
+    spins: u32,
+    /// Threads of each rank that have a core to wait on.
+    cores_each: u32,
+}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Shared>();
+};
 
 // SAFETY: the only part that is not Sync is `process`; the module's invariants serialise every access to it.
 unsafe impl Sync for Gate {}
@@ -52,6 +98,9 @@ static GATE: Gate = Gate {
     process: UnsafeCell::new(None),
     lock: Mutex::new(()),
     always: Mutex::new(Always::new()),
+    shared: OnceLock::new(),
+    watchers: AtomicU32::new(0),
+    waiting: AtomicU32::new(0),
     main_thread: OnceLock::new(),
 };
 
@@ -95,9 +144,28 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        *process = Some(Process::start()?);
+        let started = Process::start()?;
+        let ranks = started.job.local_ranks.len().max(1);
+        let shared = Shared {
+            lanes: Arc::clone(&started.lanes),
+            changes: Arc::clone(&started.comms.changes),
+            oversubscribed: started.spins() == 1,
+            spins: started.spins(),
+            cores_each: u32::try_from(started.job.cores / ranks).unwrap_or(u32::MAX),
+        };
+        let _ = GATE.shared.set(shared);
+        *process = Some(started);
     }
     Ok(())
+}
+
+/// What threads reach without the process's lock.
+#[inline]
+pub(crate) fn shared() -> &'static Shared {
+    match GATE.shared.get() {
+        Some(shared) => shared,
+        None => nothing_started(),
+    }
 }
 
 /// The process, for the few calls that are counted in instructions: `None` with several threads, where [`with`] and its
@@ -118,12 +186,39 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
-    let _guard = if phase() & MULTIPLE != 0 { Some(locked(&GATE.lock)) } else { None };
+    let guard = if phase() & MULTIPLE != 0 { Some(locked(&GATE.lock)) } else { None };
     // SAFETY: the module's invariants: below MPI_THREAD_MULTIPLE one thread calls at a time, with it the lock is held; `work` does
     // not come back here.
-    match unsafe { &mut *GATE.process.get() } {
-        Some(process) => work(process),
-        None => nothing_started(),
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+    let result = work(process);
+    if let Some(guard) = guard {
+        give_back(guard, process, true);
+    }
+    result
+}
+
+/// As [`with`], for progress and looks, which answer first whether something moved: watchers need not hear of the others.
+#[inline]
+fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
+    let guard = if phase() & MULTIPLE != 0 { Some(locked(&GATE.lock)) } else { None };
+    // SAFETY: as in `with`.
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+    let result = work(process);
+    if let Some(guard) = guard {
+        give_back(guard, process, result.0);
+    }
+    result
+}
+
+/// Unlocks, and wakes whoever sleeps for what happened under the lock.
+#[inline(never)]
+fn give_back(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
+    // Relaxed: who watches counted itself before it took the lock for its last look.
+    let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
+    if process.engine.take_ended_watched() || watched {
+        let bell = process.bell();
+        drop(guard);
+        bell.ring();
     }
 }
 
@@ -143,39 +238,126 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9).
+/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). What it waits for may
+/// be anything of the process; for requests, [`wait_for`] wakes less often.
 #[inline]
-pub(crate) fn wait<T>(mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-    let mut waiter = None;
-    let bell = CallBell::default();
+pub(crate) fn wait<T>(poll: impl FnMut(&mut Process) -> Option<T>) -> T {
+    wait_watching(Watch::Process, poll)
+}
+
+/// As [`wait`], for the end of requests.
+#[inline]
+pub(crate) fn wait_for<T>(requests: &[Handle], poll: impl FnMut(&mut Process) -> Option<T>) -> T {
+    wait_watching(Watch::Requests(requests), poll)
+}
+
+#[inline]
+fn wait_watching<T>(watch: Watch<'_>, mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
+    let mut blocked: Option<Blocked<'_>> = None;
     loop {
+        let thorough = blocked.as_ref().is_some_and(Blocked::is_armed);
+        // Other lanes first: what they bring may be what the look looks for.
+        let elsewhere = match &mut blocked {
+            Some(blocked) if phase() & MULTIPLE != 0 && blocked.is_time_for_others() => {
+                progress_lanes(0, thorough)
+            }
+            _ => false,
+        };
         let (moved, answer) = turn(&mut poll);
         if let Some(answer) = answer {
-            if let Some(mut waiter) = waiter {
-                Waiter::finish(&mut waiter, &bell);
-            }
             return answer;
         }
-        let waiter = waiter.get_or_insert_with(|| with(|process| process.waiter()));
+        blocked.get_or_insert_with(|| Blocked::new(watch)).pause(moved | elsewhere);
+    }
+}
+
+/// A call that found nothing at its first look.
+pub(crate) struct Blocked<'a> {
+    waiter: Waiter,
+    bell: CallBell<'a>,
+    turns: u32,
+    counted: bool,
+}
+
+impl<'a> Blocked<'a> {
+    pub(crate) fn new(watch: Watch<'a>) -> Blocked<'a> {
+        let shared = shared();
+        let counted = phase() & MULTIPLE != 0;
+        // Threads that wait share the cores of their rank.
+        let crowded = counted && GATE.waiting.fetch_add(1, Ordering::Relaxed) >= shared.cores_each;
+        let waiter = Waiter::new(shared.oversubscribed || crowded);
+        Blocked { waiter, bell: CallBell::new(watch), turns: 0, counted }
+    }
+
+    /// Whether the next look must miss nothing.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.waiter.is_armed()
+    }
+
+    /// Whether this turn shall progress what is not waited for, too.
+    pub(crate) fn is_time_for_others(&self) -> bool {
+        self.turns.is_multiple_of(16) || self.is_armed()
+    }
+
+    /// Waits a little; `moved`: whether something moved since the last pause.
+    #[inline]
+    pub(crate) fn pause(&mut self, moved: bool) {
         if moved {
-            waiter.moved();
+            self.waiter.moved();
         }
-        waiter.pause(&bell);
+        self.turns = self.turns.wrapping_add(1);
+        self.waiter.pause(&self.bell);
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.waiter.finish(&self.bell);
+        if self.counted {
+            GATE.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// One round of progress, then one look. For calls that test.
 #[inline]
 pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
+    if phase() & MULTIPLE != 0 {
+        progress_lanes(0, false);
+    }
     turn(&mut |process| Some(look(process))).1.expect("the closure always answers")
+}
+
+/// Progresses all lanes but `own` and lane 0, and runs the user functions that became due. `thorough` waits for locks;
+/// otherwise a lane that somebody holds is being moved already.
+pub(crate) fn progress_lanes(own: u32, thorough: bool) -> bool {
+    let mut moved = false;
+    for (number, lane) in shared().lanes.iter().filter(|&(number, _)| number != own) {
+        let turn = if thorough { Some(lane.turn(|_| ())) } else { lane.try_turn() };
+        let Some(turn) = turn else { continue };
+        moved |= turn.moved;
+        if let Some(callback) = turn.callback {
+            crate::imp::run_callbacks(number, callback);
+            moved = true;
+        }
+    }
+    moved
+}
+
+/// Progresses lane 0 and everything of the process, for threads that wait on another lane.
+pub(crate) fn progress_process(thorough: bool) -> bool {
+    if !thorough && GATE.lock.try_lock().is_err() {
+        return false;
+    }
+    turn(&mut |_| Some(())).0
 }
 
 /// Progress, user callbacks that became due (outside the borrow), and a look.
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
-    let (moved, answer, callback) = with(|process| {
+    let (moved, (answer, callback)) = look(|process| {
         let moved = process.progress();
-        (moved, poll(process), process.engine.take_callback())
+        (moved, (poll(process), process.engine.take_callback()))
     });
     match callback {
         None => (moved, answer),
@@ -191,39 +373,107 @@ fn after_callbacks<T>(
     answer: Option<T>,
     poll: &mut impl FnMut(&mut Process) -> Option<T>,
 ) -> Option<T> {
-    crate::imp::run_callbacks(callback);
+    crate::imp::run_callbacks(0, callback);
     answer.or_else(|| with(poll))
 }
 
-/// The bell of one blocked call, fetched when the call first thinks of sleeping.
-#[derive(Clone, Default)]
-struct CallBell(OnceCell<EngineBell>);
+/// What a blocked call waits for, and so what other threads must ring for.
+#[derive(Clone, Copy)]
+pub(crate) enum Watch<'a> {
+    /// Anything of the process.
+    Process,
+    /// The end of these requests, of any kind and lane.
+    Requests(&'a [Handle]),
+    /// The end of these requests of one lane.
+    Ends(u32, &'a [Handle]),
+    /// Anything in a lane.
+    Lane(u32),
+}
 
-impl CallBell {
+/// The bell of one blocked call, fetched when the call first thinks of sleeping.
+#[derive(Clone)]
+pub(crate) struct CallBell<'a> {
+    bell: OnceCell<EngineBell>,
+    watch: Watch<'a>,
+    /// Whether this call is counted among the watchers.
+    watching: Cell<bool>,
+}
+
+impl<'a> CallBell<'a> {
+    fn new(watch: Watch<'a>) -> CallBell<'a> {
+        CallBell { bell: OnceCell::new(), watch, watching: Cell::new(false) }
+    }
+
     fn get(&self) -> &EngineBell {
-        self.0.get_or_init(|| with(|process| process.bell()))
+        self.bell.get_or_init(|| look(|process| (false, process.bell())).1)
+    }
+
+    /// Marks what is waited for. The look that follows is under the same locks.
+    fn watch(&self) {
+        if phase() & MULTIPLE == 0 || self.watching.get() {
+            return;
+        }
+        match self.watch {
+            Watch::Process => self.watch_process(),
+            Watch::Requests(requests) => {
+                let marked =
+                    look(|process| (false, requests.iter().all(|&request| process.watch(request)))).1;
+                if !marked {
+                    self.watch_process();
+                }
+            }
+            Watch::Ends(lane, requests) => shared().lanes.at(lane).watch_requests(requests),
+            Watch::Lane(lane) => {
+                shared().lanes.at(lane).watch();
+                self.watching.set(true);
+            }
+        }
+    }
+
+    fn watch_process(&self) {
+        GATE.watchers.fetch_add(1, Ordering::SeqCst);
+        self.watching.set(true);
+    }
+
+    fn unwatch(&self) {
+        if !self.watching.replace(false) {
+            return;
+        }
+        match self.watch {
+            Watch::Lane(lane) => shared().lanes.at(lane).unwatch(),
+            _ => {
+                GATE.watchers.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
     }
 }
 
-impl Bell for CallBell {
+impl Bell for CallBell<'_> {
     fn arm(&self) {
         self.get().arm();
+        self.watch();
     }
 
     fn sleep(&self, limit: Duration) {
-        // With several threads one of them may take the news another sleeps for, so then nobody sleeps long.
-        let longest = if phase() & MULTIPLE != 0 { Duration::from_micros(500) } else { limit };
-        self.get().sleep(limit.min(longest));
+        self.get().sleep(limit);
+        self.unwatch();
     }
 
     fn disarm(&self) {
         self.get().disarm();
+        self.unwatch();
     }
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).
 pub(crate) fn set_main_thread() {
     let _ = GATE.main_thread.set(std::thread::current().id());
+}
+
+/// How often a blocking receive looks before it posts a request: once when somebody else needs the core.
+pub(crate) fn spins() -> u32 {
+    let shared = shared();
+    if GATE.waiting.load(Ordering::Relaxed) >= shared.cores_each { 1 } else { shared.spins }
 }
 
 /// Whether the calling thread initialised MPI.

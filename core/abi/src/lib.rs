@@ -12,3 +12,5 @@ mod gate;
 mod generated;
 mod imp;
 mod raise;
+mod snapshot;
+mod threads;

@@ -83,6 +83,8 @@ pub(crate) const TAKEN: u8 = 8;
 pub(crate) const CANCEL_ASKED: u8 = 16;
 /// It was cancelled.
 pub(crate) const CANCELLED: u8 = 32;
+/// A thread sleeps for it: its end rings.
+pub(crate) const WATCHED: u8 = 64;
 
 /// One operation under way.
 #[derive(Debug)]
@@ -264,6 +266,14 @@ impl Requests {
         let (slot, generation) = split(id);
         let request = self.slots.get(slot as usize)?;
         (request.generation == generation && request.phase != Phase::Free).then_some(slot)
+    }
+
+    /// See [`crate::Engine::recall`].
+    #[inline]
+    pub(crate) fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        let request = self.slots.get(slot as usize)?;
+        let same = (u32::from(request.generation) ^ generation) & mask == 0;
+        (same && request.phase != Phase::Free).then(|| self.id(slot))
     }
 
     /// Slots of all requests that are not free.

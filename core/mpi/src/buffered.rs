@@ -3,7 +3,9 @@
 //! The copy lies in memory of the library; the buffer the program attached bounds how much may be under way, counted as the
 //! standard's model counts it (data plus `MPI_BSEND_OVERHEAD` for each message). Its bytes are never touched.
 
+use crate::lanes::Lanes;
 use crate::process::Process;
+use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result, abi};
@@ -20,9 +22,10 @@ pub struct Attached {
 }
 
 /// The buffers attached, and the messages under way in them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Buffers {
     levels: Vec<Level>,
+    lanes: Arc<Lanes>,
 }
 
 #[derive(Debug)]
@@ -42,6 +45,11 @@ pub enum Owner {
 }
 
 impl Buffers {
+    /// None, of a process with these lanes.
+    pub fn of(lanes: &Arc<Lanes>) -> Buffers {
+        Buffers { levels: Vec::new(), lanes: Arc::clone(lanes) }
+    }
+
     fn level(&mut self, owner: Owner) -> Option<&mut Level> {
         self.levels.iter_mut().find(|level| level.owner == owner)
     }
@@ -77,8 +85,9 @@ impl Buffers {
 
     /// Whether every message of the buffer is on its way out; for detach and flush, which wait for that.
     pub fn is_flushed(&mut self, engine: &mut Engine, owner: Owner) -> bool {
+        let lanes = Arc::clone(&self.lanes);
         self.level(owner).is_none_or(|level| {
-            level.sweep(engine);
+            level.sweep(engine, &lanes);
             level.under_way.is_empty()
         })
     }
@@ -97,7 +106,7 @@ impl Buffers {
     /// All levels in use, for finalisation.
     pub fn is_all_flushed(&mut self, engine: &mut Engine) -> bool {
         self.levels.iter_mut().all(|level| {
-            level.sweep(engine);
+            level.sweep(engine, &self.lanes);
             level.under_way.is_empty()
         })
     }
@@ -105,23 +114,40 @@ impl Buffers {
 
 impl Level {
     /// Forgets the messages that have left.
-    fn sweep(&mut self, engine: &mut Engine) {
-        self.under_way.retain(|&(request, _)| {
-            if engine.is_complete(request) {
-                engine.take(request);
-                return false;
-            }
-            true
+    fn sweep(&mut self, engine: &mut Engine, lanes: &Lanes) {
+        self.under_way.retain(|&(request, _)| match request.lane() {
+            0 => !take_if_ended(engine, request),
+            lane => !lanes.at(lane).with(|inner| take_if_ended(&mut inner.engine, request.local())),
         });
     }
+}
+
+fn take_if_ended(engine: &mut Engine, request: RequestId) -> bool {
+    let ended = engine.is_complete(request);
+    if ended {
+        engine.take(request);
+    }
+    ended
 }
 
 impl Process {
     /// Sends a copy of the message.
     ///
     /// # Errors
-    /// `MPI_ERR_BUFFER` when the attached buffer has no room for it.
+    /// `MPI_ERR_BUFFER` when the attached buffer has no room for it; `MPI_ERR_COMM`.
     pub fn buffered_send(&mut self, comm: Handle, to: Envelope, buffer: &SendBuf) -> Result<()> {
+        let lane = self.comms.get(comm)?.lane;
+        self.buffered_send_in(lane, comm, to, buffer)
+    }
+
+    /// As [`Process::buffered_send`], of a communicator in `lane` that may be freed by now.
+    pub(crate) fn buffered_send_in(
+        &mut self,
+        lane: u32,
+        comm: Handle,
+        to: Envelope,
+        buffer: &SendBuf,
+    ) -> Result<()> {
         let bytes = buffer.len();
         let needed = bytes as u64 + abi::MPI_BSEND_OVERHEAD as u64;
         let owner = match self.buffers.level(Owner::Comm(comm)) {
@@ -131,7 +157,7 @@ impl Process {
         let Some(level) = self.buffers.level(owner) else {
             return Err(full(needed, 0, 0));
         };
-        level.sweep(&mut self.engine);
+        level.sweep(&mut self.engine, &self.lanes);
         let used: u64 = level.under_way.iter().map(|&(_, bytes)| bytes).sum();
         let attached = level.attached;
         if !attached.automatic && needed > attached.size.saturating_sub(used) {
@@ -142,10 +168,12 @@ impl Process {
         if let Some(room) = room.as_mut_slice() {
             buffer.pack(0, room);
         }
-        if let Started::Pending(request) =
-            self.engine.send(to, SendMode::Standard, copy.send_buf(0, bytes))?
+        let copy = copy.send_buf(0, bytes);
+        let started = self.on_lane(lane, |engine| engine.send(to, SendMode::Standard, copy))?;
+        if let Started::Pending(request) = started
+            && let Some(level) = self.buffers.level(owner)
         {
-            level.under_way.push((request, needed));
+            level.under_way.push((request.in_lane(lane), needed));
         }
         Ok(())
     }

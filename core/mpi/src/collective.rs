@@ -88,7 +88,8 @@ impl Process {
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
         let model = self.model();
-        let Comm { rank, size, group, context, collectives, plans, handle, .. } = self.comms.get_mut(comm)?;
+        let Comm { rank, size, group, context, collectives, plans, handle, lane, .. } =
+            self.comms.get_mut(comm)?;
         let schedule = plans.get(call, weft_coll::Group { rank: rank.0, size: *size }, &model);
         let channel = Channel {
             context: context.collective(),
@@ -97,12 +98,14 @@ impl Process {
             sequence: *collectives,
             persistent: false,
         };
-        let owner = handle.0 | COLLECTIVE;
+        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
         let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
         *collectives = collectives.wrapping_add(1);
-        let request = self.engine.start_schedule(run)?;
-        self.engine.tag_request(request, owner);
-        Ok(request)
+        self.on_lane(lane, |engine| {
+            let request = engine.start_schedule(run)?;
+            engine.tag_request(request, owner);
+            Ok(request.in_lane(lane))
+        })
     }
 
     /// Starts a collective of some processes that have no communicator of their own yet, on a parent's channel. Calls are told

@@ -6,7 +6,7 @@
 
 use crate::attributes::Attribute;
 use crate::comm::Comm;
-use crate::context::{Mask, Search, WORDS};
+use crate::context::{Contexts, Mask, Search, WORDS};
 use crate::group::Group;
 use crate::info::Info;
 use crate::process::Process;
@@ -223,12 +223,16 @@ impl Process {
     fn reuse_retired(&mut self) {
         let engine = &mut self.engine;
         let contexts = &mut self.contexts;
-        self.retired.retain(|&(context, handle)| {
+        let lanes = &self.lanes;
+        self.retired.retain(|&(context, lane, handle)| {
             let any = |context| weft_engine::Selector { context, peer: None, source: None, tag: None };
-            let in_use = engine.owns_any(handle.0)
-                || engine.iprobe(any(context)).is_some()
-                || engine.iprobe(any(context.collective())).is_some()
-                || engine.iprobe(any(context.partitioned())).is_some();
+            let used = |engine: &mut weft_engine::Engine| {
+                engine.owns_any(handle.0)
+                    || engine.iprobe(any(context)).is_some()
+                    || engine.iprobe(any(context.collective())).is_some()
+                    || engine.iprobe(any(context.partitioned())).is_some()
+            };
+            let in_use = used(engine) || lane != 0 && lanes.at(lane).with(|inner| used(&mut inner.engine));
             if !in_use {
                 contexts.release(context);
             }
@@ -242,7 +246,7 @@ impl Process {
     /// `MPI_ERR_COMM` for a bad handle or a predefined communicator.
     pub fn free_comm(&mut self, handle: Handle) -> Result<Comm> {
         let comm = self.comms.remove(handle)?;
-        self.retired.push((comm.context, handle));
+        self.retired.push((comm.context, comm.lane, handle));
         Ok(comm)
     }
 }
@@ -290,10 +294,10 @@ impl Construction {
             let request = match self.stage {
                 Stage::Exchanging { request, .. } | Stage::Agreeing { request, .. } => request,
             };
-            if !process.engine.is_complete(request) {
+            if !process.has_ended(request) {
                 return Ok(None);
             }
-            if let Some(error) = process.engine.take(request).error {
+            if let Some(error) = process.take_ended(request).error {
                 process.contexts.abandon(std::mem::replace(&mut self.search, Search::new(0, 0)));
                 return Err(error);
             }
@@ -304,18 +308,25 @@ impl Construction {
                 }
                 Stage::Agreeing { mask, .. } => {
                     let agreed = read_mask(mask);
-                    process.contexts.answer(&mut self.search, &agreed)
+                    let answer = process.contexts.answer(&mut self.search, &agreed);
+                    answer.map(|(context, hint)| (context, hint, Contexts::lane(context, &agreed)))
                 }
             };
-            if let Some((context, hint)) = agreed {
-                return self.finish(process, context, hint).map(Some);
+            if let Some((context, hint, lane)) = agreed {
+                return self.finish(process, context, hint, lane).map(Some);
             }
             self.stage =
                 process.agree(self.parent, self.parent_context, self.among.as_ref(), &mut self.search)?;
         }
     }
 
-    fn finish(&mut self, process: &mut Process, context: ContextId, hint: u32) -> Result<Option<Handle>> {
+    fn finish(
+        &mut self,
+        process: &mut Process,
+        context: ContextId,
+        hint: u32,
+        lane: u32,
+    ) -> Result<Option<Handle>> {
         if self.among.is_none()
             && let Ok(parent) = process.comms.get_mut(self.parent)
         {
@@ -326,7 +337,9 @@ impl Construction {
             return Ok(None);
         };
         let rank = group.rank_of(PeerId(process.job.rank)).unwrap_or(Rank(0));
+        process.lanes.open(lane, &process.engine)?;
         let mut comm = Comm::new(context, rank, group, self.errhandler);
+        comm.lane = lane;
         comm.accept_hints(&self.hints)?;
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);

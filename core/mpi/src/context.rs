@@ -9,24 +9,34 @@
 //! constructions that run at the same time never get one number, and neither waits for the other.
 //!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
+//!
+//! The same exchange agrees on the new communicator's lane (see [`crate::lanes`]): the highest bits of a mask are no pairs
+//! but say, one bit each, how many lanes this process can use. A process that serves one thread sets none.
 
 use std::collections::BTreeMap;
 use weft_types::ContextId;
 
-/// Pairs per window.
+/// Bits per window.
 const PAIRS: u32 = 512;
+/// Bits at the end of the last word of a mask that stand for lanes.
+const LANE_BITS: u32 = crate::lanes::LANES;
 /// Words of a proposal.
 pub const WORDS: usize = PAIRS as usize / 64;
 /// Windows before the search begins again at the first: 2^22 communicators alive at once.
 const WINDOWS: u32 = 1 << 13;
 
-/// A proposal and its answer: one bit per pair of the window, 1 = free.
+/// The bits of a mask's last word that are pairs.
+const PAIRS_OF_LAST: u64 = u64::MAX >> LANE_BITS;
+
+/// A proposal and its answer: one bit per pair of the window, 1 = free; the last [`LANE_BITS`] bits are lanes.
 pub type Mask = [u64; WORDS];
 
 /// The channels in use at one process.
 #[derive(Debug, Default)]
 pub struct Contexts {
     windows: BTreeMap<u32, Window>,
+    /// Lanes that this process can use; 0 and 1 both mean lane 0 only.
+    pub lanes: u32,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -73,13 +83,23 @@ impl Contexts {
     /// What this process proposes; the window stays closed until [`Contexts::answer`].
     pub fn propose(&mut self, search: &mut Search) -> Mask {
         let window = self.windows.entry(search.window).or_default();
-        if window.closed {
-            search.proposed = false;
-            return [0; WORDS];
+        let mut mask = [0; WORDS];
+        search.proposed = !window.closed;
+        if search.proposed {
+            window.closed = true;
+            mask = window.used.map(|word| !word);
         }
-        window.closed = true;
-        search.proposed = true;
-        window.used.map(|word| !word)
+        let lanes = (1_u64 << self.lanes.min(LANE_BITS)) - 1;
+        mask[WORDS - 1] = mask[WORDS - 1] & PAIRS_OF_LAST | lanes << (64 - LANE_BITS);
+        mask
+    }
+
+    /// The lane of a channel that was agreed on with this mask.
+    pub fn lane(context: ContextId, agreed: &Mask) -> u32 {
+        // Bits are set from the lowest on, so what all have in common is the smallest number.
+        let lanes = (agreed[WORDS - 1] >> (64 - LANE_BITS)).count_ones();
+        // Lane 0 is left to MPI_COMM_WORLD and to whoever serves one thread.
+        if lanes < 2 { 0 } else { 1 + context.0 / 2 % (lanes - 1) }
     }
 
     /// Takes the lowest pair everybody has free: the new point-to-point context and the parent's next hint. `None`:
@@ -90,12 +110,14 @@ impl Contexts {
             window.closed = false;
             search.proposed = false;
         }
-        let Some(word) = agreed.iter().position(|&word| word != 0) else {
+        let mut free = *agreed;
+        free[WORDS - 1] &= PAIRS_OF_LAST;
+        let Some(word) = free.iter().position(|&word| word != 0) else {
             self.forget_if_unused(search.window);
             search.leave();
             return None;
         };
-        let bit = agreed[word].trailing_zeros();
+        let bit = free[word].trailing_zeros();
         window.used[word] |= 1 << bit;
         let pair = search.window * PAIRS + word as u32 * 64 + bit;
         Some((ContextId(pair * 2), search.window))
@@ -151,6 +173,25 @@ mod tests {
             }
         }
         panic!("no agreement");
+    }
+
+    #[test]
+    fn the_lane_is_what_all_members_can_use() {
+        let both = |first: u32, second: u32| {
+            let mut processes = [Contexts::new(), Contexts::new()];
+            (processes[0].lanes, processes[1].lanes) = (first, second);
+            let mut mask = [u64::MAX; WORDS];
+            for process in &mut processes {
+                let mine = process.propose(&mut Search::new(0, 0));
+                mask.iter_mut().zip(mine).for_each(|(all, mine)| *all &= mine);
+            }
+            let lanes: Vec<u32> = (2..9).map(|pair| Contexts::lane(ContextId(pair * 2), &mask)).collect();
+            lanes
+        };
+        assert_eq!(both(0, 8), [0; 7], "a single-threaded member");
+        assert_eq!(both(1, 8), [0; 7]);
+        assert_eq!(both(3, 8), [1, 2, 1, 2, 1, 2, 1]);
+        assert_eq!(both(8, 8), [3, 4, 5, 6, 7, 1, 2], "neighbours in different lanes");
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! generalized requests, the receive from `MPI_PROC_NULL`.
 
 use crate::construct::Construction;
+use crate::lanes::Lanes;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
+use std::sync::Arc;
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_engine::{Completion, Engine, Envelope, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, Handle, HandleKind, Result, abi};
@@ -67,7 +69,8 @@ pub struct Done {
 }
 
 impl Done {
-    pub(crate) fn new(status: MpiStatus) -> Done {
+    /// An operation that went well, on no communicator.
+    pub fn new(status: MpiStatus) -> Done {
         Done {
             status,
             error: None,
@@ -78,7 +81,9 @@ impl Done {
         }
     }
 
-    fn of(completion: Completion, owner: u32) -> Done {
+    /// How a request of an engine ended, with its owner word.
+    #[inline]
+    pub fn of(completion: Completion, owner: u32) -> Done {
         Done {
             error: completion.error,
             comm: Handle(owner & !COLLECTIVE),
@@ -125,6 +130,8 @@ pub struct Persistent {
     pub operation: Operation,
     /// The communicator.
     pub comm: Handle,
+    /// Its lane.
+    pub lane: u32,
     /// The request under way, while active.
     pub active: Option<Handle>,
 }
@@ -181,6 +188,8 @@ pub enum Kind {
     CompleteSend,
     /// A request of the engine.
     Engine(RequestId),
+    /// A request of another lane.
+    Lane(RequestId),
     /// An entry of the table.
     Local(Handle),
 }
@@ -190,11 +199,12 @@ pub enum Kind {
 pub struct Requests {
     locals: Table<Local>,
     pub(crate) watched: Watched,
+    lanes: Arc<Lanes>,
 }
 
 impl Default for Requests {
     fn default() -> Requests {
-        Requests { locals: Table::new(HandleKind::LocalRequest), watched: Watched::default() }
+        Requests::of(&Arc::default())
     }
 }
 
@@ -214,6 +224,17 @@ pub const fn started_handle(started: Started) -> Handle {
 }
 
 impl Requests {
+    /// None, of a process with these lanes.
+    pub fn of(lanes: &Arc<Lanes>) -> Requests {
+        let locals = Table::new(HandleKind::LocalRequest);
+        Requests { locals, watched: Watched::default(), lanes: Arc::clone(lanes) }
+    }
+
+    /// Lends the engine of a request of another lane.
+    fn on_lane<R>(&self, request: RequestId, work: impl FnOnce(&mut Engine) -> R) -> R {
+        self.lanes.at(request.lane()).with(|inner| work(&mut inner.engine))
+    }
+
     /// Finds out what a handle stands for.
     ///
     /// # Errors
@@ -235,7 +256,18 @@ impl Requests {
         }
         match self.locals.find(handle) {
             Some(_) => Ok(Kind::Local(handle)),
-            None => Err(self.explain(handle)),
+            None => self.kind_in_lane(handle),
+        }
+    }
+
+    #[cold]
+    fn kind_in_lane(&self, handle: Handle) -> Result<Kind> {
+        if handle.kind_bits() != HandleKind::LaneRequest as u32 {
+            return Err(self.explain(handle));
+        }
+        match self.lanes.find(handle) {
+            Some(id) => Ok(Kind::Lane(id)),
+            None => Err(stale(HandleKind::LaneRequest, handle, true)),
         }
     }
 
@@ -283,7 +315,7 @@ impl Requests {
     pub fn is_active(&self, engine: &Engine, handle: Handle) -> Result<bool> {
         Ok(match self.kind(engine, handle)? {
             Kind::Null => false,
-            Kind::CompleteSend | Kind::Engine(_) => true,
+            Kind::CompleteSend | Kind::Engine(_) | Kind::Lane(_) => true,
             Kind::Local(local) => match self.local(local) {
                 Local::Persistent(persistent) => persistent.active.is_some(),
                 Local::PartitionedSend(side) => side.is_active(),
@@ -298,6 +330,7 @@ impl Requests {
     pub fn is_done(&self, engine: &Engine, handle: Handle) -> bool {
         match self.kind(engine, handle) {
             Ok(Kind::Engine(id)) => engine.is_complete(id),
+            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| engine.is_complete(id.local())),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::NullReceive => true,
                 Local::Persistent(persistent) => {
@@ -312,11 +345,35 @@ impl Requests {
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
                 Local::Flush(sends) => {
-                    sends.iter().all(|&send| !engine.exists(send) || engine.is_complete(send))
+                    let left = |engine: &Engine, send| !engine.exists(send) || engine.is_complete(send);
+                    sends.iter().all(|&send| match send.lane() {
+                        0 => left(engine, send),
+                        _ => self.on_lane(send, |engine| left(engine, send.local())),
+                    })
                 }
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => true,
         }
+    }
+
+    /// See [`crate::Process::watch`].
+    pub(crate) fn watch(&self, engine: &mut Engine, handle: Handle) -> bool {
+        match self.kind(engine, handle) {
+            Ok(Kind::Engine(id)) => engine.watch(id),
+            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| engine.watch(id.local())),
+            Ok(Kind::Local(local)) => match self.local(local) {
+                Local::Persistent(persistent) => {
+                    return persistent.active.is_none_or(|inner| self.watch(engine, inner));
+                }
+                &Local::Pair { send, receive, .. } => {
+                    return self.watch(engine, send) && self.watch(engine, receive);
+                }
+                Local::NullReceive => {}
+                _ => return false,
+            },
+            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => {}
+        }
+        true
     }
 
     /// Takes the result of a done request: it is gone, or inactive when persistent.
@@ -326,6 +383,10 @@ impl Requests {
                 let owner = engine.owner(id);
                 Done::of(engine.take(id), owner)
             }
+            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| {
+                let owner = engine.owner(id.local());
+                Done::of(engine.take(id.local()), owner)
+            }),
             Ok(Kind::Local(local)) => self.finish_local(engine, local),
             Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
             Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),
@@ -385,6 +446,10 @@ impl Requests {
                 Some(completion) => Done::of(completion, engine.owner(id)),
                 None => Done::new(MpiStatus::EMPTY),
             },
+            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| match engine.peek(id.local()) {
+                Some(completion) => Done::of(completion, engine.owner(id.local())),
+                None => Done::new(MpiStatus::EMPTY),
+            }),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::Persistent(persistent) => match persistent.active {
                     Some(inner) => Done { keeps_handle: true, ..self.peek(engine, inner) },

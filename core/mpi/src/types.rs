@@ -1,8 +1,10 @@
 //! Handles of datatypes, and what hangs on them: names and attributes (sections 5.1, 7.7.4, 7.8).
 
 use crate::attributes::Attributes;
+use crate::comm::Changes;
 use crate::table::{Table, stale};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weft_datatype::Datatype;
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
@@ -34,6 +36,8 @@ pub struct Types {
     derived: Table<Derived>,
     /// What programs hung on predefined types.
     hung: BTreeMap<u32, Extras>,
+    /// Counts what makes snapshots stale.
+    changes: Arc<Changes>,
 }
 
 impl Default for Types {
@@ -46,11 +50,17 @@ impl Default for Types {
                 .filter(|predefined| predefined.is_supported() && predefined.is_contiguous())
                 .map_or(0, |predefined| predefined.size() as u16)
         }));
-        Types { predefined, plain, derived: Table::new(HandleKind::Datatype), hung: BTreeMap::new() }
+        let (derived, hung) = (Table::new(HandleKind::Datatype), BTreeMap::new());
+        Types { predefined, plain, derived, hung, changes: Arc::default() }
     }
 }
 
 impl Types {
+    /// As the default, with removals counted there.
+    pub fn following(changes: &Arc<Changes>) -> Types {
+        Types { changes: Arc::clone(changes), ..Types::default() }
+    }
+
     /// The datatype of a handle.
     ///
     /// # Errors
@@ -111,6 +121,7 @@ impl Types {
                 format!("{} is predefined and cannot be freed", predefined.name()),
             ));
         }
+        self.changes.add();
         Ok(self.derived.remove(handle)?.extras)
     }
 

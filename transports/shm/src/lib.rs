@@ -23,8 +23,10 @@ mod raw;
 pub mod ring;
 pub mod segment;
 mod single_copy;
+mod sleeping;
 mod sys;
 mod transport;
 
 pub use segment::{PeerState, Waking, create, mark_dead};
-pub use transport::{Config, Shm, ShmBell};
+pub use sleeping::{LonelyBell, ShmBell};
+pub use transport::{Config, Shm};

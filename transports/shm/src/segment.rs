@@ -176,12 +176,12 @@ impl Segment {
         unsafe { &*self.table.base().add(self.layout.slot(rank) as usize).cast::<Slot>() }
     }
 
-    /// A rank's inbound bitmap, one bit per sender.
+    /// A rank's inbound bitmap of lane 0, one bit per sender.
     pub(crate) fn inbound(&self, rank: u32) -> &[AtomicU64] {
         assert!(rank < self.layout.ranks, "local rank {rank} of {}", self.layout.ranks);
         // SAFETY: as for slots; the bitmap has `inbound_words` words by the layout.
         unsafe {
-            let first = self.table.base().add(self.layout.inbound(rank) as usize).cast();
+            let first = self.table.base().add(self.layout.inbound(0, rank) as usize).cast();
             std::slice::from_raw_parts(first, self.layout.inbound_words() as usize)
         }
     }
@@ -223,11 +223,48 @@ impl Segment {
         }
     }
 
-    /// Announces that the ring from `sender` to `receiver` is in use.
-    pub(crate) fn announce(&self, receiver: u32, sender: u32) {
-        let word = &self.inbound(receiver)[sender as usize / 64];
-        word.fetch_or(1 << (sender % 64), Ordering::Release);
+    /// Announces in the receiver's bitmap of the lane that the ring from `sender` to `receiver` is in use.
+    pub(crate) fn announce(&self, inbound: &[AtomicU64], receiver: u32, sender: u32) {
+        inbound[sender as usize / 64].fetch_or(1 << (sender % 64), Ordering::Release);
         self.slot(receiver).arrivals.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The inbound bitmaps of one lane.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    /// `None`: lane 0, whose bitmaps lie in the segment's table.
+    table: Option<Mapping>,
+    segment: Arc<Segment>,
+}
+
+impl Inbound {
+    /// Those of `lane`; memory for them is there from now on.
+    pub(crate) fn open(segment: &Arc<Segment>, lane: u32) -> Result<Inbound> {
+        let table = match lane {
+            0 => None,
+            _ => {
+                let (offset, bytes) = (segment.layout.lane_table(lane), segment.layout.lane_table_bytes());
+                sys::allocate(&segment.file, offset, bytes)
+                    .map_err(|e| no_room(&e, bytes, format_args!("the table of lane {lane}")))?;
+                Some(Mapping::new(&segment.file, offset, bytes).map_err(|e| {
+                    Error::new(ErrorClass::NO_MEM, format!("cannot map the table of lane {lane}: {e}"))
+                })?)
+            }
+        };
+        Ok(Inbound { table, segment: Arc::clone(segment) })
+    }
+
+    /// A rank's bitmap, one bit per sender.
+    pub(crate) fn of(&self, rank: u32) -> &[AtomicU64] {
+        let Some(table) = &self.table else { return self.segment.inbound(rank) };
+        let layout = &self.segment.layout;
+        assert!(rank < layout.ranks, "local rank {rank} of {}", layout.ranks);
+        let words = layout.inbound_words() as usize;
+        // SAFETY: the mapping has `inbound_words` words for every rank by the layout; all are atomics, any bytes are valid.
+        unsafe {
+            std::slice::from_raw_parts(table.base().cast::<AtomicU64>().add(rank as usize * words), words)
+        }
     }
 }
 

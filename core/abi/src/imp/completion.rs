@@ -15,6 +15,7 @@ use super::{generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
 
 /// The requests of an array argument.
 ///
@@ -70,7 +71,7 @@ fn raised(comm: Handle, error: Option<Error>) -> Result<(), Raised> {
 fn look(process: &mut Process, handle: Handle) -> Outcome<Option<Done>> {
     match process.requests.kind(&process.engine, handle)? {
         Kind::Engine(id) if !process.engine.is_complete(id) => Ok(None),
-        Kind::Local(_) if !process.is_done(handle) => Ok(None),
+        Kind::Local(_) | Kind::Lane(_) if !process.is_done(handle) => Ok(None),
         _ => Ok(Some(process.finish(handle))),
     }
 }
@@ -90,11 +91,14 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
         Some(process) => look(process, handle)?,
-        None => gate::with(|process| look(process, handle))?,
+        None => match threads::lane_of_request(handle) {
+            Some(lane) => Some(threads::wait(lane, handle)?),
+            None => gate::with(|process| look(process, handle))?,
+        },
     };
     let done = match looked {
         Some(done) => done,
-        None => gate::wait(|process| process.is_done(handle).then(|| process.finish(handle))),
+        None => gate::wait_for(&[handle], |process| process.is_done(handle).then(|| process.finish(handle))),
     };
     // SAFETY: the program's status.
     unsafe { report(done, request, status) }
@@ -109,6 +113,14 @@ pub(crate) unsafe fn test(
     // SAFETY: the entry has refused null.
     let request = unsafe { &mut *request };
     let handle = request.handle();
+    if let Some(lane) = threads::lane_of_request(handle) {
+        let done = threads::test(lane, handle)?;
+        // SAFETY: as above; the program's status.
+        return unsafe {
+            flag.write(c_int::from(done.is_some()));
+            done.map_or(Ok(()), |done| report(done, request, status))
+        };
+    }
     gate::with(|process| point_to_point::kind(process, *request))?;
     let done = take_or_progress(|process| process.is_done(handle).then(|| process.finish(handle)));
     // SAFETY: the entry has refused null; the program's status.
@@ -171,7 +183,7 @@ pub(crate) unsafe fn waitany(
     }
     let (found, done) = match gate::with(|process| take_first(process, requests)) {
         Some(taken) => taken,
-        None => gate::wait(|process| take_first(process, requests)),
+        None => gate::wait_for(&handles(requests), |process| take_first(process, requests)),
     };
     // SAFETY: as above.
     unsafe {
@@ -229,7 +241,7 @@ unsafe fn complete_all(
 ) -> Result<(), Raised> {
     let mut first_error: Option<Raised> = None;
     for (place, index) in indices.clone().enumerate() {
-        let done = gate::with(|process| process.finish(requests[index].handle()));
+        let done = finish(requests[index].handle());
         // SAFETY: the caller's promise.
         let (status, result) = unsafe {
             let status = element(statuses, place);
@@ -258,6 +270,21 @@ unsafe fn complete_all(
     }
 }
 
+/// Takes the result of a done request.
+#[inline]
+fn finish(request: Handle) -> Done {
+    match threads::lane_of_request(request) {
+        Some(lane) => threads::finish(lane, request),
+        None => gate::with(|process| process.finish(request)),
+    }
+}
+
+/// The handles of an array argument, for whoever wakes this thread.
+#[cold]
+fn handles(requests: &[MPI_Request]) -> Vec<Handle> {
+    requests.iter().map(|request| request.handle()).collect()
+}
+
 unsafe fn set_error(status: *mut MPI_Status, code: c_int) {
     if !status.is_null() {
         // SAFETY: the program's status.
@@ -284,6 +311,12 @@ pub(crate) unsafe fn waitall(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        threads::wait_all(lane, requests)?;
+        let all = 0..requests.len();
+        // SAFETY: the program's statuses.
+        return unsafe { complete_all(requests, all, statuses) };
+    }
     let mut from = 0;
     let ready = gate::with(|process| {
         count_active(process, requests)?;
@@ -291,7 +324,7 @@ pub(crate) unsafe fn waitall(
     })
     .map_err(|error: Error| Raised::from(error))?;
     if !ready {
-        gate::wait(|process| all_done(process, requests, &mut from).then_some(()));
+        gate::wait_for(&handles(requests), |process| all_done(process, requests, &mut from).then_some(()));
     }
     let all = 0..requests.len();
     // SAFETY: the program's statuses.
@@ -369,7 +402,7 @@ pub(crate) unsafe fn waitsome(
     }
     let done = match gate::with(|process| some_done(process, requests)) {
         Some(done) => done,
-        None => gate::wait(|process| some_done(process, requests)),
+        None => gate::wait_for(&handles(requests), |process| some_done(process, requests)),
     };
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }

@@ -64,6 +64,9 @@ fn start_world(level: c_int, name: &str) -> Result<(), Raised> {
     gate::change_phase(several, 0);
     let environment = gate::with(|process| {
         process.start_world();
+        if several != 0 {
+            process.allow_lanes();
+        }
         process.environment(name)
     });
     gate::always(|always| always.environment = Some(environment));
@@ -84,9 +87,7 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         .into());
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
-    let quiet = |process: &mut weft::Process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
-    };
+    let quiet = |process: &mut weft::Process| process.is_quiet().then_some(());
     gate::wait(quiet);
     super::collective::world_barrier()?;
     gate::wait(quiet);

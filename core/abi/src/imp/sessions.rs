@@ -54,7 +54,12 @@ pub(crate) unsafe fn session_init(
         gate::change_phase(gate::MULTIPLE, 0);
     }
     let made = Session { errhandler: errhandler.handle(), thread_level };
-    let handle = gate::with(|process| process.sessions.insert(made))?;
+    let handle = gate::with(|process| {
+        if gate::phase() & gate::MULTIPLE != 0 {
+            process.allow_lanes();
+        }
+        process.sessions.insert(made)
+    })?;
     gate::change_phase(gate::SESSION, 0);
     crate::departure::watch();
     // SAFETY: the entry has refused null.
@@ -68,9 +73,7 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() };
     find(handle)?;
-    gate::wait(|process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
-    });
+    gate::wait(|process| process.is_quiet().then_some(()));
     let (closed, is_last) = gate::with(|process| {
         let closed = process.sessions.remove(handle.handle())?;
         let is_last = process.sessions.is_empty();

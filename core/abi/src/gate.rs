@@ -14,8 +14,8 @@
 //! without the process's lock through what it remembers of communicators and datatypes (`crate::snapshot`).
 //!
 //! # Who wakes whom
-//! All threads of a process sleep on one bell, which packets for any of its lanes ring. What a thread does to another without
-//! a packet it must ring for itself:
+//! A thread sleeps on the bells of the lanes that can bring what it waits for, and of those that nobody else looks after;
+//! packets for these lanes ring them. What a thread does to another without a packet it must ring for itself:
 //! * A sleeper arms the bell, marks what it waits for, then looks once more at everything under the locks, then sleeps. The
 //!   marks: the engine's requests it waits for (`Engine::watch`), and where that is not all, a count of watchers of the process
 //!   or of the lane.
@@ -24,11 +24,15 @@
 //!
 //! Either the change came first, and the sleeper's last look, under the same lock, saw it; or it came after that look, and
 //! then the lock passed the marks and the armed bell on to whoever changes something, so that it rings. Nothing here needs
-//! an order of its own. (The packets' own argument is `weft_shm::bell`'s; the last look blocks for locks, because a thread
+//! an order of its own. (The packets' own argument is `weft_shm::bell`'s; the last look waits for locks, because a thread
 //! that holds one may have looked for packets before the bell was armed.)
+//!
+//! A lane in which some thread is blocked, or was busy since the sleeper's last look, is left to that thread: otherwise every
+//! packet would wake the sleeper for nothing. Should that thread leave MPI with work undone, a sleeper takes over within
+//! [`LEFT_TO_OTHERS`].
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -36,10 +40,10 @@ use std::time::Duration;
 use weft::Process;
 use weft::always::Always;
 use weft::comm::Changes;
-use weft::lanes::Lanes;
+use weft::lanes::{LANES, Lanes, Turn, lane_of};
 use weft_api::Bell;
 use weft_engine::{EngineBell, Waiter};
-use weft_types::{Error, ErrorClass, Handle};
+use weft_types::{Error, ErrorClass, Handle, HandleKind};
 
 use crate::raise::Raised;
 
@@ -67,6 +71,10 @@ struct Gate {
     watchers: AtomicU32,
     /// Threads in blocked calls.
     waiting: AtomicU32,
+    /// Those of them that look at lane 0.
+    attendants: AtomicU32,
+    /// Calls through the gate so far, written under the lock.
+    calls: AtomicU64,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
 }
@@ -101,6 +109,8 @@ static GATE: Gate = Gate {
     shared: OnceLock::new(),
     watchers: AtomicU32::new(0),
     waiting: AtomicU32::new(0),
+    attendants: AtomicU32::new(0),
+    calls: AtomicU64::new(0),
     main_thread: OnceLock::new(),
 };
 
@@ -192,6 +202,8 @@ pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let result = work(process);
     if let Some(guard) = guard {
+        // No read-modify-write: the lock is held.
+        GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         give_back(guard, process, true);
     }
     result
@@ -218,7 +230,7 @@ fn give_back(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
     if process.engine.take_ended_watched() || watched {
         let bell = process.bell();
         drop(guard);
-        bell.ring();
+        bell.ring(0);
     }
 }
 
@@ -255,14 +267,8 @@ pub(crate) fn wait_for<T>(requests: &[Handle], poll: impl FnMut(&mut Process) ->
 fn wait_watching<T>(watch: Watch<'_>, mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
     let mut blocked: Option<Blocked<'_>> = None;
     loop {
-        let thorough = blocked.as_ref().is_some_and(Blocked::is_armed);
-        // Other lanes first: what they bring may be what the look looks for.
-        let elsewhere = match &mut blocked {
-            Some(blocked) if phase() & MULTIPLE != 0 && blocked.is_time_for_others() => {
-                progress_lanes(0, thorough)
-            }
-            _ => false,
-        };
+        // Others first: what they bring may be what the look looks for.
+        let elsewhere = blocked.as_ref().is_some_and(Blocked::help);
         let (moved, answer) = turn(&mut poll);
         if let Some(answer) = answer {
             return answer;
@@ -285,18 +291,21 @@ impl<'a> Blocked<'a> {
         let counted = phase() & MULTIPLE != 0;
         // Threads that wait share the cores of their rank.
         let crowded = counted && GATE.waiting.fetch_add(1, Ordering::Relaxed) >= shared.cores_each;
+        if counted {
+            watch.attend();
+        }
         let waiter = Waiter::new(shared.oversubscribed || crowded);
         Blocked { waiter, bell: CallBell::new(watch), turns: 0, counted }
     }
 
-    /// Whether the next look must miss nothing.
-    pub(crate) fn is_armed(&self) -> bool {
-        self.waiter.is_armed()
-    }
-
-    /// Whether this turn shall progress what is not waited for, too.
-    pub(crate) fn is_time_for_others(&self) -> bool {
-        self.turns.is_multiple_of(16) || self.is_armed()
+    /// Progresses what is not waited for and nobody else looks after: now and then, and always before a sleep.
+    #[inline]
+    pub(crate) fn help(&self) -> bool {
+        let armed = self.waiter.is_armed();
+        if !self.counted || !armed && !self.turns.is_multiple_of(16) {
+            return false;
+        }
+        self.bell.help(armed)
     }
 
     /// Waits a little; `moved`: whether something moved since the last pause.
@@ -315,6 +324,7 @@ impl Drop for Blocked<'_> {
         self.waiter.finish(&self.bell);
         if self.counted {
             GATE.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.bell.watch.leave();
         }
     }
 }
@@ -323,33 +333,29 @@ impl Drop for Blocked<'_> {
 #[inline]
 pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
     if phase() & MULTIPLE != 0 {
-        progress_lanes(0, false);
+        progress_lanes(0);
     }
     turn(&mut |process| Some(look(process))).1.expect("the closure always answers")
 }
 
-/// Progresses all lanes but `own` and lane 0, and runs the user functions that became due. `thorough` waits for locks;
-/// otherwise a lane that somebody holds is being moved already.
-pub(crate) fn progress_lanes(own: u32, thorough: bool) -> bool {
-    let mut moved = false;
-    for (number, lane) in shared().lanes.iter().filter(|&(number, _)| number != own) {
-        let turn = if thorough { Some(lane.turn(|_| ())) } else { lane.try_turn() };
-        let Some(turn) = turn else { continue };
-        moved |= turn.moved;
-        if let Some(callback) = turn.callback {
-            crate::imp::run_callbacks(number, callback);
-            moved = true;
-        }
-    }
-    moved
+/// Progresses all lanes but `own` and lane 0 that nobody attends or holds, and runs the user functions that became due.
+pub(crate) fn progress_lanes(own: u32) -> bool {
+    let others = shared().lanes.iter().filter(|&(number, lane)| number != own && lane.attendance().0);
+    others
+        .fold(false, |moved, (number, lane)| lane.try_help().is_some_and(|turn| after(number, turn)) | moved)
 }
 
-/// Progresses lane 0 and everything of the process, for threads that wait on another lane.
-pub(crate) fn progress_process(thorough: bool) -> bool {
-    if !thorough && GATE.lock.try_lock().is_err() {
-        return false;
-    }
-    turn(&mut |_| Some(())).0
+/// Runs the user function that became due in a lane; whether anything moved.
+fn after(number: u32, turn: Turn<()>) -> bool {
+    let Some(callback) = turn.callback else { return turn.moved };
+    crate::imp::run_callbacks(number, callback);
+    true
+}
+
+/// Progresses lane 0 and everything of the process, unless somebody else holds it.
+pub(crate) fn progress_process() -> bool {
+    // Not kept: nobody is kept from anything if another thread comes in between.
+    GATE.lock.try_lock().is_ok() && turn(&mut |_| Some(())).0
 }
 
 /// Progress, user callbacks that became due (outside the borrow), and a look.
@@ -390,27 +396,134 @@ pub(crate) enum Watch<'a> {
     Lane(u32),
 }
 
+impl Watch<'_> {
+    /// The lane at whose lock the call looks.
+    fn home(&self) -> u32 {
+        match *self {
+            Watch::Process | Watch::Requests(_) => 0,
+            Watch::Ends(lane, _) | Watch::Lane(lane) => lane,
+        }
+    }
+
+    fn attend(&self) {
+        match self.home() {
+            0 => {
+                GATE.attendants.fetch_add(1, Ordering::Relaxed);
+            }
+            lane => shared().lanes.at(lane).attend(),
+        }
+    }
+
+    fn leave(&self) {
+        match self.home() {
+            0 => {
+                GATE.attendants.fetch_sub(1, Ordering::Relaxed);
+            }
+            lane => shared().lanes.at(lane).leave(),
+        }
+    }
+
+    /// The lanes that can bring what is waited for, one bit each.
+    fn lanes(&self) -> u32 {
+        let open = || shared().lanes.iter().fold(1, |lanes, (number, _)| lanes | 1 << number);
+        match *self {
+            Watch::Process => open(),
+            Watch::Requests(requests) => requests.iter().fold(1, |lanes, &request| {
+                lanes
+                    | match request.kind_bits() {
+                        kind if kind == HandleKind::LaneRequest as u32 => 1 << lane_of(request),
+                        // It may be made of several.
+                        kind if kind == HandleKind::LocalRequest as u32 => open(),
+                        _ => 1,
+                    }
+            }),
+            Watch::Ends(lane, _) | Watch::Lane(lane) => 1 << lane,
+        }
+    }
+}
+
+/// Longest sleep of a thread that leaves a lane to others who worked with it just now.
+const LEFT_TO_OTHERS: Duration = Duration::from_millis(2);
+
 /// The bell of one blocked call, fetched when the call first thinks of sleeping.
 #[derive(Clone)]
 pub(crate) struct CallBell<'a> {
     bell: OnceCell<EngineBell>,
     watch: Watch<'a>,
-    /// Whether this call is counted among the watchers.
-    watching: Cell<bool>,
+    /// The lanes this call listens to while it is armed, and whether there are others.
+    listening: Cell<(u32, bool)>,
+    /// Helps so far.
+    rounds: Cell<u32>,
+    /// By lane: the calls when this call chose last.
+    calls: [Cell<u64>; LANES as usize],
+    /// Whether this call is counted among the watchers, and in which lanes among the followers.
+    watching: Cell<Option<u32>>,
 }
 
 impl<'a> CallBell<'a> {
     fn new(watch: Watch<'a>) -> CallBell<'a> {
-        CallBell { bell: OnceCell::new(), watch, watching: Cell::new(false) }
+        CallBell {
+            bell: OnceCell::new(),
+            watch,
+            listening: Cell::new((0, false)),
+            rounds: Cell::new(0),
+            calls: Default::default(),
+            watching: Cell::new(None),
+        }
     }
 
     fn get(&self) -> &EngineBell {
         self.bell.get_or_init(|| look(|process| (false, process.bell())).1)
     }
 
+    /// Chooses the lanes to listen to: those that can bring what is waited for, and all that nobody else looks after. A lane
+    /// with a thread in a blocked call, or with calls since the last time, is left to those who work with it; as they
+    /// may stop doing so, the sleep is short then.
+    fn choose(&self) -> u32 {
+        let mut lanes = self.watch.lanes();
+        let mut left = false;
+        let home = (0, (GATE.attendants.load(Ordering::Relaxed) == 0, GATE.calls.load(Ordering::Relaxed)));
+        let others = shared().lanes.iter().map(|(number, lane)| (number, lane.attendance()));
+        for (number, (alone, calls)) in std::iter::once(home).chain(others) {
+            let idle = self.calls[number as usize].replace(calls) == calls;
+            if lanes >> number & 1 == 0 {
+                if alone && idle {
+                    lanes |= 1 << number;
+                } else {
+                    left = true;
+                }
+            }
+        }
+        self.listening.set((lanes, left));
+        lanes
+    }
+
+    /// Progresses what others do not look after. Before a sleep these are the lanes listened to, whose locks are waited for: who
+    /// holds one may have looked for packets before the bell was armed.
+    fn help(&self, armed: bool) -> bool {
+        let home = self.watch.home();
+        let rounds = self.rounds.get();
+        self.rounds.set(rounds.wrapping_add(1));
+        if !armed && rounds % 64 == 63 {
+            // Traffic may keep this thread from ever thinking of sleep, and with it from looking after idle lanes.
+            self.choose();
+        } else if !armed {
+            let process = home != 0 && GATE.attendants.load(Ordering::Relaxed) == 0 && progress_process();
+            return progress_lanes(home) | process;
+        }
+        let (listening, _) = self.listening.get();
+        let mut moved = home != 0 && listening & 1 != 0 && turn(&mut |_| Some(())).0;
+        for (number, lane) in shared().lanes.iter() {
+            if number != home && listening >> number & 1 != 0 {
+                moved |= after(number, lane.help());
+            }
+        }
+        moved
+    }
+
     /// Marks what is waited for. The look that follows is under the same locks.
     fn watch(&self) {
-        if phase() & MULTIPLE == 0 || self.watching.get() {
+        if self.watching.get().is_some() {
             return;
         }
         match self.watch {
@@ -425,24 +538,30 @@ impl<'a> CallBell<'a> {
             Watch::Ends(lane, requests) => shared().lanes.at(lane).watch_requests(requests),
             Watch::Lane(lane) => {
                 shared().lanes.at(lane).watch();
-                self.watching.set(true);
+                self.watching.set(Some(0));
             }
         }
     }
 
     fn watch_process(&self) {
         GATE.watchers.fetch_add(1, Ordering::SeqCst);
-        self.watching.set(true);
+        let mut followed = 0;
+        for (number, lane) in shared().lanes.iter() {
+            lane.follow();
+            followed |= 1 << number;
+        }
+        self.watching.set(Some(followed));
     }
 
     fn unwatch(&self) {
-        if !self.watching.replace(false) {
-            return;
+        let Some(followed) = self.watching.take() else { return };
+        if let Watch::Lane(lane) = self.watch {
+            return shared().lanes.at(lane).unwatch();
         }
-        match self.watch {
-            Watch::Lane(lane) => shared().lanes.at(lane).unwatch(),
-            _ => {
-                GATE.watchers.fetch_sub(1, Ordering::SeqCst);
+        GATE.watchers.fetch_sub(1, Ordering::SeqCst);
+        for (number, lane) in shared().lanes.iter() {
+            if followed >> number & 1 != 0 {
+                lane.unfollow();
             }
         }
     }
@@ -450,12 +569,17 @@ impl<'a> CallBell<'a> {
 
 impl Bell for CallBell<'_> {
     fn arm(&self) {
+        if phase() & MULTIPLE == 0 {
+            return self.get().arm();
+        }
+        self.get().listen(self.choose());
         self.get().arm();
         self.watch();
     }
 
     fn sleep(&self, limit: Duration) {
-        self.get().sleep(limit);
+        let (_, left) = self.listening.get();
+        self.get().sleep(if left { limit.min(LEFT_TO_OTHERS) } else { limit });
         self.unwatch();
     }
 

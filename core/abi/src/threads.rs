@@ -25,13 +25,7 @@ pub(crate) fn lane(number: u32) -> &'static Lane {
 pub(crate) fn wait_in<T>(number: u32, watch: Watch<'_>, mut look: impl FnMut(&mut Inner) -> Option<T>) -> T {
     let mut blocked: Option<Blocked<'_>> = None;
     loop {
-        let mut moved = false;
-        if let Some(blocked) = &blocked
-            && blocked.is_time_for_others()
-        {
-            let thorough = blocked.is_armed();
-            moved = gate::progress_process(thorough) | gate::progress_lanes(number, thorough);
-        }
+        let moved = blocked.as_ref().is_some_and(Blocked::help);
         let (turned, found) = turn_in(number, &mut look);
         if let Some(found) = found {
             return found;
@@ -242,67 +236,136 @@ pub(crate) fn test(number: u32, request: Handle) -> Outcome<Option<Done>> {
     if looked.is_some() {
         return Ok(looked);
     }
-    gate::progress_process(false);
-    gate::progress_lanes(number, false);
+    gate::progress_process();
+    gate::progress_lanes(number);
     Ok(turn_in(number, &mut |inner| take(inner, request).ok().flatten()).1)
 }
 
-/// The one lane whose requests these are, when all are of one lane, complete sends, or null.
+/// The one lane whose requests these are, when all are of one lane, complete sends, or null: 0 when all are complete or null.
+/// `None` below MPI_THREAD_MULTIPLE.
 #[inline]
 pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
-    let mut common = None;
+    if gate::phase() & gate::MULTIPLE == 0 {
+        return None;
+    }
+    let mut common = 0;
     for request in requests {
         let handle = request.handle();
         if handle.0 == abi::MPI_REQUEST_NULL || handle == weft::request::engine_handle(RequestId::COMPLETE) {
             continue;
         }
         let number = lane_of_request(handle)?;
-        if *common.get_or_insert(number) != number {
+        if common != 0 && common != number {
             return None;
         }
+        common = number;
     }
-    common
+    Some(common)
 }
 
-/// Waits until all these requests of one lane have ended; null ones and complete sends have.
+/// `MPI_Waitall` of requests of one lane, null ones and complete sends: waits until all have ended, and takes them when none
+/// of them failed. False: they have ended, and the caller takes them one by one.
 ///
 /// # Errors
-/// `MPI_ERR_REQUEST` for a stale handle, before anything else happens.
-pub(crate) fn wait_all(number: u32, requests: &[MPI_Request]) -> Outcome<()> {
-    let mut from = 0;
-    let mut all_ended = |inner: &mut Inner, strict: bool| -> Outcome<Option<()>> {
-        while let Some(request) = requests.get(from) {
-            let handle = request.handle();
-            if lane_of_request(handle).is_some() {
-                match inner.find(handle) {
-                    Some(id) if !inner.engine.is_complete(id) => return Ok(None),
-                    None if strict => {
-                        let error = stale(handle);
-                        let text = format!("array_of_requests[{from}]: {}", error.text());
-                        return Err(Error::new(error.class(), text));
-                    }
-                    _ => {}
-                }
-            }
-            from += 1;
+/// `MPI_ERR_REQUEST` for a stale handle, before anything is waited for.
+///
+/// # Safety
+/// The program's statuses, as many as requests, or null.
+pub(crate) unsafe fn wait_all(
+    number: u32,
+    requests: &mut [MPI_Request],
+    statuses: *mut MPI_Status,
+) -> Outcome<bool> {
+    if number == 0 {
+        for (index, request) in requests.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { forget(request, index, statuses) };
         }
-        Ok(Some(()))
-    };
-    let looked = lane(number).look(|inner| {
-        let stale = requests.iter().position(|request| {
-            lane_of_request(request.handle()).is_some() && inner.find(request.handle()).is_none()
-        });
-        if stale.is_some() {
-            // Finds and names it.
-            return all_ended(inner, true).and(Ok(None));
-        }
-        all_ended(inner, true)
-    })?;
-    if looked.is_none() {
-        let handles: Vec<Handle> = requests.iter().map(|request| request.handle()).collect();
-        wait_in(number, Watch::Ends(number, &handles), |inner| all_ended(inner, false).ok().flatten());
+        return Ok(true);
     }
-    Ok(())
+    let mut ended = 0;
+    let looked = lane(number).look(|inner| {
+        match requests.iter().position(|request| is_stale(inner, request.handle())) {
+            Some(index) => Err(index),
+            None => Ok(all_ended(inner, requests, &mut ended)),
+        }
+    });
+    match looked {
+        Err(index) => {
+            let error = stale(requests[index].handle());
+            let text = format!("array_of_requests[{index}]: {}", error.text());
+            return Err(Error::new(error.class(), text));
+        }
+        Ok(true) => {}
+        Ok(false) => {
+            let handles: Vec<Handle> = requests.iter().map(|request| request.handle()).collect();
+            let look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
+            wait_in(number, Watch::Ends(number, &handles), look);
+        }
+    }
+    // SAFETY: the caller's promise.
+    Ok(lane(number).look(|inner| unsafe { take_all(inner, requests, statuses) }))
+}
+
+/// Whether the handle is of a lane and names no request any more.
+fn is_stale(inner: &Inner, request: Handle) -> bool {
+    request.kind_bits() == HandleKind::LaneRequest as u32 && inner.find(request).is_none()
+}
+
+/// Whether all requests from `*from` on have ended; moves `*from` past those that have.
+fn all_ended(inner: &Inner, requests: &[MPI_Request], from: &mut usize) -> bool {
+    while let Some(request) = requests.get(*from) {
+        let under_way = request.handle().kind_bits() == HandleKind::LaneRequest as u32
+            && inner.find(request.handle()).is_some_and(|id| !inner.engine.is_complete(id));
+        if under_way {
+            return false;
+        }
+        *from += 1;
+    }
+    true
+}
+
+/// Takes all requests, which have ended, unless one has failed.
+///
+/// # Safety
+/// As [`wait_all`].
+unsafe fn take_all(inner: &mut Inner, requests: &mut [MPI_Request], statuses: *mut MPI_Status) -> bool {
+    let found = |inner: &Inner, request: &MPI_Request| match request.handle().kind_bits() {
+        kind if kind == HandleKind::LaneRequest as u32 => inner.find(request.handle()),
+        _ => None,
+    };
+    if requests.iter().any(|request| found(inner, request).is_some_and(|id| inner.engine.has_failed(id))) {
+        return false;
+    }
+    for (index, request) in requests.iter_mut().enumerate() {
+        let Some(id) = found(inner, request) else {
+            // SAFETY: the caller's promise.
+            unsafe { forget(request, index, statuses) };
+            continue;
+        };
+        let status = inner.engine.take(id).status.into();
+        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+        if !statuses.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { crate::imp::write_status(statuses.add(index), &status) };
+        }
+    }
+    true
+}
+
+/// Completes a request that is a complete send or null.
+///
+/// # Safety
+/// As [`wait_all`].
+#[inline]
+unsafe fn forget(request: &mut MPI_Request, index: usize, statuses: *mut MPI_Status) {
+    let null = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+    let status = if *request == null { MpiStatus::EMPTY } else { MpiStatus::NO_MESSAGE };
+    *request = null;
+    if !statuses.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { crate::imp::write_status(statuses.add(index), &status) };
+    }
 }
 
 /// Takes a request of a lane that has ended.
@@ -328,8 +391,8 @@ pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> (Messag
 
 /// One round of progress of everything, with a look at a lane.
 pub(crate) fn poll_in<T>(number: u32, look: impl FnMut(&mut Inner) -> Option<T>) -> Option<T> {
-    gate::progress_process(false);
-    gate::progress_lanes(number, false);
+    gate::progress_process();
+    gate::progress_lanes(number);
     let mut look = look;
     turn_in(number, &mut look).1
 }

@@ -229,6 +229,12 @@ impl Engine {
         self.state.requests.at(request.slot()).phase == Phase::Complete
     }
 
+    /// Whether a complete request ended with an error.
+    #[inline]
+    pub fn has_failed(&self, request: RequestId) -> bool {
+        self.state.requests.at(request.slot()).error.is_some()
+    }
+
     /// How a request ended, without freeing it (`MPI_Request_get_status`); `None` while it has not.
     pub fn peek(&self, request: RequestId) -> Option<Completion> {
         let request = self.state.requests.at(request.slot());

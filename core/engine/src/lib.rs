@@ -26,3 +26,4 @@ pub use types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 pub use wait::Waiter;
+pub use weft_shm::bias;

@@ -230,11 +230,20 @@ impl Transport for Transports {
 }
 
 impl EngineBell {
-    /// Wakes the threads of this process that sleep on its bell; see [`ShmBell::ring`]. Simulated ranks have one thread.
-    pub fn ring(&self) {
+    /// Wakes the threads of this process that listen to a lane; see [`ShmBell::ring`]. Simulated ranks have one thread.
+    pub fn ring(&self, lane: u32) {
         match self {
-            EngineBell::Alone(bell) => bell.ring(),
-            EngineBell::Shm(bell) => bell.ring(),
+            EngineBell::Alone(bell) => bell.ring(lane),
+            EngineBell::Shm(bell) => bell.ring(lane),
+            EngineBell::Sim(_) => {}
+        }
+    }
+
+    /// The next arming listens to these lanes, one bit each; without this it is the one lane the bell comes from.
+    pub fn listen(&self, lanes: u32) {
+        match self {
+            EngineBell::Alone(bell) => bell.listen(lanes),
+            EngineBell::Shm(bell) => bell.listen(lanes),
             EngineBell::Sim(_) => {}
         }
     }

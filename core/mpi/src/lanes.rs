@@ -16,8 +16,9 @@
 use crate::comm::Comm;
 use crate::request::COLLECTIVE;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_engine::bias::{BiasedLock, Guard};
 use weft_engine::{Callback, Engine, MessageId, RequestId, Selector};
 use weft_types::{Handle, HandleKind, Result};
 
@@ -106,23 +107,41 @@ impl Inner {
 /// One lane.
 #[derive(Debug)]
 pub struct Lane {
-    inner: Mutex<Inner>,
+    inner: BiasedLock<Inner>,
     /// Threads that sleep, or are about to, for something here that is no request: any change must ring.
     watchers: AtomicU32,
+    /// Threads that sleep, or are about to, for something of the process: progress here that moves something must ring.
+    followers: AtomicU32,
+    /// Threads in blocked calls on this lane: they move it.
+    attendants: AtomicU32,
+    /// Calls on this lane so far, written under the lock. Others see from it whether somebody works with the lane.
+    calls: AtomicU64,
 }
 
 impl Lane {
     fn new(engine: Engine, number: u32) -> Lane {
         Lane {
-            inner: Mutex::new(Inner { engine, number, messages: HashMap::new() }),
+            inner: BiasedLock::new(Inner { engine, number, messages: HashMap::new() }, number as usize),
             watchers: AtomicU32::new(0),
+            followers: AtomicU32::new(0),
+            attendants: AtomicU32::new(0),
+            calls: AtomicU64::new(0),
         }
+    }
+
+    /// Locks for a call of the program.
+    #[inline]
+    fn enter(&self) -> Guard<'_, Inner> {
+        let inner = self.inner.lock();
+        // No read-modify-write: the lock is held.
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        inner
     }
 
     /// Lends the lane for an operation that may change what others wait for.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.enter();
         let result = work(&mut inner);
         // Relaxed: who watches counted itself before it took this lock for its last look.
         let rings = inner.engine.take_ended_watched() || self.watchers.load(Ordering::Relaxed) != 0;
@@ -135,7 +154,7 @@ impl Lane {
     /// Lends the lane for a look, or for what changes nothing that others wait for.
     #[inline]
     pub fn look<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.enter();
         let result = work(&mut inner);
         if inner.engine.take_ended_watched() {
             ring(inner);
@@ -146,24 +165,26 @@ impl Lane {
     /// One round of progress, then a look. Rings when something moved that others may wait for.
     #[inline]
     pub fn turn<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> Turn<T> {
-        self.turn_of(self.inner.lock().unwrap_or_else(PoisonError::into_inner), look)
+        self.turn_of(self.inner.lock(), look)
     }
 
-    /// As [`Lane::turn`] without a look; `None` when somebody else holds the lane, and so moves it.
-    pub fn try_turn(&self) -> Option<Turn<()>> {
-        match self.inner.try_lock() {
-            Ok(inner) => Some(self.turn_of(inner, |_| ())),
-            Err(TryLockError::Poisoned(error)) => Some(self.turn_of(error.into_inner(), |_| ())),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// As [`Lane::turn`] for a thread that does not work with this lane.
+    pub fn help(&self) -> Turn<()> {
+        self.turn_of(self.inner.lock_to_help(), |_| ())
+    }
+
+    /// As [`Lane::help`]; `None` when somebody else holds the lane, or works with it so much that the lock is biased to him.
+    pub fn try_help(&self) -> Option<Turn<()>> {
+        Some(self.turn_of(self.inner.try_lock_to_help()?, |_| ()))
     }
 
     #[inline]
-    fn turn_of<T>(&self, mut inner: MutexGuard<'_, Inner>, look: impl FnOnce(&mut Inner) -> T) -> Turn<T> {
+    fn turn_of<T>(&self, mut inner: Guard<'_, Inner>, look: impl FnOnce(&mut Inner) -> T) -> Turn<T> {
         let moved = inner.engine.progress();
         let found = look(&mut inner);
         let callback = inner.engine.take_callback();
-        let rings = inner.engine.take_ended_watched() || moved && self.watchers.load(Ordering::Relaxed) != 0;
+        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
+        let rings = inner.engine.take_ended_watched() || moved && watched();
         if rings {
             ring(inner);
         }
@@ -190,6 +211,31 @@ impl Lane {
     pub fn unwatch(&self) {
         self.watchers.fetch_sub(1, Ordering::SeqCst);
     }
+
+    /// Counts the calling thread among those that progress here must wake, until [`Lane::unfollow`].
+    pub fn follow(&self) {
+        self.followers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Ends [`Lane::follow`].
+    pub fn unfollow(&self) {
+        self.followers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Counts the calling thread among those that move this lane, until [`Lane::leave`].
+    pub fn attend(&self) {
+        self.attendants.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends [`Lane::attend`].
+    pub fn leave(&self) {
+        self.attendants.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether nobody is blocked here, and the calls so far.
+    pub fn attendance(&self) -> (bool, u64) {
+        (self.attendants.load(Ordering::Relaxed) == 0, self.calls.load(Ordering::Relaxed))
+    }
 }
 
 /// What came of a round of progress.
@@ -206,10 +252,10 @@ pub struct Turn<T> {
 /// Wakes the sleepers of this process, after the lane's lock is free.
 #[cold]
 #[inline(never)]
-fn ring(inner: MutexGuard<'_, Inner>) {
-    let bell = inner.engine.bell();
+fn ring(inner: Guard<'_, Inner>) {
+    let (bell, number) = (inner.engine.bell(), inner.number);
     drop(inner);
-    bell.ring();
+    bell.ring(number);
 }
 
 /// The lanes of a process but lane 0, each made when it is first needed.

@@ -17,6 +17,7 @@
 //! Messages to oneself are the engine's business.
 
 pub mod bell;
+pub mod bias;
 pub mod layout;
 mod peers;
 mod raw;

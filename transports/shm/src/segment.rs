@@ -5,8 +5,8 @@
 //! disagreement is found by the one who disagrees. Slots are written by their owner alone (but for the sleep
 //! word, see [`crate::bell`], and the count of arrivals), published by a Release store of the state.
 
-use crate::bell;
-use crate::layout::{HEADER_BYTES, Layout, MAX_RANKS, SLOT_BYTES};
+use crate::bell::Doors;
+use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_types::{Error, ErrorClass, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x02");
 
 /// How sleepers and senders agree (see [`crate::bell`]); one choice for all ranks of a node, made by the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ struct Header {
 /// read at first contact, and by its owner, who watches the arrivals.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
-    pub(crate) sleep: AtomicU32,
+    pub(crate) doors: Doors,
     state: AtomicU32,
-    _line: [u8; 56],
+    _line: [u8; 24],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -85,7 +85,7 @@ impl Slot {
     /// The last word of a process: nobody waits for it any more.
     fn leave(&self, state: u32) {
         self.state.store(state, Ordering::Release);
-        bell::set_gone(&self.sleep);
+        self.doors.set_gone();
     }
 }
 
@@ -219,7 +219,7 @@ impl Segment {
         self.slot(rank).leave(DEAD);
         for other in 0..self.layout.ranks {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
-            bell::ring(&self.slot(other).sleep);
+            (0..LANES).for_each(|lane| self.slot(other).doors.ring(lane));
         }
     }
 

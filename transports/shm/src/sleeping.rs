@@ -1,49 +1,58 @@
 //! The bells of this crate: what threads of a process sleep on (the protocol is [`crate::bell`]'s).
 
-use crate::bell::{self, BLIND_SLEEP};
+use crate::bell::{Arming, BLIND_SLEEP, Doors};
 use crate::segment::Segment;
 use crate::sys;
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weft_api::Bell;
 
-/// The bell of a process on a node; each clone serves one thread.
+/// The bell of a process on a node; each clone serves one thread. Armed it listens to the lane it comes from, until told
+/// otherwise.
 #[derive(Debug)]
 pub struct ShmBell {
     segment: Arc<Segment>,
     me: u32,
     membarrier: bool,
     blind: bool,
-    /// The rings when this clone was armed.
-    rings: Cell<Option<u32>>,
+    arming: Arming,
 }
 
 impl Clone for ShmBell {
     fn clone(&self) -> ShmBell {
-        ShmBell { segment: Arc::clone(&self.segment), rings: Cell::new(None), ..*self }
+        ShmBell { segment: Arc::clone(&self.segment), arming: self.arming.another(), ..*self }
     }
 }
 
 impl ShmBell {
-    /// The bell of local rank `me`. `membarrier`: it issues the heavy barrier; `blind`: it cannot, though others rely on it.
-    pub(crate) fn new(segment: Arc<Segment>, me: u32, membarrier: bool, blind: bool) -> ShmBell {
-        ShmBell { segment, me, membarrier, blind, rings: Cell::new(None) }
+    /// The bell of local rank `me` for `lane`. `membarrier`: it issues the heavy barrier; `blind`: it cannot, though others rely
+    /// on it.
+    pub(crate) fn new(segment: Arc<Segment>, me: u32, lane: u32, membarrier: bool, blind: bool) -> ShmBell {
+        ShmBell { segment, me, membarrier, blind, arming: Arming::of(1 << lane) }
     }
 
-    /// Wakes all threads of this process that sleep or are about to, whatever they sleep for.
+    fn doors(&self) -> &Doors {
+        &self.segment.slot(self.me).doors
+    }
+
+    /// Wakes all threads of this process that listen to `lane` and sleep or are about to, whatever they sleep for.
     ///
     /// Whoever calls this has changed what a sleeper looks at after arming, under a lock that the sleeper takes for that
     /// look: either the sleeper saw the change, or its arming happened before and is seen here.
-    pub fn ring(&self) {
-        bell::ring(&self.segment.slot(self.me).sleep);
+    pub fn ring(&self, lane: u32) {
+        self.doors().ring(lane);
+    }
+
+    /// The next arming listens to these lanes, one bit each.
+    pub fn listen(&self, lanes: u32) {
+        self.arming.choose(lanes);
     }
 }
 
 impl Bell for ShmBell {
     fn arm(&self) {
-        arm(&self.segment.slot(self.me).sleep, &self.rings);
+        self.arming.arm(self.doors());
         std::sync::atomic::fence(Ordering::SeqCst);
         if self.membarrier {
             sys::membarrier();
@@ -51,12 +60,11 @@ impl Bell for ShmBell {
     }
 
     fn sleep(&self, limit: Duration) {
-        let limit = if self.blind { limit.min(BLIND_SLEEP) } else { limit };
-        sleep(&self.segment.slot(self.me).sleep, &self.rings, limit);
+        self.arming.sleep(self.doors(), if self.blind { limit.min(BLIND_SLEEP) } else { limit });
     }
 
     fn disarm(&self) {
-        disarm(&self.segment.slot(self.me).sleep, &self.rings);
+        self.arming.disarm(self.doors());
     }
 }
 
@@ -67,36 +75,47 @@ impl Drop for ShmBell {
 }
 
 /// The bell of a process without others: only its own threads ring it. Each clone serves one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LonelyBell {
-    word: Arc<AtomicU32>,
-    rings: Cell<Option<u32>>,
+    doors: Arc<Doors>,
+    arming: Arming,
+}
+
+impl Default for LonelyBell {
+    fn default() -> LonelyBell {
+        LonelyBell { doors: Arc::new(Doors::new()), arming: Arming::of(1) }
+    }
 }
 
 impl Clone for LonelyBell {
     fn clone(&self) -> LonelyBell {
-        LonelyBell { word: Arc::clone(&self.word), rings: Cell::new(None) }
+        LonelyBell { doors: Arc::clone(&self.doors), arming: self.arming.another() }
     }
 }
 
 impl LonelyBell {
     /// As [`ShmBell::ring`].
-    pub fn ring(&self) {
-        bell::ring(&*self.word);
+    pub fn ring(&self, lane: u32) {
+        self.doors.ring(lane);
+    }
+
+    /// As [`ShmBell::listen`].
+    pub fn listen(&self, lanes: u32) {
+        self.arming.choose(lanes);
     }
 }
 
 impl Bell for LonelyBell {
     fn arm(&self) {
-        arm(&self.word, &self.rings);
+        self.arming.arm(&self.doors);
     }
 
     fn sleep(&self, limit: Duration) {
-        sleep(&self.word, &self.rings, limit);
+        self.arming.sleep(&self.doors, limit);
     }
 
     fn disarm(&self) {
-        disarm(&self.word, &self.rings);
+        self.arming.disarm(&self.doors);
     }
 }
 
@@ -106,34 +125,10 @@ impl Drop for LonelyBell {
     }
 }
 
-fn arm(word: &AtomicU32, rings: &Cell<Option<u32>>) {
-    if rings.get().is_none() {
-        rings.set(Some(bell::arm(word)));
-    }
-}
-
-fn sleep(word: &AtomicU32, rings: &Cell<Option<u32>>, limit: Duration) {
-    let Some(armed) = rings.get() else { return };
-    let end = Instant::now() + limit;
-    while let Some(value) = bell::still_armed(word, armed) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        sys::futex_wait(word, value, left);
-    }
-    disarm(word, rings);
-}
-
-fn disarm(word: &AtomicU32, rings: &Cell<Option<u32>>) {
-    if let Some(armed) = rings.take() {
-        bell::disarm(word, armed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn a_thread_of_a_process_without_others_is_woken_by_another() {
@@ -147,7 +142,7 @@ mod tests {
         });
         is_armed.recv().expect("armed");
         let start = Instant::now();
-        bell.ring();
+        bell.ring(0);
         sleeper.join().expect("woken");
         assert!(start.elapsed() < Duration::from_secs(30));
     }

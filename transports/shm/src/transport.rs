@@ -1,6 +1,6 @@
 //! [`Shm`]: one process's end of the node segment.
 
-use crate::bell;
+use crate::bell::{self, Doors};
 use crate::layout::{INLINE_BYTES, LANES, Layout, MAX_RANKS};
 use crate::peers::PeerMap;
 use crate::raw::{Grow, RawRing};
@@ -12,7 +12,7 @@ use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use weft_api::{Capabilities, Handler, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
@@ -72,13 +72,16 @@ pub struct Shm {
 #[derive(Debug)]
 struct Outbound {
     producer: Producer<RawRing>,
-    /// The receiver's slot; lives as long as `Shm::segment`.
-    slot: NonNull<Slot>,
+    /// The receiver's sleep words; live as long as `Shm::segment`.
+    doors: NonNull<Doors>,
+    /// That of our lane.
+    word: NonNull<AtomicU32>,
+    lane: u32,
     /// Keeps the ring mapped.
     _mapping: Mapping,
 }
 
-// SAFETY: the slot is shared memory made of atomics, kept mapped by the `Shm` that owns this value.
+// SAFETY: the sleep words are shared memory made of atomics, kept mapped by the `Shm` that owns this value.
 unsafe impl Send for Outbound {}
 // SAFETY: the same for our own slot; everything else in it is `Send`.
 unsafe impl Send for Shm {}
@@ -99,16 +102,16 @@ const NOT_ACTIVE: u16 = u16::MAX;
 
 impl Outbound {
     #[inline]
-    fn slot(&self) -> &Slot {
+    fn word(&self) -> &AtomicU32 {
         // SAFETY: see the field.
-        unsafe { self.slot.as_ref() }
+        unsafe { self.word.as_ref() }
     }
 
     /// After a publication: wakes the receiver when it sleeps, and tells whether it still lives.
     #[inline(always)]
     fn notify(&self) -> std::result::Result<(), Refused> {
         self.producer.memory().light_barrier();
-        let word = self.slot().sleep.load(Ordering::Relaxed);
+        let word = self.word().load(Ordering::Relaxed);
         if bell::needs_attention(word) { self.notify_slowly(word) } else { Ok(()) }
     }
 
@@ -117,14 +120,15 @@ impl Outbound {
         if bell::is_gone(word) {
             return Err(Refused::Dead);
         }
-        bell::ring(&self.slot().sleep);
+        // SAFETY: see the field.
+        unsafe { self.doors.as_ref() }.ring(self.lane);
         Ok(())
     }
 
     /// What a ring without room means: a dead reader will never make any.
     #[cold]
     fn full(&self) -> Refused {
-        if bell::is_gone(self.slot().sleep.load(Ordering::Relaxed)) { Refused::Dead } else { Refused::Full }
+        if bell::is_gone(self.word().load(Ordering::Relaxed)) { Refused::Dead } else { Refused::Full }
     }
 }
 
@@ -338,7 +342,7 @@ impl Shm {
     /// Wakes the sender of `active[index]`, who waits for room.
     #[cold]
     fn wake(&self, index: usize) {
-        bell::ring(&self.segment.slot(self.active[index].local).sleep);
+        self.segment.slot(self.active[index].local).doors.ring(self.lane);
     }
 
     /// The packet shown last, when it is one of `peer`.
@@ -390,8 +394,13 @@ impl Transport for Shm {
         let memory = unsafe { RawRing::new(mapping.base(), &layout, self.fenced, Some(grow)) };
         let limit = ((layout.first_bytes() - layout.data()) as u32).min(layout.data_bytes);
         let producer = Producer::new(memory, layout.cells, limit);
-        self.outbound[local as usize] =
-            Some(Box::new(Outbound { producer, slot: NonNull::from(slot), _mapping: mapping }));
+        self.outbound[local as usize] = Some(Box::new(Outbound {
+            producer,
+            doors: NonNull::from(&slot.doors),
+            word: NonNull::from(slot.doors.word(self.lane)),
+            lane: self.lane,
+            _mapping: mapping,
+        }));
         self.segment.announce(self.inbound.of(local), local, self.me);
         Ok(())
     }
@@ -501,7 +510,7 @@ impl Transport for Shm {
     }
 
     fn is_gone(&self, peer: PeerId) -> bool {
-        bell::is_gone(self.segment.slot(self.map.local(peer)).sleep.load(Ordering::Acquire))
+        bell::is_gone(self.segment.slot(self.map.local(peer)).doors.word(self.lane).load(Ordering::Acquire))
     }
 
     fn progress(&mut self) -> bool {
@@ -519,7 +528,7 @@ impl Transport for Shm {
     }
 
     fn bell(&self) -> ShmBell {
-        ShmBell::new(Arc::clone(&self.segment), self.me, !self.fenced, self.blind)
+        ShmBell::new(Arc::clone(&self.segment), self.me, self.lane, !self.fenced, self.blind)
     }
 }
 

@@ -312,10 +312,14 @@ pub(crate) unsafe fn waitall(
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
     if let Some(lane) = threads::common_lane(requests) {
-        threads::wait_all(lane, requests)?;
-        let all = 0..requests.len();
         // SAFETY: the program's statuses.
-        return unsafe { complete_all(requests, all, statuses) };
+        unsafe {
+            if threads::wait_all(lane, requests, statuses)? {
+                return Ok(());
+            }
+            let all = 0..requests.len();
+            return complete_all(requests, all, statuses);
+        }
     }
     let mut from = 0;
     let ready = gate::with(|process| {

@@ -196,29 +196,37 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
-    let guard = if phase() & MULTIPLE != 0 { Some(locked(&GATE.lock)) } else { None };
-    // SAFETY: the module's invariants: below MPI_THREAD_MULTIPLE one thread calls at a time, with it the lock is held; `work` does
-    // not come back here.
+    if phase() & MULTIPLE != 0 {
+        return with_lock(work);
+    }
+    // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and `work` does not come back here.
+    match unsafe { &mut *GATE.process.get() } {
+        Some(process) => work(process),
+        None => nothing_started(),
+    }
+}
+
+/// [`with`], with several threads.
+#[cold]
+#[inline(never)]
+fn with_lock<R>(work: impl FnOnce(&mut Process) -> R) -> R {
+    let guard = locked(&GATE.lock);
+    // No read-modify-write: the lock is held.
+    GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    // SAFETY: the lock is held, and `work` does not come back here.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let result = work(process);
-    if let Some(guard) = guard {
-        // No read-modify-write: the lock is held.
-        GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        give_back(guard, process, true);
-    }
+    give_back(guard, process, true);
     result
 }
 
-/// As [`with`], for progress and looks, which answer first whether something moved: watchers need not hear of the others.
-#[inline]
+/// As [`with_lock`], for progress and looks, which answer first whether something moved: watchers need not hear of others.
 fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
-    let guard = if phase() & MULTIPLE != 0 { Some(locked(&GATE.lock)) } else { None };
-    // SAFETY: as in `with`.
+    let guard = locked(&GATE.lock);
+    // SAFETY: as in `with_lock`.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let result = work(process);
-    if let Some(guard) = guard {
-        give_back(guard, process, result.0);
-    }
+    give_back(guard, process, result.0);
     result
 }
 
@@ -265,15 +273,26 @@ pub(crate) fn wait_for<T>(requests: &[Handle], poll: impl FnMut(&mut Process) ->
 
 #[inline]
 fn wait_watching<T>(watch: Watch<'_>, mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-    let mut blocked: Option<Blocked<'_>> = None;
+    match turn(&mut poll) {
+        (_, Some(answer)) => answer,
+        (moved, None) => wait_longer(watch, moved, &mut poll),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_longer<T>(watch: Watch<'_>, moved: bool, poll: &mut impl FnMut(&mut Process) -> Option<T>) -> T {
+    let mut blocked = Blocked::new(watch);
+    let mut moved = moved;
     loop {
+        blocked.pause(moved);
         // Others first: what they bring may be what the look looks for.
-        let elsewhere = blocked.as_ref().is_some_and(Blocked::help);
-        let (moved, answer) = turn(&mut poll);
+        let elsewhere = blocked.help();
+        let (turned, answer) = turn(poll);
         if let Some(answer) = answer {
             return answer;
         }
-        blocked.get_or_insert_with(|| Blocked::new(watch)).pause(moved | elsewhere);
+        moved = turned | elsewhere;
     }
 }
 
@@ -361,10 +380,21 @@ pub(crate) fn progress_process() -> bool {
 /// Progress, user callbacks that became due (outside the borrow), and a look.
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
-    let (moved, (answer, callback)) = look(|process| {
-        let moved = process.progress();
-        (moved, (poll(process), process.engine.take_callback()))
-    });
+    // SAFETY: whoever blocks or tests has passed its phase check, and nothing keeps the reference.
+    let Some(process) = (unsafe { alone() }) else { return turn_with_lock(poll) };
+    let (moved, answer) = (process.progress(), poll(process));
+    match process.engine.take_callback() {
+        None => (moved, answer),
+        Some(callback) => (true, after_callbacks(callback, answer, poll)),
+    }
+}
+
+/// [`turn`], with several threads.
+#[cold]
+#[inline(never)]
+fn turn_with_lock<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
+    let (moved, (answer, callback)) =
+        look(|process| (process.progress(), (poll(process), process.engine.take_callback())));
     match callback {
         None => (moved, answer),
         Some(callback) => (true, after_callbacks(callback, answer, poll)),
@@ -473,7 +503,7 @@ impl<'a> CallBell<'a> {
     }
 
     fn get(&self) -> &EngineBell {
-        self.bell.get_or_init(|| look(|process| (false, process.bell())).1)
+        self.bell.get_or_init(|| with(|process| process.bell()))
     }
 
     /// Chooses the lanes to listen to: those that can bring what is waited for, and all that nobody else looks after. A lane

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use weft::comm::Comm;
+use weft::lanes::Lane;
 use weft::types::Types;
 use weft_datatype::{Datatype, RecvBuf, SendBuf};
 use weft_types::{Handle, Result as Outcome};
@@ -20,10 +21,16 @@ use crate::imp::{LAST_ADDRESS_CONSTANT, receive_buffer, send_buffer};
 /// Objects of each kind that a thread remembers; a power of two.
 const KEPT: usize = 8;
 
+struct Known {
+    comm: Comm,
+    /// Its lane, unless that is lane 0.
+    lane: Option<&'static Lane>,
+}
+
 struct Kept {
     /// The count of changes when the memory was empty last.
     count: u64,
-    comms: [Option<Box<Comm>>; KEPT],
+    comms: [Option<Box<Known>>; KEPT],
     types: [Option<(Handle, Datatype)>; KEPT],
 }
 
@@ -56,13 +63,14 @@ impl Kept {
     fn comm(&mut self, handle: Handle) -> Outcome<&Comm> {
         self.refresh();
         let place = handle.0 as usize % KEPT;
-        if self.comms[place].as_ref().is_none_or(|comm| comm.handle != handle) {
+        if self.comms[place].as_ref().is_none_or(|known| known.comm.handle != handle) {
             // The count was read before the object, so a removal in between is noticed next time.
             let found = gate::with(|process| process.comms.get(handle).map(Comm::snapshot))?;
-            self.comms[place] = Some(Box::new(found));
+            let lane = gate::shared().lanes.get(found.lane);
+            self.comms[place] = Some(Box::new(Known { comm: found, lane }));
         }
         match &self.comms[place] {
-            Some(comm) => Ok(comm),
+            Some(known) => Ok(&known.comm),
             None => unreachable!("it was put there just now"),
         }
     }
@@ -85,9 +93,19 @@ impl Kept {
 ///
 /// # Errors
 /// `MPI_ERR_COMM`.
-#[inline]
+#[inline(never)]
 pub(crate) fn comm<R>(handle: Handle, work: impl FnOnce(&Comm) -> Outcome<R>) -> Outcome<R> {
     KEPT_HERE.with_borrow_mut(|kept| work(kept.comm(handle)?))
+}
+
+/// Lends a communicator that this thread remembers and that lives in a lane of its own; `None` for all others.
+#[inline]
+pub(crate) fn known<R>(handle: Handle, work: impl FnOnce(&Comm, &'static Lane) -> Option<R>) -> Option<R> {
+    KEPT_HERE.with_borrow_mut(|kept| {
+        kept.refresh();
+        let known = kept.comms[handle.0 as usize % KEPT].as_ref()?;
+        if known.comm.handle == handle { work(&known.comm, known.lane?) } else { None }
+    })
 }
 
 /// Lends a datatype that can be used in communication.
@@ -100,7 +118,7 @@ fn datatype<R>(handle: Handle, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Ou
 
 /// Bytes of `count` elements when they are one gap-free run of a predefined type.
 #[inline]
-fn plain_bytes(handle: Handle, count: i64) -> Option<usize> {
+pub(crate) fn plain_bytes(handle: Handle, count: i64) -> Option<usize> {
     PREDEFINED.get_or_init(Types::default).plain_bytes(handle, count)
 }
 

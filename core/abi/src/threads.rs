@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use weft::lanes::{Inner, Lane, lane_of, request_handle};
 use weft::request::{Done, MpiStatus};
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
-use weft_engine::{Completion, Early, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status};
+use weft_engine::{Completion, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 
 use crate::ctypes::*;
@@ -54,6 +54,22 @@ pub(crate) unsafe fn start_send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<Outcome<Started>> {
+    if let Some(bytes) = snapshot::plain_bytes(datatype.handle(), count)
+        && mode != SendMode::Synchronous
+        && buf.addr() > crate::imp::LAST_ADDRESS_CONSTANT
+    {
+        let sent = snapshot::known(comm.handle(), |comm, lane| {
+            // What is wrong here is said on the long way.
+            let peer = comm.destination(dest).ok()??;
+            let envelope = comm.envelope(peer, tag).ok()?;
+            // SAFETY: the caller's promise; a predefined type without gaps, so the data are these bytes.
+            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
+            Some(lane.with(|inner| inner.engine.send_at_once(envelope, data)))
+        });
+        if sent == Some(true) {
+            return Some(Ok(Started::Complete));
+        }
+    }
     let found = snapshot::comm(comm.handle(), |comm| {
         if comm.lane == 0 {
             return Ok(None);
@@ -135,28 +151,48 @@ pub(crate) unsafe fn receive(
     comm: MPI_Comm,
 ) -> Outcome<Received<Completion>> {
     // SAFETY: the caller's promise.
-    let (number, selector, mut buffer) = match unsafe { prepare_receive(data, source, tag, comm)? } {
-        Prepared::Elsewhere => return Ok(Received::Elsewhere),
-        Prepared::Null => return Ok(Received::Null),
-        Prepared::There(number, selector, buffer) => (number, selector, buffer),
+    let soon = unsafe {
+        at_once(data, source, tag, comm, |inner, selector, mut buffer| {
+            inner.engine.spin_recv(selector, &mut buffer, gate::spins().min(LOCKED_SPINS))
+        })
     };
-    let lane = lane(number);
-    // A message that comes soon is received without a request.
-    for turn in 1..=gate::spins() {
-        match lane.look(|inner| inner.engine.poll_recv(selector, &mut buffer)) {
-            Early::Received(completion) => return Ok(Received::There(completion)),
-            Early::Post => break,
-            Early::Nothing if turn % 32 == 0 => {
-                if selector.peer.is_none() {
-                    break;
-                }
-                turn_in(number, &mut |_| Some(()));
-            }
-            Early::Nothing => std::hint::spin_loop(),
-        }
+    if let Some(Some(completion)) = soon {
+        return Ok(Received::There(completion));
     }
-    let request = lane.with(|inner| post(inner, selector, buffer, comm))?;
-    Ok(Received::There(complete(request)))
+    // SAFETY: as above.
+    match unsafe { start_receive(data, source, tag, comm)? } {
+        Received::Elsewhere => Ok(Received::Elsewhere),
+        Received::Null => Ok(Received::Null),
+        Received::There(request) => Ok(Received::There(complete(request))),
+    }
+}
+
+/// How often a blocking receive looks at its sender's ring while it holds the lane: well below a microsecond.
+const LOCKED_SPINS: u32 = 64;
+
+/// Begins a receive into plain memory on a communicator that this thread remembers; `None`: take the long way, which also
+/// says what is wrong.
+///
+/// # Safety
+/// As [`prepare_receive`].
+#[inline]
+unsafe fn at_once<R>(
+    (buf, count, datatype): (*mut c_void, i64, MPI_Datatype),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    begin: impl FnOnce(&mut Inner, Selector, RecvBuf) -> R,
+) -> Option<R> {
+    let bytes = snapshot::plain_bytes(datatype.handle(), count)?;
+    if buf.addr() <= crate::imp::LAST_ADDRESS_CONSTANT {
+        return None;
+    }
+    snapshot::known(comm.handle(), |comm, lane| {
+        let selector = comm.selector(source, tag).ok()??;
+        // SAFETY: the caller's promise.
+        let buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
+        Some(lane.with(|inner| begin(inner, selector, buffer)))
+    })
 }
 
 fn post(inner: &mut Inner, selector: Selector, buffer: RecvBuf, comm: MPI_Comm) -> Outcome<RequestId> {
@@ -175,13 +211,18 @@ pub(crate) unsafe fn start_receive(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> Outcome<Received<Handle>> {
+) -> Outcome<Received<RequestId>> {
+    let begin = |inner: &mut Inner, selector, buffer| post(inner, selector, buffer, comm);
     // SAFETY: the caller's promise.
+    if let Some(request) = unsafe { at_once(data, source, tag, comm, begin) } {
+        return request.map(Received::There);
+    }
+    // SAFETY: as above.
     Ok(match unsafe { prepare_receive(data, source, tag, comm)? } {
         Prepared::Elsewhere => Received::Elsewhere,
         Prepared::Null => Received::Null,
         Prepared::There(number, selector, buffer) => {
-            Received::There(request_handle(lane(number).with(|inner| post(inner, selector, buffer, comm))?))
+            Received::There(lane(number).with(|inner| post(inner, selector, buffer, comm))?)
         }
     })
 }
@@ -374,9 +415,10 @@ pub(crate) fn finish(number: u32, request: Handle) -> Done {
     taken.ok().flatten().unwrap_or_else(|| Done::new(MpiStatus::EMPTY))
 }
 
-/// The lane of a communicator and what a probe on it accepts; `None` for `MPI_PROC_NULL`.
-pub(crate) fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<(u32, Option<Selector>)> {
-    snapshot::comm(comm.handle(), |comm| Ok((comm.lane, comm.selector(source, tag)?)))
+/// What a probe on a communicator accepts; `None` for `MPI_PROC_NULL`.
+#[cold]
+pub(crate) fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selector>> {
+    snapshot::comm(comm.handle(), |comm| comm.selector(source, tag))
 }
 
 /// `MPI_Probe` in a lane.

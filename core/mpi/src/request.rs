@@ -330,7 +330,7 @@ impl Requests {
     pub fn is_done(&self, engine: &Engine, handle: Handle) -> bool {
         match self.kind(engine, handle) {
             Ok(Kind::Engine(id)) => engine.is_complete(id),
-            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| engine.is_complete(id.local())),
+            Ok(Kind::Lane(id)) => self.is_done_in_lane(id),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::NullReceive => true,
                 Local::Persistent(persistent) => {
@@ -344,13 +344,7 @@ impl Requests {
                 Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
-                Local::Flush(sends) => {
-                    let left = |engine: &Engine, send| !engine.exists(send) || engine.is_complete(send);
-                    sends.iter().all(|&send| match send.lane() {
-                        0 => left(engine, send),
-                        _ => self.on_lane(send, |engine| left(engine, send.local())),
-                    })
-                }
+                Local::Flush(sends) => self.have_left(engine, sends),
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => true,
         }
@@ -376,6 +370,32 @@ impl Requests {
         true
     }
 
+    #[cold]
+    #[inline(never)]
+    fn is_done_in_lane(&self, id: RequestId) -> bool {
+        self.on_lane(id, |engine| engine.is_complete(id.local()))
+    }
+
+    /// Whether buffered sends have left.
+    #[cold]
+    #[inline(never)]
+    fn have_left(&self, engine: &Engine, sends: &[RequestId]) -> bool {
+        let left = |engine: &Engine, send| !engine.exists(send) || engine.is_complete(send);
+        sends.iter().all(|&send| match send.lane() {
+            0 => left(engine, send),
+            _ => self.on_lane(send, |engine| left(engine, send.local())),
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_in_lane(&self, id: RequestId) -> Done {
+        self.on_lane(id, |engine| {
+            let owner = engine.owner(id.local());
+            Done::of(engine.take(id.local()), owner)
+        })
+    }
+
     /// Takes the result of a done request: it is gone, or inactive when persistent.
     pub fn finish(&mut self, engine: &mut Engine, handle: Handle) -> Done {
         match self.kind(engine, handle) {
@@ -383,10 +403,7 @@ impl Requests {
                 let owner = engine.owner(id);
                 Done::of(engine.take(id), owner)
             }
-            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| {
-                let owner = engine.owner(id.local());
-                Done::of(engine.take(id.local()), owner)
-            }),
+            Ok(Kind::Lane(id)) => self.finish_in_lane(id),
             Ok(Kind::Local(local)) => self.finish_local(engine, local),
             Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
             Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),

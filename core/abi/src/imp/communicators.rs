@@ -33,18 +33,35 @@ unsafe fn ask(
     Ok(())
 }
 
+/// As [`ask`], for what never changes: several threads ask without a lock.
+#[inline(always)]
+unsafe fn ask_lasting(
+    comm: MPI_Comm,
+    answer: *mut c_int,
+    question: impl Fn(&weft::comm::Comm) -> c_int,
+) -> Result<(), Raised> {
+    // SAFETY: the entry has checked the phase.
+    let value = match unsafe { gate::alone() } {
+        Some(process) => process.comms.get(comm.handle()).map(question)?,
+        None => crate::snapshot::comm(comm.handle(), |comm| Ok(question(comm)))?,
+    };
+    // SAFETY: the entry has refused null.
+    unsafe { answer.write(value) };
+    Ok(())
+}
+
 /// `MPI_Comm_rank` (section 7.4.1).
 #[inline(always)]
 pub(crate) unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
-    unsafe { ask(comm, rank, |comm| comm.rank.0 as c_int) }
+    unsafe { ask_lasting(comm, rank, |comm| comm.rank.0 as c_int) }
 }
 
 /// `MPI_Comm_size` (section 7.4.1).
 #[inline(always)]
 pub(crate) unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<(), Raised> {
     // SAFETY: as above.
-    unsafe { ask(comm, size, |comm| comm.size as c_int) }
+    unsafe { ask_lasting(comm, size, |comm| comm.size as c_int) }
 }
 
 /// `MPI_Comm_test_inter` (section 7.6.1).

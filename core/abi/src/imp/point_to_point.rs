@@ -252,7 +252,7 @@ fn post(process: &mut Process, comm: MPI_Comm, selector: Selector, buffer: RecvB
 }
 
 /// Waits for a request of the engine and takes it.
-#[inline]
+#[inline(never)]
 pub(super) fn complete(request: RequestId) -> Completion {
     if request.lane() != 0 {
         return threads::complete(request);
@@ -370,7 +370,7 @@ pub(crate) unsafe fn start_receive_locked(
     // SAFETY: the caller's promise.
     unsafe {
         match threads::start_receive(data, source, tag, comm)? {
-            threads::Received::There(handle) => Ok(handle),
+            threads::Received::There(request) => Ok(request_handle(request)),
             threads::Received::Null => gate::with(|process| process.requests.insert(Local::NullReceive)),
             threads::Received::Elsewhere => {
                 gate::with(|process| start_receive(process, data, source, tag, comm))

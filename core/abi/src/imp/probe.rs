@@ -14,12 +14,13 @@ use crate::gate;
 use crate::raise::Raised;
 use crate::threads;
 
-/// The lane of a communicator and what a probe on it looks for; `None` for `MPI_PROC_NULL`.
-fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<(u32, Option<Selector>)> {
-    if gate::phase() & gate::MULTIPLE != 0 {
-        return threads::selector(source, tag, comm);
+/// What a probe looks for; `None` for `MPI_PROC_NULL`.
+fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selector>> {
+    // SAFETY: the entry has checked the phase.
+    match unsafe { gate::alone() } {
+        Some(process) => process.comms.get(comm.handle())?.selector(source, tag),
+        None => threads::selector(source, tag, comm),
     }
-    gate::with(|process| Ok((0, process.comms.get(comm.handle())?.selector(source, tag)?)))
 }
 
 /// `MPI_Probe` (section 3.8.1).
@@ -30,9 +31,11 @@ pub(crate) unsafe fn probe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
-        (0, Some(selector)) => gate::wait(|process| process.engine.iprobe(selector)).into(),
-        (lane, Some(selector)) => threads::probe(lane, selector).into(),
-        (_, None) => MpiStatus::PROC_NULL,
+        Some(selector) => match threads::lane_of_comm(comm) {
+            0 => gate::wait(|process| process.engine.iprobe(selector)).into(),
+            lane => threads::probe(lane, selector).into(),
+        },
+        None => MpiStatus::PROC_NULL,
     };
     // SAFETY: the program's status.
     unsafe { status::write(status, &found) };
@@ -48,11 +51,12 @@ pub(crate) unsafe fn iprobe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
-        (0, Some(selector)) => gate::poll(|process| process.engine.iprobe(selector)).map(MpiStatus::from),
-        (lane, Some(selector)) => {
-            threads::poll_in(lane, |inner| inner.engine.iprobe(selector)).map(MpiStatus::from)
+        Some(selector) => match threads::lane_of_comm(comm) {
+            0 => gate::poll(|process| process.engine.iprobe(selector)),
+            lane => threads::poll_in(lane, |inner| inner.engine.iprobe(selector)),
         }
-        (_, None) => Some(MpiStatus::PROC_NULL),
+        .map(MpiStatus::from),
+        None => Some(MpiStatus::PROC_NULL),
     };
     // SAFETY: the entry has refused a null flag; the program's status.
     unsafe {
@@ -96,9 +100,11 @@ pub(crate) unsafe fn mprobe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
-        (0, Some(selector)) => Some(gate::wait(|process| take(process, selector, comm))),
-        (lane, Some(selector)) => Some(threads::mprobe(lane, selector, comm)),
-        (_, None) => None,
+        Some(selector) => Some(match threads::lane_of_comm(comm) {
+            0 => gate::wait(|process| take(process, selector, comm)),
+            lane => threads::mprobe(lane, selector, comm),
+        }),
+        None => None,
     };
     // SAFETY: the entry has refused a null message; the program's status.
     unsafe { report(found, message, status) };
@@ -114,10 +120,10 @@ pub(crate) unsafe fn improbe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let (lane, selector) = selector(source, tag, comm)?;
-    let found = selector.and_then(|selector| match lane {
+    let selector = selector(source, tag, comm)?;
+    let found = selector.and_then(|selector| match threads::lane_of_comm(comm) {
         0 => gate::poll(|process| take(process, selector, comm)),
-        _ => threads::poll_in(lane, |inner| inner.take_message(selector, comm.handle())),
+        lane => threads::poll_in(lane, |inner| inner.take_message(selector, comm.handle())),
     });
     let is_there = found.is_some() || selector.is_none();
     // SAFETY: the entry has refused null; the program's status.

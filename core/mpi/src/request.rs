@@ -256,23 +256,25 @@ impl Requests {
         }
         match self.locals.find(handle) {
             Some(_) => Ok(Kind::Local(handle)),
-            None => self.kind_in_lane(handle),
+            None => match self.in_lane(handle) {
+                Some(id) => Ok(Kind::Lane(id)),
+                None => Err(self.explain(handle)),
+            },
         }
     }
 
+    /// The request of another lane that a handle names.
     #[cold]
-    fn kind_in_lane(&self, handle: Handle) -> Result<Kind> {
-        if handle.kind_bits() != HandleKind::LaneRequest as u32 {
-            return Err(self.explain(handle));
-        }
-        match self.lanes.find(handle) {
-            Some(id) => Ok(Kind::Lane(id)),
-            None => Err(stale(HandleKind::LaneRequest, handle, true)),
-        }
+    #[inline(never)]
+    fn in_lane(&self, handle: Handle) -> Option<RequestId> {
+        if handle.kind_bits() == HandleKind::LaneRequest as u32 { self.lanes.find(handle) } else { None }
     }
 
     #[cold]
     fn explain(&self, handle: Handle) -> Error {
+        if handle.kind_bits() == HandleKind::LaneRequest as u32 {
+            return stale(HandleKind::LaneRequest, handle, true);
+        }
         if handle.kind_bits() == HandleKind::LocalRequest as u32 {
             return self.locals.get(handle).expect_err("looked up before");
         }

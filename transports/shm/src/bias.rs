@@ -29,6 +29,7 @@
 
 use crate::sys;
 use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -149,18 +150,14 @@ struct History {
     needed: u32,
 }
 
-/// Who is inside.
-#[derive(Debug)]
-enum Way<'a> {
-    Fast(usize),
-    Slow(MutexGuard<'a, History>, bool),
-}
-
 /// The value, locked.
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     lock: &'a BiasedLock<T>,
-    way: Option<Way<'a>>,
+    /// The seat of a thread that came in on the fast way, 0 on the slow one.
+    fast: usize,
+    /// On the slow way: the mutex, and whether an owner is kept out. Dropped by hand, so that the fast way out is one store.
+    slow: ManuallyDrop<Option<(MutexGuard<'a, History>, bool)>>,
 }
 
 /// The words of a real lock.
@@ -238,8 +235,12 @@ impl<T> BiasedLock<T> {
     }
 
     #[inline]
-    fn guard<'a>(&'a self, way: Way<'a>) -> Guard<'a, T> {
-        Guard { lock: self, way: Some(way) }
+    fn fast(&self, me: usize) -> Guard<'_, T> {
+        Guard { lock: self, fast: me, slow: ManuallyDrop::new(None) }
+    }
+
+    fn slow<'a>(&'a self, history: MutexGuard<'a, History>, kept_out: bool) -> Guard<'a, T> {
+        Guard { lock: self, fast: 0, slow: ManuallyDrop::new(Some((history, kept_out))) }
     }
 
     /// Locks for a call of the thread's own, which may make the lock its.
@@ -247,7 +248,7 @@ impl<T> BiasedLock<T> {
     pub fn lock(&self) -> Guard<'_, T> {
         let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).expose_provenance();
         if enter_fast(&self.words(), me) {
-            return self.guard(Way::Fast(me));
+            return self.fast(me);
         }
         self.lock_slowly(me)
     }
@@ -270,7 +271,7 @@ impl<T> BiasedLock<T> {
         if self.can_bias && owner == 0 && history.streak >= history.needed {
             self.owner.store(std::ptr::with_exposed_provenance_mut(me), Ordering::Relaxed);
         }
-        self.guard(Way::Slow(history, kept_out))
+        self.slow(history, kept_out)
     }
 
     /// Locks to help those whose lock it is: it stays biased.
@@ -286,7 +287,7 @@ impl<T> BiasedLock<T> {
         if kept_out {
             keep_out(&words, owner, std::thread::yield_now);
         }
-        self.guard(Way::Slow(history, kept_out))
+        self.slow(history, kept_out)
     }
 
     /// As [`BiasedLock::lock_to_help`], unless somebody has the lock or it is biased to another thread.
@@ -294,7 +295,7 @@ impl<T> BiasedLock<T> {
         let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).expose_provenance();
         let owner = self.words().owner();
         if owner == me && enter_fast(&self.words(), me) {
-            return Some(self.guard(Way::Fast(me)));
+            return Some(self.fast(me));
         }
         if owner != 0 {
             return None;
@@ -326,17 +327,25 @@ impl<T> DerefMut for Guard<'_, T> {
 }
 
 impl<T> Drop for Guard<'_, T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        match self.way.take() {
-            Some(Way::Fast(me)) => leave_fast(&self.lock.words(), me),
-            Some(Way::Slow(history, kept_out)) => {
-                if kept_out {
-                    let_in(&self.lock.words());
-                }
-                drop(history);
+        if self.fast != 0 {
+            leave_fast(&self.lock.words(), self.fast);
+        } else {
+            self.leave_slowly();
+        }
+    }
+}
+
+impl<T> Guard<'_, T> {
+    #[cold]
+    #[inline(never)]
+    fn leave_slowly(&mut self) {
+        if let Some((history, kept_out)) = self.slow.take() {
+            if kept_out {
+                let_in(&self.lock.words());
             }
-            None => {}
+            drop(history);
         }
     }
 }

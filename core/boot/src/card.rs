@@ -241,9 +241,9 @@ mod tests {
                 universe_size: places.1.map(|n| n as i32),
                 cores,
                 local_cpus: match &places.0 {
-                    Some(cpus) => (0..local_ranks.len())
-                        .map(|at| cpus.iter().map(|cpu| cpu + at).collect())
-                        .collect(),
+                    Some(cpus) => {
+                        (0..local_ranks.len()).map(|at| cpus.iter().map(|cpu| cpu + at).collect()).collect()
+                    }
                     None => Vec::new(),
                 },
                 binding: places.0.map(|cpus| cpus.into_iter().collect()),

@@ -85,6 +85,11 @@ impl Job {
         crate::discover::discover()
     }
 
+    /// A number for this node: its lowest rank, which no other node has.
+    pub fn node(&self) -> u32 {
+        self.local_ranks.first().copied().unwrap_or(self.rank)
+    }
+
     /// Whether more ranks live on this node than cores may be used.
     pub fn is_oversubscribed(&self) -> bool {
         self.local_ranks.len() > self.cores

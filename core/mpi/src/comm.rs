@@ -48,6 +48,8 @@ pub struct Comm {
     pub plans: Plans,
     /// The virtual topology (chapter 8).
     pub topology: Option<Arc<Topology>>,
+    /// Whether it is derived from a session (section 11.3), by whatever steps.
+    pub of_session: bool,
 }
 
 impl Comm {
@@ -67,6 +69,7 @@ impl Comm {
             collectives: 0,
             plans: Plans::default(),
             topology: None,
+            of_session: false,
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Construction {
     pub hints: Info,
     /// The virtual topology of the new communicator; set before the first poll.
     pub topology: Option<Arc<Topology>>,
+    /// As the parent; true without one.
+    of_session: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl Process {
         let own = Memory::packed_scratch(9);
         own.recv_view(0, 0, 9).unpack(0, &mine);
         let (parent_context, errhandler) = (comm.context, comm.errhandler);
+        let of_session = comm.of_session;
         let search = Search::new(comm.context_hint, seed(parent_context, comm.collectives));
         let call = Call::Allgather { bytes: 9, in_place: false };
         let request = self.start_collective(parent, &call, Arguments::new(own, room.clone()), None)?;
@@ -89,6 +92,7 @@ impl Process {
             attributes: Vec::new(),
             hints: Info::default(),
             topology: None,
+            of_session,
         })
     }
 
@@ -159,6 +163,7 @@ impl Process {
             attributes,
             hints: Info::default(),
             topology: None,
+            of_session: true,
         }))
     }
 
@@ -182,6 +187,7 @@ impl Process {
     ) -> Result<Construction> {
         let comm = self.comms.get(parent)?;
         let (parent_context, errhandler) = (comm.context, comm.errhandler);
+        let of_session = comm.of_session;
         let number = among.as_ref().map_or(comm.collectives, |(_, number)| !number);
         let mut search = Search::new(comm.context_hint, seed(parent_context, number));
         let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
@@ -196,6 +202,7 @@ impl Process {
             attributes,
             hints: Info::default(),
             topology: None,
+            of_session,
         })
     }
 
@@ -337,6 +344,7 @@ impl Construction {
         let mut comm = Comm::new(context, rank, group, self.errhandler);
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();
+        comm.of_session = self.of_session;
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }

@@ -52,6 +52,8 @@ pub struct Process {
     pub(crate) retired: Vec<(ContextId, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
+    pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
@@ -145,6 +147,7 @@ impl Process {
             contexts: Contexts::new(),
             retired: Vec::new(),
             building: Vec::new(),
+            machine: None,
             initial_errhandler,
             oversubscribed,
             said_goodbye: false,

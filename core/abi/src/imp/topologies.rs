@@ -180,10 +180,10 @@ unsafe fn weights_argument<'a>(
     count: usize,
 ) -> Result<WeightsArgument<'a>, Raised> {
     let address = weights.addr();
-    if address == abi::MPI_UNWEIGHTED as usize {
+    if address == abi::MPI_UNWEIGHTED {
         return Ok(WeightsArgument::Unweighted);
     }
-    let is_empty = address == abi::MPI_WEIGHTS_EMPTY as usize;
+    let is_empty = address == abi::MPI_WEIGHTS_EMPTY;
     if count > 0 && (is_empty || weights.is_null()) {
         let what = if is_empty { "MPI_WEIGHTS_EMPTY" } else { "a null pointer" };
         let text = format!(

@@ -17,6 +17,15 @@ pub const NODE_FD_VARIABLE: &str = "WEFT_NODE_FD";
 
 const VERSION: &str = "1";
 
+/// A named set of processes (section 11.3.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSet {
+    /// Its name, a URI.
+    pub name: String,
+    /// Its members by their ranks in the job, ascending.
+    pub ranks: Vec<u32>,
+}
+
 /// What the launcher tells one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Card {
@@ -51,6 +60,10 @@ pub struct Card {
     pub initial_errhandler: Option<String>,
     /// Value of `--memory-alloc-kinds`.
     pub memory_alloc_kinds: Option<String>,
+    /// Further requests for this program, by the keys of MPI_INFO_ENV.
+    pub asked: Vec<(String, String)>,
+    /// The job's process sets but for those the standard names.
+    pub psets: Vec<ProcessSet>,
     /// Inode of the node segment, by which a rank knows that the inherited descriptor still is what it was.
     pub segment_inode: u64,
 }
@@ -79,6 +92,12 @@ impl Card {
         optional(&mut text, "memkinds", self.memory_alloc_kinds.as_ref());
         for word in &self.command {
             field(&mut text, "arg", word);
+        }
+        for (key, value) in &self.asked {
+            field(&mut text, "ask", format!("{key}={value}"));
+        }
+        for set in &self.psets {
+            field(&mut text, "pset", format!("{} {}", ranks_text(&set.ranks), set.name));
         }
         text
     }
@@ -113,6 +132,10 @@ impl Card {
                 "errhandler" => card.initial_errhandler = Some(value),
                 "memkinds" => card.memory_alloc_kinds = Some(value),
                 "arg" => card.command.push(value),
+                "ask" => {
+                    card.asked.extend(value.split_once('=').map(|(key, value)| (key.into(), value.into())))
+                }
+                "pset" => card.psets.push(parse_set(item, &value)?),
                 _ => {}
             }
         }
@@ -139,6 +162,12 @@ impl Card {
         }
         if self.cores == 0 {
             return Err(bad(text, "names no cores"));
+        }
+        let sound = |set: &ProcessSet| {
+            set.ranks.is_sorted_by(|a, b| a < b) && set.ranks.last().is_some_and(|&last| last < self.size)
+        };
+        if !self.psets.iter().all(sound) {
+            return Err(bad(text, "names process sets that do not fit the job"));
         }
         if !self.local_cpus.is_empty() && self.local_cpus.len() != self.local_ranks.len() {
             return Err(bad(text, "names CPUs for another number of local ranks"));
@@ -198,6 +227,11 @@ fn parse_ranks(item: &str, text: &str) -> Result<Vec<u32>> {
     Ok(ranks)
 }
 
+fn parse_set(item: &str, text: &str) -> Result<ProcessSet> {
+    let (ranks, name) = text.split_once(' ').ok_or_else(|| bad(item, "has a process set without a name"))?;
+    Ok(ProcessSet { name: name.to_owned(), ranks: parse_ranks(item, ranks)? })
+}
+
 fn number<T: std::str::FromStr>(item: &str, value: &str) -> Result<T> {
     value.parse().map_err(|_| bad(item, "has a value that cannot be read"))
 }
@@ -233,6 +267,7 @@ mod tests {
             let mut local_ranks: Vec<u32> =
                 (0..size).filter(|&r| r == rank || flags.get(r as usize).copied().unwrap_or(false)).collect();
             local_ranks.dedup();
+            let psets = vec![ProcessSet { name: format!("a://{appnum}"), ranks: local_ranks.clone() }];
             Card {
                 rank,
                 size,
@@ -253,7 +288,9 @@ mod tests {
                 maxprocs,
                 wdir: strings.1,
                 initial_errhandler: strings.2,
-                memory_alloc_kinds: strings.3,
+                memory_alloc_kinds: strings.3.clone(),
+                asked: strings.3.map(|value| ("soft".to_owned(), value)).into_iter().collect(),
+                psets,
                 segment_inode: u64::MAX - u64::from(maxprocs),
             }
         })

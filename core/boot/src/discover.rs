@@ -48,6 +48,8 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         wdir: None,
         initial_errhandler: None,
         memory_alloc_kinds: None,
+        asked: Vec::new(),
+        psets: Vec::new(),
     };
     (job, Box::new(Alone::default()))
 }
@@ -91,6 +93,8 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         wdir: card.wdir,
         initial_errhandler: card.initial_errhandler.map(|name| name.to_ascii_lowercase()),
         memory_alloc_kinds: card.memory_alloc_kinds,
+        asked: card.asked,
+        psets: card.psets,
     };
     Ok((job, Box::new(launcher)))
 }

@@ -124,6 +124,8 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         wdir: None,
         initial_errhandler: None,
         memory_alloc_kinds: None,
+        asked: Vec::new(),
+        psets: Vec::new(),
     };
     Ok((job, launcher))
 }

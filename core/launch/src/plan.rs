@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use weft_boot::card::{self, Card};
+use weft_boot::card::{self, Card, ProcessSet};
 use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
 use weft_place::policy::{self, BindTo};
 use weft_place::{CpuSet, Placement, Topology, described};
@@ -95,6 +95,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let current = std::env::current_dir()
         .map_err(|error| refuse(format!("the current folder cannot be used: {error}"), 1))?;
 
+    let psets = process_sets(sections);
     let mut ranks = Vec::with_capacity(size as usize);
     for (appnum, section) in (0..).zip(sections) {
         let wdir = section.wdir.as_ref().map_or_else(|| current.clone(), |wdir| current.join(wdir));
@@ -108,6 +109,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         let search: Vec<&OsStr> =
             section.path.iter().map(OsString::as_os_str).chain([path.as_os_str()]).collect();
         let executable = resolve::find(&section.program, &wdir, &current, &search)?;
+        let asked = asked_words(section);
         for _ in 0..section.count {
             let rank = ranks.len() as u32;
             let placement = &placements[rank as usize];
@@ -123,10 +125,12 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 numa_node: placement.numa_node,
                 local_cpus: local_cpus.clone(),
                 command: command_words(section),
-                maxprocs: section.count,
+                maxprocs: section.asked.maxprocs,
                 wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
-                initial_errhandler: settings.initial_errhandler.clone(),
-                memory_alloc_kinds: settings.memory_alloc_kinds.clone(),
+                initial_errhandler: section.asked.initial_errhandler.clone(),
+                memory_alloc_kinds: section.asked.memory_alloc_kinds.clone(),
+                asked: asked.clone(),
+                psets: psets.clone(),
                 segment_inode: 0,
             };
             let mut environment = environment.clone();
@@ -182,6 +186,49 @@ fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
     };
     let keep = |name: &OsStr| !foreign(name) && (!bare || name == "PATH");
     std::env::vars_os().filter(|(name, _)| keep(name)).collect()
+}
+
+/// What was asked for one program, by the keys of MPI_INFO_ENV (section 11.2.1).
+fn asked_words(section: &Section) -> Vec<(String, String)> {
+    let asked = &section.asked;
+    let path = section.path.as_ref().map(|path| path.to_string_lossy().into_owned());
+    [
+        ("soft", asked.soft.clone()),
+        ("host", asked.host.clone()),
+        ("arch", asked.arch.clone()),
+        ("path", path),
+        ("file", asked.file.clone()),
+        ("thread_level", asked.thread_level.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+    .collect()
+}
+
+/// The process sets of the job but for those the standard names: one for each program of the command line, and those of
+/// `-pset`, which several programs may share.
+fn process_sets(sections: &[Section]) -> Vec<ProcessSet> {
+    let mut sets: Vec<ProcessSet> = Vec::new();
+    let mut first = 0;
+    for (number, section) in sections.iter().enumerate() {
+        let ranks = first..first + section.count;
+        sets.push(ProcessSet { name: format!("weft://app/{number}"), ranks: ranks.clone().collect() });
+        first = ranks.end;
+    }
+    let mut first = 0;
+    for section in sections {
+        let ranks = first..first + section.count;
+        for name in &section.asked.psets {
+            match sets.iter_mut().find(|set| set.name == *name) {
+                Some(set) if set.ranks.last().is_some_and(|&last| last >= ranks.start) => {}
+                Some(set) => set.ranks.extend(ranks.clone()),
+                None => sets.push(ProcessSet { name: name.clone(), ranks: ranks.clone().collect() }),
+            }
+        }
+        first = ranks.end;
+    }
+    sets.retain(|set| !set.ranks.is_empty());
+    sets
 }
 
 /// Program and arguments for MPI_INFO_ENV; very long ones are cut, since the environment is bounded.

@@ -19,6 +19,9 @@ pub const HINTS: [&str; 5] = [
     "mpi_assert_strict_persistent_collective_ordering",
 ];
 
+/// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
+pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -152,6 +155,9 @@ impl Comm {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
         }
+        if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
+            self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
+        }
         Ok(())
     }
 
@@ -238,17 +244,22 @@ impl Comms {
         Ok(handle)
     }
 
+    /// The communicator of a handle; `None` when there is none.
+    #[inline]
+    pub fn find(&self, handle: Handle) -> Option<&Comm> {
+        match self.predefined.get(place(handle)) {
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
+        }
+    }
+
     /// The communicator of a handle.
     ///
     /// # Errors
     /// `MPI_ERR_COMM` with kind, value and reason.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
-        let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_deref(),
-            None => self.table.find(handle).map(|comm| &**comm),
-        };
-        match found {
+        match self.find(handle) {
             Some(comm) => Ok(comm),
             None => Err(self.explain(handle)),
         }

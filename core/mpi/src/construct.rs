@@ -295,6 +295,13 @@ impl Process {
 }
 
 impl Construction {
+    /// The collective that it waits for, to be described.
+    pub fn request(&self) -> RequestId {
+        match self.stage {
+            Stage::Exchanging { request, .. } | Stage::Agreeing { request, .. } => request,
+        }
+    }
+
     /// Goes on as far as possible without waiting. `None`: not done yet; otherwise the new communicator, or none for this
     /// process. Not to be called again after that.
     ///
@@ -302,9 +309,7 @@ impl Construction {
     /// What went wrong on the way; the construction is over.
     pub fn poll(&mut self, process: &mut Process) -> Result<Option<Option<Handle>>> {
         loop {
-            let request = match self.stage {
-                Stage::Exchanging { request, .. } | Stage::Agreeing { request, .. } => request,
-            };
+            let request = self.request();
             if !process.engine.is_complete(request) {
                 return Ok(None);
             }
@@ -348,7 +353,9 @@ impl Construction {
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }
-        process.comms.insert(comm).map(Some)
+        let made = process.comms.insert(comm)?;
+        process.inherit_session(made, self.parent);
+        Ok(Some(made))
     }
 }
 

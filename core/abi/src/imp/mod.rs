@@ -2,11 +2,14 @@
 //! convention. Every procedure is re-exported here under its C name without `MPI_`, in lower case.
 
 mod abi_support;
+pub(crate) mod at_once;
 mod attributes;
+mod buffers;
 mod collective;
 mod communicators;
 mod completion;
 mod datatypes;
+mod datatypes_packing;
 mod environment;
 mod errors;
 mod generalized;
@@ -32,10 +35,12 @@ mod windows;
 
 pub(crate) use abi_support::*;
 pub(crate) use attributes::*;
+pub(crate) use buffers::*;
 pub(crate) use collective::*;
 pub(crate) use communicators::*;
 pub(crate) use completion::*;
 pub(crate) use datatypes::*;
+pub(crate) use datatypes_packing::*;
 pub(crate) use environment::*;
 pub(crate) use errors::*;
 pub(crate) use generalized::*;

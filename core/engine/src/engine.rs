@@ -319,6 +319,11 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config

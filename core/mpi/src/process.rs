@@ -48,6 +48,8 @@ pub struct Process {
     pub buffers: crate::buffered::Buffers,
     /// Channels in use.
     pub contexts: Contexts,
+    /// Letters about communicators being made.
+    pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
     pub(crate) retired: Vec<(ContextId, Handle)>,
     /// Requests of communicators being made.
@@ -143,6 +145,7 @@ impl Process {
             messages: HashMap::new(),
             buffers: crate::buffered::Buffers::default(),
             contexts: Contexts::new(),
+            letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
             initial_errhandler,

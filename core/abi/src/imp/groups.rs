@@ -154,12 +154,7 @@ pub(crate) unsafe fn group_range_incl(
 ) -> Result<(), Raised> {
     check_range_count(n)?;
     // SAFETY: as above, with triplets.
-    unsafe {
-        make(newgroup, |process| {
-            let group = process.group(group.handle())?;
-            group.include(group.expand_ranges(slice(n, ranges))?)
-        })
-    }
+    unsafe { make(newgroup, |process| process.group(group.handle())?.include_ranges(slice(n, ranges))) }
 }
 
 /// `MPI_Group_range_excl` (section 7.3.2).
@@ -171,12 +166,7 @@ pub(crate) unsafe fn group_range_excl(
 ) -> Result<(), Raised> {
     check_range_count(n)?;
     // SAFETY: as above.
-    unsafe {
-        make(newgroup, |process| {
-            let group = process.group(group.handle())?;
-            group.exclude(group.expand_ranges(slice(n, ranges))?)
-        })
-    }
+    unsafe { make(newgroup, |process| process.group(group.handle())?.exclude_ranges(slice(n, ranges))) }
 }
 
 /// `MPI_Group_free` (section 7.3.3).
@@ -195,7 +185,7 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
 /// `MPI_Comm_group` (section 7.3.2).
 pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = gate::with(|process| {
-        let members = Arc::clone(&process.comms.get(comm.handle())?.group);
+        let members = Arc::clone(process.comms.get(comm.handle())?.local_group());
         process.name_group(members)
     })?;
     // SAFETY: the entry has refused null.

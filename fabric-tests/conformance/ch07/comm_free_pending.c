@@ -56,6 +56,34 @@ int main(int argc, char **argv)
         }
         for (int i = 0; i < 30; i++) CHECK_OK(MPI_Comm_free(&others[i]));
     }
+
+    /* Nothing but inactive persistent requests is left of a freed communicator; receives from anybody on newer ones are older than
+     * what those requests send when they start again. */
+    MPI_Comm comm, others[30];
+    MPI_Request persistent[2], caught[30];
+    int sent = me, got = -1, catches[30], own = 7;
+    CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    CHECK_OK(MPI_Send_init(&sent, 1, MPI_INT, next, 2, comm, &persistent[0]));
+    CHECK_OK(MPI_Recv_init(&got, 1, MPI_INT, before, 2, comm, &persistent[1]));
+    CHECK_OK(MPI_Startall(2, persistent));
+    CHECK_OK(MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE));
+    CHECK_OK(MPI_Comm_free(&comm));
+    for (int i = 0; i < 30; i++) {
+        CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &others[i]));
+        CHECK_OK(MPI_Irecv(&catches[i], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, others[i], &caught[i]));
+    }
+    CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
+    got = -1;
+    CHECK_OK(MPI_Startall(2, persistent));
+    CHECK_OK(MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE));
+    CHECK_INT(got, before);
+    for (int i = 0; i < 30; i++) {
+        CHECK_OK(MPI_Send(&own, 1, MPI_INT, me, 9, others[i]));
+        CHECK_OK(MPI_Wait(&caught[i], MPI_STATUS_IGNORE));
+        CHECK_INT(catches[i], 7);
+        CHECK_OK(MPI_Comm_free(&others[i]));
+    }
+    for (int i = 0; i < 2; i++) CHECK_OK(MPI_Request_free(&persistent[i]));
     free(out);
     free(in);
     return check_end();

@@ -5,7 +5,7 @@
  * Ranks: 2 3
  * Timeout: 120
  */
-#include "../check.h"
+#include "check.h"
 
 int main(int argc, char **argv)
 {

@@ -5,7 +5,7 @@
  * Ranks: 1 2 3 5
  * Timeout: 120
  */
-#include "../check.h"
+#include "check.h"
 
 #define MANY 50
 

@@ -6,7 +6,7 @@
  * Ranks: 1 2 3
  * Timeout: 240
  */
-#include "../check.h"
+#include "check.h"
 #include <pthread.h>
 
 #define THREADS 4

@@ -4,7 +4,7 @@
  * Ranks: 2 4
  * Timeout: 240
  */
-#include "../check.h"
+#include "check.h"
 
 #define IN_TURN 70000
 #define ALIVE 40000

@@ -1,7 +1,7 @@
 /* Intercommunicators for tests: world ranks split by a rule, joined again. */
 #ifndef INTER_H
 #define INTER_H
-#include "../check.h"
+#include "check.h"
 
 /* Which side a world rank is on, for several shapes; side 1's ranks run backwards in the last one. */
 #define SHAPES 3

@@ -45,6 +45,8 @@ pub struct Process {
     pub messages: HashMap<MessageId, Handle>,
     /// Channels in use.
     pub contexts: Contexts,
+    /// Letters about communicators being made.
+    pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
     pub(crate) retired: Vec<(ContextId, Handle)>,
     /// Requests of communicators being made.
@@ -130,6 +132,7 @@ impl Process {
             requests: Requests::default(),
             messages: HashMap::new(),
             contexts: Contexts::new(),
+            letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
             machine: None,

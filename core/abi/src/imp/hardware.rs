@@ -22,7 +22,7 @@ pub(crate) unsafe fn comm_split_type(
 ) -> Result<(), Raised> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
     let criterion = split_type::criterion(split_type, &hints)?;
-    let made = split_type::split(&Gate, comm.handle(), split_type, &criterion, key);
+    let made = split_type::split(&Gate("MPI_Comm_split_type"), comm.handle(), split_type, &criterion, key);
     if let Ok(Some(Made { resource: Some(resource), .. })) = &made
         && info.handle().0 != abi::MPI_INFO_NULL
     {

@@ -1,17 +1,16 @@
 //! `MPI_Comm_split_type` (section 7.4.2): communicators of processes that share memory, utilise one part of the hardware, or are
 //! in one process set.
 //!
-//! Every process tells all others what it asks for and which part of each kind it is restricted to; then everybody decides alike.
-//! Parts are recognised by node and number, so that two nodes of one make do not mix.
+//! One small all-reduce tells all what is asked for, also those who give `MPI_UNDEFINED`, and whether anybody differs. Then follow plain
+//! splits: by node, and on each node by part. Only an unguided split of processes on one node collects what everybody is restricted
+//! to; on several nodes it is the split by node, which divides least of all.
 
-use super::steps::{Driver, allgather};
-use crate::group::Group;
+use super::steps::{Driver, allgather, bytes_of_words, union, words_of_bytes};
 use crate::info::Info;
 use crate::process::Process;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use weft_place::Resource;
-use weft_types::{Error, ErrorClass, Handle, Rank, Result, abi};
+use weft_types::{Error, ErrorClass, Handle, PeerId, Result, abi};
 
 /// The info key that names a kind of hardware, both ways.
 pub const RESOURCE_KEY: &str = "mpi_hw_resource_type";
@@ -73,48 +72,11 @@ pub fn criterion(split_type: i32, info: &Info) -> Result<Criterion> {
     })
 }
 
-/// What one process tells the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Record {
-    split_type: i32,
-    key: i32,
-    node: u32,
-    /// What it wants to share: a number that is the same for the same wish, 0 for none.
-    wish: u64,
-    /// The part of each kind it is restricted to; [`Record::SEVERAL`] for none.
-    parts: [u32; KINDS],
-}
+/// The part of each kind that a process is restricted to; [`SEVERAL`] for none.
+type Parts = [u32; KINDS];
 
-impl Record {
-    const SEVERAL: u32 = u32::MAX;
-    const BYTES: usize = 20 + 4 * KINDS;
-
-    fn emit(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Record::BYTES);
-        bytes.extend(self.split_type.to_le_bytes());
-        bytes.extend(self.key.to_le_bytes());
-        bytes.extend(self.node.to_le_bytes());
-        bytes.extend(self.wish.to_le_bytes());
-        bytes.extend(self.parts.iter().flat_map(|part| part.to_le_bytes()));
-        bytes
-    }
-
-    fn parse(bytes: &[u8]) -> Record {
-        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
-        Record {
-            split_type: word(0) as i32,
-            key: word(4) as i32,
-            node: word(8),
-            wish: u64::from(word(12)) | u64::from(word(16)) << 32,
-            parts: std::array::from_fn(|kind| word(20 + 4 * kind)),
-        }
-    }
-
-    /// The part of a kind, told apart from those of other nodes.
-    fn part(&self, kind: usize) -> Option<(u32, u32)> {
-        (self.parts[kind] != Record::SEVERAL).then_some((self.node, self.parts[kind]))
-    }
-}
+/// The process may use several parts of a kind, or there is none.
+const SEVERAL: u32 = u32::MAX;
 
 /// A new communicator, and for an unguided split the kind of part it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,10 +87,58 @@ pub struct Made {
     pub resource: Option<Resource>,
 }
 
+/// Bits of the all-reduce: the types given, then what is wished for.
+const TYPES: [(i32, u64); 4] = [
+    (abi::MPI_COMM_TYPE_SHARED, 1),
+    (abi::MPI_COMM_TYPE_HW_GUIDED, 2),
+    (abi::MPI_COMM_TYPE_HW_UNGUIDED, 4),
+    (abi::MPI_COMM_TYPE_RESOURCE_GUIDED, 8),
+];
+const SHARED: u64 = 1 << 8;
+const UNGUIDED: u64 = 1 << 9;
+const SET: u64 = 1 << 10;
+const FIRST_PART: u64 = 1 << 16;
+
+fn kind_of(resource: Resource) -> usize {
+    Resource::ALL.iter().position(|&other| other == resource).expect("all kinds are listed")
+}
+
+/// The bits of what one process gives.
+fn bits(split_type: i32, criterion: &Criterion) -> u64 {
+    let given = TYPES.iter().find(|(value, _)| *value == split_type).map_or(0, |(_, bit)| *bit);
+    given
+        | match criterion {
+            Criterion::Nothing => 0,
+            Criterion::Shared => SHARED,
+            Criterion::Unguided => UNGUIDED,
+            Criterion::ProcessSet(_) => SET,
+            Criterion::Part(resource) => FIRST_PART << kind_of(*resource),
+        }
+}
+
+/// What all want, of the union of all bits: one wish, or none.
+fn common_wish(bits: u64) -> Result<u64> {
+    let types = bits & (SHARED - 1);
+    if types.count_ones() > 1 {
+        return Err(Error::new(
+            ErrorClass::ARG,
+            "split_type differs between processes; all must give the same, or MPI_UNDEFINED",
+        ));
+    }
+    let wishes = bits & !(SHARED - 1);
+    if wishes.count_ones() > 1 {
+        return Err(Error::new(
+            ErrorClass::ARG,
+            format!("info has different values of {RESOURCE_KEY}, or different keys, at different processes"),
+        ));
+    }
+    Ok(wishes)
+}
+
 /// Splits a communicator; `None` when this process is in no new one. Collective over `parent`.
 ///
 /// # Errors
-/// `MPI_ERR_ARG`, at all processes, when they give different types; what went wrong on the way.
+/// `MPI_ERR_ARG`, at all processes, when they give different types or values; what went wrong on the way.
 pub fn split<D: Driver>(
     driver: &D,
     parent: Handle,
@@ -136,132 +146,103 @@ pub fn split<D: Driver>(
     criterion: &Criterion,
     key: i32,
 ) -> Result<Option<Made>> {
-    let (size, record) = driver.with(|process| describe(process, parent, split_type, criterion, key))?;
-    let all = allgather(driver, parent, size, &record.emit())?;
-    let records: Vec<Record> = all.chunks_exact(Record::BYTES).map(Record::parse).collect();
-    check_types(&records)?;
-    let begun = driver.with(|process| {
-        let comm = process.comms.get(parent)?;
-        let me = comm.rank.0 as usize;
-        let (members, resource) = match criterion {
-            Criterion::Nothing => (Vec::new(), None),
-            Criterion::Shared => {
-                (together(&records, me, |other| (other.wish == records[me].wish).then_some(other.node)), None)
-            }
-            Criterion::Part(resource) => {
-                let kind = kind_of(*resource);
-                let part = |other: &Record| other.part(kind).filter(|_| other.wish == records[me].wish);
-                (together(&records, me, part), None)
-            }
-            Criterion::Unguided => match least_division(&records) {
-                Some(kind) => {
-                    let part = |other: &Record| other.part(kind).filter(|_| other.wish == UNGUIDED);
-                    (together(&records, me, part), Some(Resource::ALL[kind]))
-                }
-                None => (Vec::new(), None),
-            },
-            Criterion::ProcessSet(name) => {
-                let set = process.process_set(name).filter(|_| comm.of_session);
-                let wish = records[me].wish;
-                let inside = |rank: usize| {
-                    let peer = comm.group.peer(Rank(rank as u32));
-                    records[rank].wish == wish && set.as_ref().is_some_and(|set| set.rank_of(peer).is_some())
-                };
-                let members = (0..records.len()).filter(|&rank| inside(rank));
-                (if inside(me) { in_order(&records, members) } else { Vec::new() }, None)
-            }
-        };
-        let peers = members.iter().map(|&rank| comm.group.peer(Rank(rank))).collect();
-        Ok((process.create(parent, &Arc::new(Group::from_peers(peers)))?, resource))
-    });
-    let (mut construction, resource) = begun?;
-    let made = driver.wait(|process| construction.poll(process).transpose())?;
-    Ok(made.map(|comm| Made { comm, resource }))
-}
-
-/// Wishes that are no names of process sets.
-const NOTHING: u64 = 0;
-const SHARED: u64 = 1;
-const UNGUIDED: u64 = 2;
-const FIRST_KIND: u64 = 16;
-const FIRST_SET: u64 = 1 << 32;
-
-fn kind_of(resource: Resource) -> usize {
-    Resource::ALL.iter().position(|&other| other == resource).expect("all kinds are listed")
-}
-
-fn describe(
-    process: &mut Process,
-    parent: Handle,
-    split_type: i32,
-    criterion: &Criterion,
-    key: i32,
-) -> Result<(u32, Record)> {
-    let size = process.comms.get(parent)?.size;
-    let wish = match criterion {
-        Criterion::Nothing => NOTHING,
-        Criterion::Shared => SHARED,
-        Criterion::Part(resource) => FIRST_KIND + kind_of(*resource) as u64,
-        Criterion::Unguided => UNGUIDED,
-        Criterion::ProcessSet(name) => {
-            // FNV-1a.
-            let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            hash | FIRST_SET
+    let node = driver.with(|process| process.comms.get(parent).map(|_| process.job.node()))?;
+    // The second word tells whether all are on one node: then no bit is set at one and clear at another.
+    let nodes = u64::from(node) | u64::from(!node) << 32;
+    let [bits, nodes] = union(driver, parent, [bits(split_type, criterion), nodes])?;
+    let wish = common_wish(bits)?;
+    let one_node = nodes as u32 & (nodes >> 32) as u32 == 0;
+    let asks = *criterion != Criterion::Nothing;
+    let by_node = asks.then_some(node as i32);
+    let plain = |comm: Option<Handle>, resource| Ok(comm.map(|comm| Made { comm, resource }));
+    match wish {
+        0 => Ok(None),
+        SHARED => plain(by_color(driver, parent, by_node, key)?, None),
+        UNGUIDED if !one_node => plain(by_color(driver, parent, by_node, key)?, Some(Resource::Machine)),
+        UNGUIDED => {
+            let own = driver
+                .with(|process| (parts(process), process.comms.get(parent).map(|comm| comm.everyone())));
+            let (own, everyone) = (own.0, own.1?);
+            let record = record_of(asks, &own);
+            let all = allgather(driver, parent, everyone.size, &record)?;
+            let records: Vec<Option<Parts>> = all.chunks_exact(record.len()).map(parts_of).collect();
+            let kind = least_division(&records);
+            let part = kind.filter(|_| asks).and_then(|kind| color(own[kind]));
+            plain(by_color(driver, parent, part, key)?, kind.map(|kind| Resource::ALL[kind]))
         }
-    };
-    let needs_parts = matches!(criterion, Criterion::Part(_) | Criterion::Unguided);
-    let machine = if needs_parts { process.hardware() } else { None };
+        SET => {
+            let color = driver.with(|process| set_color(process, parent, criterion));
+            plain(by_color(driver, parent, color, key)?, None)
+        }
+        _ => {
+            let Some(on_node) = by_color(driver, parent, by_node, key)? else { return Ok(None) };
+            let part = match criterion {
+                Criterion::Part(resource) => driver.with(parts)[kind_of(*resource)],
+                _ => SEVERAL,
+            };
+            // The order is that of the keys already; the rank keeps it.
+            let made = by_color(driver, on_node, color(part), 0);
+            driver.with(|process| {
+                process.sessions.forget(on_node);
+                process.free_comm(on_node)
+            })?;
+            plain(made?, None)
+        }
+    }
+}
+
+fn by_color<D: Driver>(driver: &D, parent: Handle, color: Option<i32>, key: i32) -> Result<Option<Handle>> {
+    let construction = driver.with(|process| process.split(parent, color, key))?;
+    driver.construct(parent, construction)
+}
+
+fn color(part: u32) -> Option<i32> {
+    i32::try_from(part).ok()
+}
+
+/// A number that the members of this process's set of that name share, and no other process of a communicator from a session has.
+fn set_color(process: &Process, parent: Handle, criterion: &Criterion) -> Option<i32> {
+    let Criterion::ProcessSet(name) = criterion else { return None };
+    process.sessions.origin(parent)?;
+    let set = process.process_set(name)?;
+    set.rank_of(PeerId(process.job.rank))?;
+    set.peers().map(|peer| peer.0).min().and_then(color)
+}
+
+/// What this process is restricted to now.
+fn parts(process: &mut Process) -> Parts {
+    let machine = process.hardware();
     let cpus = process.present_cpus();
     let part = |kind: usize| {
         let machine = machine.as_ref()?;
         machine.parts.part_of(Resource::ALL[kind], &cpus).map(|part| part as u32)
     };
-    let mut parts = std::array::from_fn(|kind| part(kind).unwrap_or(Record::SEVERAL));
+    let mut parts = std::array::from_fn(|kind| part(kind).unwrap_or(SEVERAL));
     // Nobody is on two nodes.
     parts[kind_of(Resource::Machine)] = 0;
-    Ok((size, Record { split_type, key, node: process.job.node(), wish, parts }))
+    parts
 }
 
-fn check_types(records: &[Record]) -> Result<()> {
-    let mut given = records.iter().zip(0..).filter(|(record, _)| record.split_type != abi::MPI_UNDEFINED);
-    let Some((first, at)) = given.next() else { return Ok(()) };
-    match given.find(|(record, _)| record.split_type != first.split_type) {
-        None => Ok(()),
-        Some((other, there)) => Err(Error::new(
-            ErrorClass::ARG,
-            format!(
-                "split_type is {} at rank {at} and {} at rank {there}; all must give the same, or MPI_UNDEFINED",
-                first.split_type, other.split_type
-            ),
-        )),
-    }
+/// The record of a process: whether it asks for anything, and its parts.
+fn record_of(asks: bool, parts: &Parts) -> Vec<u8> {
+    bytes_of_words(std::iter::once(u32::from(asks)).chain(parts.iter().copied()))
 }
 
-/// The ranks by key and then by rank.
-fn in_order(records: &[Record], ranks: impl Iterator<Item = usize>) -> Vec<u32> {
-    let mut ranks: Vec<u32> = ranks.map(|rank| rank as u32).collect();
-    ranks.sort_by_key(|&rank| (records[rank as usize].key, rank));
-    ranks
+/// The parts of a process that asks.
+fn parts_of(record: &[u8]) -> Option<Parts> {
+    let words = words_of_bytes(record);
+    (words[0] == 1).then(|| std::array::from_fn(|kind| words[1 + kind]))
 }
 
-/// Those who share with `me`, in order; nobody when it shares nothing.
-fn together<T: PartialEq>(records: &[Record], me: usize, shared: impl Fn(&Record) -> Option<T>) -> Vec<u32> {
-    let Some(mine) = shared(&records[me]) else { return Vec::new() };
-    let all = 0..records.len();
-    in_order(records, all.filter(|&rank| shared(&records[rank]).as_ref() == Some(&mine)))
-}
-
-/// The kind of part that divides a communicator into proper subsets: the one that leaves out fewest processes, then the one with fewest
-/// parts, then the outermost. `None` when every kind leaves it whole.
-fn least_division(records: &[Record]) -> Option<usize> {
-    let asking = || records.iter().filter(|record| record.wish == UNGUIDED);
+/// The kind of part that divides processes on one node into proper subsets: the one that leaves out fewest of those who ask, then the one
+/// with fewest parts, then the outermost. `None` when every kind leaves them whole.
+fn least_division(records: &[Option<Parts>]) -> Option<usize> {
+    let asking = || records.iter().flatten();
     let mut best: Option<(usize, usize, usize)> = None;
     for kind in 0..KINDS {
-        let mut sizes: BTreeMap<(u32, u32), usize> = BTreeMap::new();
-        for part in asking().filter_map(|record| record.part(kind)) {
-            *sizes.entry(part).or_default() += 1;
+        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+        for parts in asking().filter(|parts| parts[kind] != SEVERAL) {
+            *sizes.entry(parts[kind]).or_default() += 1;
         }
         let inside: usize = sizes.values().sum();
         let proper = !sizes.is_empty() && sizes.values().all(|&size| size < records.len());
@@ -279,80 +260,58 @@ mod tests {
     use proptest::prelude::*;
     use weft_place::{CpuSet, Hardware};
 
-    fn records(nodes: &[(&Hardware, &[&str])]) -> Vec<Record> {
-        let mut records = Vec::new();
-        for (node, (hardware, ranks)) in (0..).zip(nodes) {
-            for cpus in *ranks {
-                let cpus: CpuSet = cpus.parse().expect("a list");
-                let part = |kind: usize| hardware.part_of(Resource::ALL[kind], &cpus).map(|part| part as u32);
-                let mut parts = std::array::from_fn(|kind| part(kind).unwrap_or(Record::SEVERAL));
-                parts[0] = 0;
-                records.push(Record {
-                    split_type: abi::MPI_COMM_TYPE_HW_UNGUIDED,
-                    key: 0,
-                    node,
-                    wish: UNGUIDED,
-                    parts,
-                });
-            }
-        }
-        records
+    fn records(hardware: &Hardware, ranks: &[&str]) -> Vec<Option<Parts>> {
+        let parts = |cpus: &&str| {
+            let cpus: CpuSet = cpus.parse().expect("a list");
+            let part = |kind: usize| hardware.part_of(Resource::ALL[kind], &cpus).map(|part| part as u32);
+            let mut parts: Parts = std::array::from_fn(|kind| part(kind).unwrap_or(SEVERAL));
+            parts[0] = 0;
+            Some(parts)
+        };
+        ranks.iter().map(parts).collect()
     }
 
-    fn unguided(records: &[Record], me: usize) -> (Vec<u32>, Option<Resource>) {
-        match least_division(records) {
-            None => (Vec::new(), None),
-            Some(kind) => (together(records, me, |other| other.part(kind)), Some(Resource::ALL[kind])),
-        }
+    /// Who is with `me`, and by what.
+    fn unguided(records: &[Option<Parts>], me: usize) -> (Vec<usize>, Option<Resource>) {
+        let Some(kind) = least_division(records) else { return (Vec::new(), None) };
+        let part = |rank: usize| records[rank].map(|parts| parts[kind]).filter(|&part| part != SEVERAL);
+        let members = (0..records.len()).filter(|&rank| part(me).is_some() && part(rank) == part(me));
+        (members.collect(), Some(Resource::ALL[kind]))
     }
 
     #[test]
     fn unguided_splits_descend_level_by_level() {
         let machine = Hardware::synthetic("pack:2 l3:2 core:2 pu:1").expect("readable");
-        let ranks: Vec<String> = (0..8).map(|cpu| cpu.to_string()).collect();
-        let ranks: Vec<&str> = ranks.iter().map(String::as_str).collect();
-        let mut level = records(&[(&machine, &ranks), (&machine, &ranks)]);
+        let mut level = records(&machine, &["0", "1", "2", "3", "4", "5", "6", "7"]);
         let mut seen = Vec::new();
         loop {
             let (members, resource) = unguided(&level, 0);
             let Some(resource) = resource else { break };
             seen.push((resource, members.len()));
-            level = members.iter().map(|&rank| level[rank as usize].clone()).collect();
+            level = members.iter().map(|&rank| level[rank]).collect();
         }
-        use Resource::*;
-        assert_eq!(seen, [(Machine, 8), (Package, 4), (L3Cache, 2), (Core, 1)]);
+        assert_eq!(seen, [(Resource::Package, 4), (Resource::L3Cache, 2), (Resource::Core, 1)]);
     }
 
     #[test]
     fn who_may_use_several_parts_is_left_out() {
         let machine = Hardware::synthetic("pack:2 core:2 pu:1").expect("readable");
-        let four = records(&[(&machine, &["0", "1", "2", "1-2"])]);
+        let four = records(&machine, &["0", "1", "2", "1-2"]);
         assert_eq!(unguided(&four, 0), (vec![0, 1], Some(Resource::Package)));
         assert_eq!(unguided(&four, 2), (vec![2], Some(Resource::Package)));
         assert_eq!(unguided(&four, 3), (vec![], Some(Resource::Package)));
-        let free = records(&[(&machine, &["0-3", "0-3"])]);
-        assert_eq!(unguided(&free, 0), (vec![], None));
-        let one = records(&[(&machine, &["2"])]);
-        assert_eq!(unguided(&one, 0), (vec![], None), "a process alone has no proper subset");
+        assert_eq!(unguided(&records(&machine, &["0-3", "0-3"]), 0), (vec![], None));
+        let alone = records(&machine, &["2"]);
+        assert_eq!(unguided(&alone, 0), (vec![], None), "a process alone has no proper subset");
     }
 
     #[test]
-    fn parts_of_different_nodes_are_different() {
-        let machine = Hardware::synthetic("pack:2 core:1 pu:1").expect("readable");
-        let four = records(&[(&machine, &["0", "1"]), (&machine, &["0", "1"])]);
-        let package = kind_of(Resource::Package);
-        assert_eq!(together(&four, 2, |other| other.part(package)), [2]);
-        assert_eq!(together(&four, 3, |other| Some(other.node)), [2, 3]);
-    }
-
-    #[test]
-    fn ranks_follow_keys_then_ranks() {
-        let machine = Hardware::synthetic("core:4 pu:1").expect("readable");
-        let mut four = records(&[(&machine, &["0", "1", "2", "3"])]);
-        for (record, key) in four.iter_mut().zip([5, -1, 5, i32::MIN]) {
-            record.key = key;
-        }
-        assert_eq!(together(&four, 0, |other| Some(other.node)), [3, 1, 0, 2]);
+    fn who_does_not_ask_makes_the_others_a_proper_subset() {
+        let machine = Hardware::synthetic("pack:2 core:2 pu:1").expect("readable");
+        let mut three = records(&machine, &["0", "1", "1"]);
+        three[2] = None;
+        assert_eq!(unguided(&three, 0), (vec![0, 1], Some(Resource::Machine)));
+        assert_eq!(unguided(&three, 2), (vec![], Some(Resource::Machine)));
     }
 
     #[test]
@@ -385,46 +344,44 @@ mod tests {
     }
 
     #[test]
-    fn different_types_are_found_by_all() {
-        let machine = Hardware::synthetic("core:3 pu:1").expect("readable");
-        let mut three = records(&[(&machine, &["0", "1", "2"])]);
-        three[1].split_type = abi::MPI_UNDEFINED;
-        assert_eq!(check_types(&three), Ok(()));
-        three[2].split_type = abi::MPI_COMM_TYPE_SHARED;
-        assert!(check_types(&three).expect_err("different").text().contains("at rank 2"));
+    fn different_wishes_are_found_by_all() {
+        let shared = bits(abi::MPI_COMM_TYPE_SHARED, &Criterion::Shared);
+        let nothing = bits(abi::MPI_UNDEFINED, &Criterion::Nothing);
+        let guided = |criterion| bits(abi::MPI_COMM_TYPE_HW_GUIDED, &criterion);
+        assert_eq!(common_wish(shared | nothing), Ok(SHARED));
+        assert_eq!(common_wish(nothing), Ok(0));
+        assert_eq!(common_wish(guided(Criterion::Nothing)), Ok(0));
+        let error = common_wish(shared | guided(Criterion::Shared)).expect_err("types");
+        assert!(error.text().starts_with("split_type differs"));
+        let cores = guided(Criterion::Part(Resource::Core));
+        assert!(common_wish(cores | guided(Criterion::Nothing)).is_ok(), "some may have no part in it");
+        assert!(common_wish(cores | guided(Criterion::Part(Resource::Pu))).is_err());
     }
 
     proptest! {
         #[test]
-        fn a_record_is_read_as_it_was_written(
-            (split_type, key, node) in any::<(i32, i32, u32)>(),
-            wish in any::<u64>(),
-            parts in any::<[u32; KINDS]>(),
-        ) {
-            let record = Record { split_type, key, node, wish, parts };
-            let bytes = record.emit();
-            prop_assert_eq!(bytes.len(), Record::BYTES);
-            prop_assert_eq!(Record::parse(&bytes), record);
+        fn a_record_is_read_as_it_was_written(asks in any::<bool>(), parts in any::<Parts>()) {
+            prop_assert_eq!(parts_of(&record_of(asks, &parts)), asks.then_some(parts));
         }
 
         #[test]
-        fn unguided_groups_are_proper_subsets(parts in prop::collection::vec((0u32..3, 0u32..3, 0u32..4), 1..12)) {
-            let records: Vec<Record> = parts
+        fn unguided_groups_are_proper_subsets(parts in prop::collection::vec((0u32..3, 0u32..4, any::<bool>()), 1..12)) {
+            let records: Vec<Option<Parts>> = parts
                 .into_iter()
-                .map(|(node, package, core)| {
-                    let mut parts = [Record::SEVERAL; KINDS];
+                .map(|(package, core, asks)| {
+                    let mut parts = [SEVERAL; KINDS];
                     parts[0] = 0;
-                    parts[1] = if package == 2 { Record::SEVERAL } else { package };
-                    parts[7] = if core == 3 { Record::SEVERAL } else { 4 * package + core };
-                    Record { split_type: 0, key: 0, node, wish: UNGUIDED, parts }
+                    parts[1] = if package == 2 { SEVERAL } else { package };
+                    parts[7] = if core == 3 { SEVERAL } else { 4 * package + core };
+                    asks.then_some(parts)
                 })
                 .collect();
             for me in 0..records.len() {
                 let (members, _) = unguided(&records, me);
                 prop_assert!(members.len() < records.len());
-                prop_assert!(members.is_empty() || members.contains(&(me as u32)));
+                prop_assert!(members.is_empty() || members.contains(&me));
                 for &member in &members {
-                    prop_assert_eq!(&unguided(&records, member as usize).0, &members);
+                    prop_assert_eq!(&unguided(&records, member).0, &members);
                 }
             }
         }

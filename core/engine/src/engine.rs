@@ -416,6 +416,11 @@ impl Engine {
         })
     }
 
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config

@@ -29,23 +29,24 @@
 //!
 //! A lane in which some thread is blocked, or was busy since the sleeper's last look, is left to that thread: otherwise every
 //! packet would wake the sleeper for nothing. Should that thread leave MPI with work undone, a sleeper takes over within
-//! [`LEFT_TO_OTHERS`].
+//! `blocked::LEFT_TO_OTHERS`.
 
-use std::cell::{Cell, OnceCell, UnsafeCell};
+mod blocked;
+
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use weft::Process;
 use weft::always::Always;
 use weft::comm::Changes;
-use weft::lanes::{LANES, Lanes, Turn, lane_of};
-use weft_api::Bell;
-use weft_engine::{EngineBell, Waiter};
-use weft_types::{Error, ErrorClass, Handle, HandleKind};
+use weft::lanes::{Lanes, Turn};
+use weft_types::{Error, ErrorClass};
 
+pub(crate) use self::blocked::Blocked;
 use crate::raise::Raised;
+use crate::watch::{Awaited, Wait};
 
 /// Bit of the phase: between `MPI_Init` and the end of `MPI_Finalize`.
 pub(crate) const WORLD: u32 = 1;
@@ -154,7 +155,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        let started = Process::start()?;
+        let started = process.insert(Process::start()?);
         let ranks = started.job.local_ranks.len().max(1);
         let shared = Shared {
             lanes: Arc::clone(&started.lanes),
@@ -164,7 +165,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
             cores_each: u32::try_from(started.job.cores / ranks).unwrap_or(u32::MAX),
         };
         let _ = GATE.shared.set(shared);
-        *process = Some(started);
+        crate::watch::start(started);
     }
     Ok(())
 }
@@ -190,6 +191,21 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
     }
     // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and the caller does not nest borrows; the phase check
     // implies that the process was started.
+    Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
+}
+
+/// As [`alone`], and checks the phase: `None` also when neither the World Model nor a session is active.
+///
+/// # Safety
+/// The reference is not used any more when the gate is entered again.
+#[inline(always)]
+pub(crate) unsafe fn alone_if_active<'a>() -> Option<&'a mut Process> {
+    // One comparison: at least one of the two lowest bits, and not the third.
+    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
+    if (phase() & (WORLD | SESSION | MULTIPLE)).wrapping_sub(1) >= 3 {
+        return None;
+    }
+    // SAFETY: as in `alone`.
     Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
@@ -262,27 +278,26 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// be anything of the process; for requests, [`wait_for`] wakes less often.
 #[inline]
 pub(crate) fn wait<T>(poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-    wait_watching(Watch::Process, poll)
+    wait_for("an MPI call", Awaited::Something, poll)
 }
 
-/// As [`wait`], for the end of requests.
+/// As [`wait`], and says for what, so that nobody wakes this thread for anything else and the watchdog can tell.
 #[inline]
-pub(crate) fn wait_for<T>(requests: &[Handle], poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-    wait_watching(Watch::Requests(requests), poll)
-}
-
-#[inline]
-fn wait_watching<T>(watch: Watch<'_>, mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(
+    call: &'static str,
+    awaited: Awaited<'_>,
+    mut poll: impl FnMut(&mut Process) -> Option<T>,
+) -> T {
     match turn(&mut poll) {
         (_, Some(answer)) => answer,
-        (moved, None) => wait_longer(watch, moved, &mut poll),
+        (moved, None) => wait_longer(Wait::new(call, awaited), moved, &mut poll),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn wait_longer<T>(watch: Watch<'_>, moved: bool, poll: &mut impl FnMut(&mut Process) -> Option<T>) -> T {
-    let mut blocked = Blocked::new(watch);
+fn wait_longer<T>(wait: Wait<'_>, moved: bool, poll: &mut impl FnMut(&mut Process) -> Option<T>) -> T {
+    let mut blocked = Blocked::new(0, wait);
     let mut moved = moved;
     loop {
         blocked.pause(moved);
@@ -293,58 +308,6 @@ fn wait_longer<T>(watch: Watch<'_>, moved: bool, poll: &mut impl FnMut(&mut Proc
             return answer;
         }
         moved = turned | elsewhere;
-    }
-}
-
-/// A call that found nothing at its first look.
-pub(crate) struct Blocked<'a> {
-    waiter: Waiter,
-    bell: CallBell<'a>,
-    turns: u32,
-    counted: bool,
-}
-
-impl<'a> Blocked<'a> {
-    pub(crate) fn new(watch: Watch<'a>) -> Blocked<'a> {
-        let shared = shared();
-        let counted = phase() & MULTIPLE != 0;
-        // Threads that wait share the cores of their rank.
-        let crowded = counted && GATE.waiting.fetch_add(1, Ordering::Relaxed) >= shared.cores_each;
-        if counted {
-            watch.attend();
-        }
-        let waiter = Waiter::new(shared.oversubscribed || crowded);
-        Blocked { waiter, bell: CallBell::new(watch), turns: 0, counted }
-    }
-
-    /// Progresses what is not waited for and nobody else looks after: now and then, and always before a sleep.
-    #[inline]
-    pub(crate) fn help(&self) -> bool {
-        let armed = self.waiter.is_armed();
-        if !self.counted || !armed && !self.turns.is_multiple_of(16) {
-            return false;
-        }
-        self.bell.help(armed)
-    }
-
-    /// Waits a little; `moved`: whether something moved since the last pause.
-    #[inline]
-    pub(crate) fn pause(&mut self, moved: bool) {
-        if moved {
-            self.waiter.moved();
-        }
-        self.turns = self.turns.wrapping_add(1);
-        self.waiter.pause(&self.bell);
-    }
-}
-
-impl Drop for Blocked<'_> {
-    fn drop(&mut self) {
-        self.waiter.finish(&self.bell);
-        if self.counted {
-            GATE.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.bell.watch.leave();
-        }
     }
 }
 
@@ -411,212 +374,6 @@ fn after_callbacks<T>(
 ) -> Option<T> {
     crate::imp::run_callbacks(0, callback);
     answer.or_else(|| with(poll))
-}
-
-/// What a blocked call waits for, and so what other threads must ring for.
-#[derive(Clone, Copy)]
-pub(crate) enum Watch<'a> {
-    /// Anything of the process.
-    Process,
-    /// The end of these requests, of any kind and lane.
-    Requests(&'a [Handle]),
-    /// The end of these requests of one lane.
-    Ends(u32, &'a [Handle]),
-    /// Anything in a lane.
-    Lane(u32),
-}
-
-impl Watch<'_> {
-    /// The lane at whose lock the call looks.
-    fn home(&self) -> u32 {
-        match *self {
-            Watch::Process | Watch::Requests(_) => 0,
-            Watch::Ends(lane, _) | Watch::Lane(lane) => lane,
-        }
-    }
-
-    fn attend(&self) {
-        match self.home() {
-            0 => {
-                GATE.attendants.fetch_add(1, Ordering::Relaxed);
-            }
-            lane => shared().lanes.at(lane).attend(),
-        }
-    }
-
-    fn leave(&self) {
-        match self.home() {
-            0 => {
-                GATE.attendants.fetch_sub(1, Ordering::Relaxed);
-            }
-            lane => shared().lanes.at(lane).leave(),
-        }
-    }
-
-    /// The lanes that can bring what is waited for, one bit each.
-    fn lanes(&self) -> u32 {
-        let open = || shared().lanes.iter().fold(1, |lanes, (number, _)| lanes | 1 << number);
-        match *self {
-            Watch::Process => open(),
-            Watch::Requests(requests) => requests.iter().fold(1, |lanes, &request| {
-                lanes
-                    | match request.kind_bits() {
-                        kind if kind == HandleKind::LaneRequest as u32 => 1 << lane_of(request),
-                        // It may be made of several.
-                        kind if kind == HandleKind::LocalRequest as u32 => open(),
-                        _ => 1,
-                    }
-            }),
-            Watch::Ends(lane, _) | Watch::Lane(lane) => 1 << lane,
-        }
-    }
-}
-
-/// Longest sleep of a thread that leaves a lane to others who worked with it just now.
-const LEFT_TO_OTHERS: Duration = Duration::from_millis(2);
-
-/// The bell of one blocked call, fetched when the call first thinks of sleeping.
-#[derive(Clone)]
-pub(crate) struct CallBell<'a> {
-    bell: OnceCell<EngineBell>,
-    watch: Watch<'a>,
-    /// The lanes this call listens to while it is armed, and whether there are others.
-    listening: Cell<(u32, bool)>,
-    /// Helps so far.
-    rounds: Cell<u32>,
-    /// By lane: the calls when this call chose last.
-    calls: [Cell<u64>; LANES as usize],
-    /// Whether this call is counted among the watchers, and in which lanes among the followers.
-    watching: Cell<Option<u32>>,
-}
-
-impl<'a> CallBell<'a> {
-    fn new(watch: Watch<'a>) -> CallBell<'a> {
-        CallBell {
-            bell: OnceCell::new(),
-            watch,
-            listening: Cell::new((0, false)),
-            rounds: Cell::new(0),
-            calls: Default::default(),
-            watching: Cell::new(None),
-        }
-    }
-
-    fn get(&self) -> &EngineBell {
-        self.bell.get_or_init(|| with(|process| process.bell()))
-    }
-
-    /// Chooses the lanes to listen to: those that can bring what is waited for, and all that nobody else looks after. A lane
-    /// with a thread in a blocked call, or with calls since the last time, is left to those who work with it; as they
-    /// may stop doing so, the sleep is short then.
-    fn choose(&self) -> u32 {
-        let mut lanes = self.watch.lanes();
-        let mut left = false;
-        let home = (0, (GATE.attendants.load(Ordering::Relaxed) == 0, GATE.calls.load(Ordering::Relaxed)));
-        let others = shared().lanes.iter().map(|(number, lane)| (number, lane.attendance()));
-        for (number, (alone, calls)) in std::iter::once(home).chain(others) {
-            let idle = self.calls[number as usize].replace(calls) == calls;
-            if lanes >> number & 1 == 0 {
-                if alone && idle {
-                    lanes |= 1 << number;
-                } else {
-                    left = true;
-                }
-            }
-        }
-        self.listening.set((lanes, left));
-        lanes
-    }
-
-    /// Progresses what others do not look after. Before a sleep these are the lanes listened to, whose locks are waited for: who
-    /// holds one may have looked for packets before the bell was armed.
-    fn help(&self, armed: bool) -> bool {
-        let home = self.watch.home();
-        let rounds = self.rounds.get();
-        self.rounds.set(rounds.wrapping_add(1));
-        if !armed && rounds % 64 == 63 {
-            // Traffic may keep this thread from ever thinking of sleep, and with it from looking after idle lanes.
-            self.choose();
-        } else if !armed {
-            let process = home != 0 && GATE.attendants.load(Ordering::Relaxed) == 0 && progress_process();
-            return progress_lanes(home) | process;
-        }
-        let (listening, _) = self.listening.get();
-        let mut moved = home != 0 && listening & 1 != 0 && turn(&mut |_| Some(())).0;
-        for (number, lane) in shared().lanes.iter() {
-            if number != home && listening >> number & 1 != 0 {
-                moved |= after(number, lane.help());
-            }
-        }
-        moved
-    }
-
-    /// Marks what is waited for. The look that follows is under the same locks.
-    fn watch(&self) {
-        if self.watching.get().is_some() {
-            return;
-        }
-        match self.watch {
-            Watch::Process => self.watch_process(),
-            Watch::Requests(requests) => {
-                let marked =
-                    look(|process| (false, requests.iter().all(|&request| process.watch(request)))).1;
-                if !marked {
-                    self.watch_process();
-                }
-            }
-            Watch::Ends(lane, requests) => shared().lanes.at(lane).watch_requests(requests),
-            Watch::Lane(lane) => {
-                shared().lanes.at(lane).watch();
-                self.watching.set(Some(0));
-            }
-        }
-    }
-
-    fn watch_process(&self) {
-        GATE.watchers.fetch_add(1, Ordering::SeqCst);
-        let mut followed = 0;
-        for (number, lane) in shared().lanes.iter() {
-            lane.follow();
-            followed |= 1 << number;
-        }
-        self.watching.set(Some(followed));
-    }
-
-    fn unwatch(&self) {
-        let Some(followed) = self.watching.take() else { return };
-        if let Watch::Lane(lane) = self.watch {
-            return shared().lanes.at(lane).unwatch();
-        }
-        GATE.watchers.fetch_sub(1, Ordering::SeqCst);
-        for (number, lane) in shared().lanes.iter() {
-            if followed >> number & 1 != 0 {
-                lane.unfollow();
-            }
-        }
-    }
-}
-
-impl Bell for CallBell<'_> {
-    fn arm(&self) {
-        if phase() & MULTIPLE == 0 {
-            return self.get().arm();
-        }
-        self.get().listen(self.choose());
-        self.get().arm();
-        self.watch();
-    }
-
-    fn sleep(&self, limit: Duration) {
-        let (_, left) = self.listening.get();
-        self.get().sleep(if left { limit.min(LEFT_TO_OTHERS) } else { limit });
-        self.unwatch();
-    }
-
-    fn disarm(&self) {
-        self.get().disarm();
-        self.unwatch();
-    }
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).

@@ -6,6 +6,7 @@
 //! `scripts/link-abi` links into `libmpi_abi.so.1` and `libmpi_abi.a`.
 
 mod args;
+mod caller;
 mod ctypes;
 mod departure;
 mod gate;
@@ -14,3 +15,4 @@ mod imp;
 mod raise;
 mod snapshot;
 mod threads;
+mod watch;

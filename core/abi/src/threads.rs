@@ -12,8 +12,9 @@ use weft_engine::{Completion, Envelope, MessageId, RequestId, Selector, SendMode
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 
 use crate::ctypes::*;
-use crate::gate::{self, Blocked, Watch};
+use crate::gate::{self, Blocked};
 use crate::snapshot;
+use crate::watch::{Awaited, Wait};
 
 /// The lane of that number, which a communicator or request names.
 #[inline]
@@ -22,7 +23,13 @@ pub(crate) fn lane(number: u32) -> &'static Lane {
 }
 
 /// Blocks until `look` gives an answer, progressing this lane at each turn and everything else every few turns.
-pub(crate) fn wait_in<T>(number: u32, watch: Watch<'_>, mut look: impl FnMut(&mut Inner) -> Option<T>) -> T {
+pub(crate) fn wait_in<T>(
+    number: u32,
+    call: &'static str,
+    awaited: Awaited<'_>,
+    mut look: impl FnMut(&mut Inner) -> Option<T>,
+) -> T {
+    let mut wait = Some(Wait::new(call, awaited));
     let mut blocked: Option<Blocked<'_>> = None;
     loop {
         let moved = blocked.as_ref().is_some_and(Blocked::help);
@@ -30,7 +37,12 @@ pub(crate) fn wait_in<T>(number: u32, watch: Watch<'_>, mut look: impl FnMut(&mu
         if let Some(found) = found {
             return found;
         }
-        blocked.get_or_insert_with(|| Blocked::new(watch)).pause(moved | turned);
+        if let Some(wait) = wait.take() {
+            blocked = Some(Blocked::new(number, wait));
+        }
+        if let Some(blocked) = &mut blocked {
+            blocked.pause(moved | turned);
+        }
     }
 }
 
@@ -163,7 +175,7 @@ pub(crate) unsafe fn receive(
     match unsafe { start_receive(data, source, tag, comm)? } {
         Received::Elsewhere => Ok(Received::Elsewhere),
         Received::Null => Ok(Received::Null),
-        Received::There(request) => Ok(Received::There(complete(request))),
+        Received::There(request) => Ok(Received::There(complete("MPI_Recv", request))),
     }
 }
 
@@ -227,11 +239,11 @@ pub(crate) unsafe fn start_receive(
     })
 }
 
-/// Waits for a request of a lane and takes it.
-pub(crate) fn complete(request: RequestId) -> Completion {
+/// Waits for a request of a lane, which is what `call` does, and takes it.
+pub(crate) fn complete(call: &'static str, request: RequestId) -> Completion {
     let id = request.local();
     let look = |inner: &mut Inner| inner.engine.is_complete(id).then(|| inner.engine.take(id));
-    wait_in(request.lane(), Watch::Ends(request.lane(), &[request_handle(request)]), look)
+    wait_in(request.lane(), call, Awaited::Own(request), look)
 }
 
 /// The lane of a request; `None` when it is of lane 0, not an engine's, or none at all.
@@ -257,8 +269,8 @@ fn stale(request: Handle) -> Error {
     weft::table::stale(HandleKind::LaneRequest, request, true)
 }
 
-/// `MPI_Wait` of a request in a lane.
-pub(crate) fn wait(number: u32, request: Handle) -> Outcome<Done> {
+/// Waits for a request in a lane.
+pub(crate) fn wait(call: &'static str, number: u32, request: Handle) -> Outcome<Done> {
     let looked = lane(number).look(|inner| take(inner, request)).map_err(|()| stale(request))?;
     if let Some(done) = looked {
         return Ok(done);
@@ -268,7 +280,7 @@ pub(crate) fn wait(number: u32, request: Handle) -> Outcome<Done> {
         Ok(done) => done,
         Err(()) => Some(Done::new(MpiStatus::EMPTY)),
     };
-    Ok(wait_in(number, Watch::Ends(number, &[request]), look))
+    Ok(wait_in(number, call, Awaited::One(request), look))
 }
 
 /// `MPI_Test` of a request in a lane.
@@ -339,9 +351,8 @@ pub(crate) unsafe fn wait_all(
         }
         Ok(true) => {}
         Ok(false) => {
-            let handles: Vec<Handle> = requests.iter().map(|request| request.handle()).collect();
             let look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
-            wait_in(number, Watch::Ends(number, &handles), look);
+            wait_in(number, "MPI_Waitall", Awaited::All(requests), look);
         }
     }
     // SAFETY: the caller's promise.
@@ -423,12 +434,13 @@ pub(crate) fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Opt
 
 /// `MPI_Probe` in a lane.
 pub(crate) fn probe(number: u32, selector: Selector) -> Status {
-    wait_in(number, Watch::Lane(number), |inner| inner.engine.iprobe(selector))
+    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| inner.engine.iprobe(selector))
 }
 
 /// Takes a matching message of a lane out, waiting for it (section 3.8.2).
 pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> (MessageId, Status) {
-    wait_in(number, Watch::Lane(number), |inner| inner.take_message(selector, comm.handle()))
+    let take = |inner: &mut Inner| inner.take_message(selector, comm.handle());
+    wait_in(number, "MPI_Mprobe", Awaited::Probe(selector), take)
 }
 
 /// One round of progress of everything, with a look at a lane.

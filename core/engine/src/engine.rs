@@ -7,7 +7,8 @@ use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
+    Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
+    /// Peers to whom budget is to be given back.
+    pub(crate) owing: Vec<u32>,
     /// Receives in phase Reading.
     pub(crate) reading: VecDeque<u32>,
     /// Budget used by messages to ourselves that wait for a receive.
@@ -66,6 +69,7 @@ impl Engine {
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
+            owing: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
@@ -103,9 +107,29 @@ impl Engine {
         }
         // An open window says: connected, alive, and nothing queues that this message could overtake.
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let sent = self.fabric.send_now(to.peer, header, bytes);
+        let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
+        }
+        sent
+    }
+
+    /// As [`Engine::send_at_once`], of a message that fits one packet of the transport.
+    #[inline(never)]
+    pub fn send_packet_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
+        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
+        let charge = match u32::try_from(bytes.len()) {
+            Ok(length) if length <= peer.limits.single.min(peer.limits.packet) => charge(length),
+            _ => return false,
+        };
+        if charge > peer.window.open() {
+            return false;
+        }
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        let fill = |out: &mut [u8]| out.copy_from_slice(bytes);
+        let sent = self.fabric.send_copy(to.peer, header, bytes.len(), fill).is_ok();
+        if sent {
+            peer.window.spend_open(charge);
         }
         sent
     }
@@ -123,17 +147,28 @@ impl Engine {
             return self.receive_unexpected(entry, message, buffer);
         }
         let peer = from.peer.unwrap_or(ANYBODY);
-        let slot = self.state.requests.insert(
-            Phase::Posted,
-            peer,
-            Header::from_words([0, 0]),
-            Buffer::Recv(buffer),
-        )?;
+        let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
         if self.state.any_dead {
             self.state.fail_hopeless(slot);
         }
         Ok(self.state.requests.id(slot))
+    }
+
+    /// As [`Engine::recv`] from a named source with a named tag, tagged with `owner`, for callers that count instructions.
+    /// `None` says that nothing was done, and nothing about why: the message may be here.
+    #[inline(always)]
+    pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
+        let state = &mut self.state;
+        if !state.unexpected.is_empty() || state.any_dead {
+            return None;
+        }
+        let (slot, request) = state.requests.take_free()?;
+        request.post(from.peer, buffer, owner);
+        let id = request.id(slot);
+        let key = Key::new(from.context, from.source, from.tag);
+        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
+        Some(id)
     }
 
     /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
@@ -167,6 +202,41 @@ impl Engine {
         None
     }
 
+    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
+    /// and no message waits; for callers that count instructions.
+    #[inline(always)]
+    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
+        let wanted = Key::new(from.context, from.source, from.tag);
+        let mut turn = 0;
+        loop {
+            let state = &mut self.state;
+            if !state.unexpected.is_empty() || !state.posted.is_empty() {
+                return Soon::Nothing;
+            }
+            let Some(peer) = state.peers.find_mut(from.peer) else { return Soon::Nothing };
+            match self.fabric.receive(from.peer, Awaited { wanted, buffer }) {
+                Some(Seen::Received(bytes)) => {
+                    if peer.ledger.release(charge(bytes)) {
+                        self.give_credit(from.peer);
+                    }
+                    let (source, tag) = (from.source, from.tag);
+                    return Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
+                }
+                Some(Seen::Announced) => return Soon::Announced,
+                Some(Seen::Other) => return Soon::Nothing,
+                None => {}
+            }
+            turn += 1;
+            if turn >= turns {
+                return Soon::Nothing;
+            }
+            std::hint::spin_loop();
+            if turn % 32 == 0 {
+                self.progress();
+            }
+        }
+    }
+
     /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
     /// progress would keep it as unexpected, with a copy more) from none.
     #[inline]
@@ -187,6 +257,7 @@ impl Engine {
     }
 
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
+    #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
         let (_, message) = self.state.unexpected.find(pattern(from))?;
         Some(self.state.message_status(message))
@@ -255,6 +326,18 @@ impl Engine {
         completion
     }
 
+    /// How far a request is, for callers that count instructions.
+    #[inline(always)]
+    pub fn ending(&self, request: RequestId) -> Ending {
+        self.state.requests.ending(request)
+    }
+
+    /// How a request ended of which [`Engine::ending`] just said that it ended well; frees it.
+    #[inline(always)]
+    pub fn take_well(&mut self, request: RequestId) -> Status {
+        self.state.requests.take_well(request)
+    }
+
     /// Nobody will ask for the request any more (`MPI_Request_free`): it goes on to its end and is freed there.
     pub fn release(&mut self, request: RequestId) {
         let slot = request.slot();
@@ -320,20 +403,23 @@ impl Engine {
     /// Moves everything of this process that can move without waiting. True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut moved = false;
-        // Bounded, so that a flood does not keep the caller from looking at its own request.
-        for _ in 0..16 {
-            let Some(peer) = self.fabric.ready() else { break };
-            moved = true;
-            self.drain(peer);
-            if self.state.peers.len() == 1 {
-                break;
-            }
-        }
+        !self.is_idle() && self.move_all()
+    }
+
+    /// Whether it can be seen at a glance that nothing can move.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        let state = &self.state;
+        state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
+    }
+
+    #[inline(never)]
+    fn move_all(&mut self) -> bool {
+        let mut moved = self.fabric.progress();
+        moved |= self.take_packets();
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();
         }
-        moved |= self.fabric.progress();
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
@@ -361,6 +447,22 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
+    /// session waits for.
+    pub fn moves_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| {
+            let request = requests.at(slot);
+            let moves = !matches!(request.phase, Phase::Posted | Phase::Complete);
+            moves && request.owner << 1 == owner << 1
+        })
+    }
+
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
@@ -381,8 +483,7 @@ impl Handler for FirstPacket<'_> {
 
     #[inline(always)]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Early) {
-        let whole = header.words()[0] as u32 == Kind::Eager as u32;
-        if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
+        if !header.is_eager() || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
             return (false, near(self.wanted, header));
         }
         if !self.posted.is_empty() && self.posted.accepts(Key::of(header)) {
@@ -394,6 +495,35 @@ impl Handler for FirstPacket<'_> {
         let (source, tag) = (header.source(), header.tag());
         let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
         (true, Early::Received(Completion { status, error: None }))
+    }
+}
+
+/// The very message that a blocking receive waits for; any other packet stays.
+struct Awaited<'a> {
+    wanted: Key,
+    buffer: &'a mut RecvBuf,
+}
+
+/// What [`Awaited`] saw.
+enum Seen {
+    /// The message, of that many bytes; it is in the buffer.
+    Received(u32),
+    /// Its announcement.
+    Announced,
+    /// Another packet.
+    Other,
+}
+
+impl Handler for Awaited<'_> {
+    type Outcome = Seen;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Seen) {
+        if header.is_eager() && Key::of(header) == self.wanted && self.buffer.unpack_plain(payload) {
+            return (true, Seen::Received(payload.len() as u32));
+        }
+        let announced = header.kind() == Some(Kind::Rts) && Key::of(header) == self.wanted;
+        (false, if announced { Seen::Announced } else { Seen::Other })
     }
 }
 

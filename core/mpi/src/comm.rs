@@ -1,10 +1,16 @@
 //! Communicators: a group, a hidden channel, and what hangs on them (chapter 7).
 
+mod sides;
+
+pub(crate) use sides::Everyone;
+pub use sides::{Inter, Sides};
+
 use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::table::{Table, stale};
+use crate::topology::Topology;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_engine::{Envelope, Selector};
@@ -19,6 +25,9 @@ pub const HINTS: [&str; 5] = [
     "mpi_assert_strict_persistent_collective_ordering",
 ];
 
+/// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
+pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -30,10 +39,12 @@ pub struct Comm {
     pub lane: u32,
     /// Rank of this process.
     pub rank: Rank,
-    /// Number of members; the valid ranks are below.
+    /// Number of processes that ranks name: of the members, or of an intercommunicator's remote group. Valid ranks are below.
     pub size: u32,
-    /// The members.
+    /// The processes that ranks name: the members, or an intercommunicator's remote group. See [`Comm::local_group`].
     pub group: Arc<Group>,
+    /// The two groups of an intercommunicator.
+    pub inter: Option<Box<Inter>>,
     /// The error handler attached (section 9.3.1).
     pub errhandler: Handle,
     /// The name (section 7.8).
@@ -48,6 +59,8 @@ pub struct Comm {
     pub collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
+    /// The virtual topology (chapter 8).
+    pub topology: Option<Arc<Topology>>,
 }
 
 impl Comm {
@@ -60,6 +73,7 @@ impl Comm {
             rank,
             size: group.size(),
             group,
+            inter: None,
             errhandler,
             name: Box::default(),
             attributes: Attributes::default(),
@@ -67,6 +81,7 @@ impl Comm {
             context_hint: 0,
             collectives: 0,
             plans: Plans::default(),
+            topology: None,
         }
     }
 
@@ -74,7 +89,14 @@ impl Comm {
     pub fn snapshot(&self) -> Comm {
         let mut copy = Comm::new(self.context, self.rank, Arc::clone(&self.group), self.errhandler);
         (copy.handle, copy.lane, copy.name) = (self.handle, self.lane, self.name.clone());
+        copy.inter.clone_from(&self.inter);
         copy
+    }
+
+    /// An intercommunicator, at rank `rank` of the local group.
+    pub fn new_inter(context: ContextId, rank: Rank, inter: Inter, errhandler: Handle) -> Comm {
+        let remote = Arc::clone(inter.remote());
+        Comm { inter: Some(Box::new(inter)), ..Comm::new(context, rank, remote, errhandler) }
     }
 
     /// The process a message to `dest` goes to; `None` for `MPI_PROC_NULL`.
@@ -156,6 +178,9 @@ impl Comm {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
         }
+        if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
+            self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
+        }
         Ok(())
     }
 
@@ -167,14 +192,21 @@ impl Comm {
         }
     }
 
-    /// Compares two communicators (section 7.4.1).
+    /// Compares two communicators (section 7.4.1); intercommunicators by both groups (section 7.6.1).
     pub fn compare(&self, other: &Comm) -> Comparison {
         if self.handle == other.handle {
             return Comparison::Identical;
         }
-        match self.group.compare(&other.group) {
-            Comparison::Identical => Comparison::Congruent,
-            different => different,
+        let groups = self.local_group().compare(other.local_group());
+        let remote = match (&self.inter, &other.inter) {
+            (None, None) => Comparison::Identical,
+            (Some(one), Some(other)) => one.remote().compare(other.remote()),
+            _ => Comparison::Unequal,
+        };
+        match (groups, remote) {
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
+            (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
+            _ => Comparison::Similar,
         }
     }
 
@@ -184,7 +216,8 @@ impl Comm {
         Error::new(
             ErrorClass::RANK,
             format!(
-                "{argument} is {rank}; {} has the ranks 0 to {} (also allowed: {also})",
+                "{argument} is {rank}; {}{} has the ranks 0 to {} (also allowed: {also})",
+                if self.inter.is_some() { "the remote group of " } else { "" },
                 self.display_name(),
                 self.size - 1
             ),
@@ -256,6 +289,11 @@ impl Comms {
         self.changes.add();
     }
 
+    /// How many more communicators can be made here.
+    pub fn room(&self) -> usize {
+        Handle::SLOTS as usize - self.table.len()
+    }
+
     /// Adds a communicator and names it.
     ///
     /// # Errors
@@ -266,17 +304,22 @@ impl Comms {
         Ok(handle)
     }
 
+    /// The communicator of a handle; `None` when there is none.
+    #[inline]
+    pub fn find(&self, handle: Handle) -> Option<&Comm> {
+        match self.predefined.get(place(handle)) {
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
+        }
+    }
+
     /// The communicator of a handle.
     ///
     /// # Errors
     /// `MPI_ERR_COMM` with kind, value and reason.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
-        let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_deref(),
-            None => self.table.find(handle).map(|comm| &**comm),
-        };
-        match found {
+        match self.find(handle) {
             Some(comm) => Ok(comm),
             None => Err(self.explain(handle)),
         }

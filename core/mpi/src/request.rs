@@ -4,6 +4,7 @@
 //! all), or an entry of the table here (kind `LocalRequest`): persistent requests, the two halves of a sendrecv,
 //! generalized requests, the receive from `MPI_PROC_NULL`.
 
+use crate::buffered::{Buffers, Content, Serial};
 use crate::construct::Construction;
 use crate::lanes::Lanes;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
@@ -145,7 +146,7 @@ pub struct Making {
     pub outcome: Result<Option<Handle>>,
     /// The parent, whose error handler is due.
     pub parent: Handle,
-    /// Where the program wants the handle: an address for the C boundary.
+    /// Where the program wants the handle: an address for the C boundary. 0 when nobody asks for it.
     pub place: usize,
 }
 
@@ -167,8 +168,15 @@ pub enum Local {
     },
     /// A generalized request.
     Generalized(Generalized),
-    /// A flush of a buffer: done when these buffered sends have left.
-    Flush(Vec<RequestId>),
+    /// A flush of a buffer: done when what was in it has left.
+    Flush(Content),
+    /// A buffered send: complete from the start, unless it was marked for cancellation.
+    Buffered {
+        /// Its message.
+        serial: Serial,
+        /// Whether `MPI_Cancel` was called.
+        cancelling: bool,
+    },
     /// A communicator being made (`MPI_Comm_idup`).
     Construction(Box<Making>),
     /// A one-sided operation, and its window.
@@ -199,6 +207,8 @@ pub enum Kind {
 pub struct Requests {
     locals: Table<Local>,
     pub(crate) watched: Watched,
+    /// Buffered sends, which flush requests and the sends' own requests look at.
+    pub buffers: Buffers,
     lanes: Arc<Lanes>,
 }
 
@@ -227,7 +237,7 @@ impl Requests {
     /// None, of a process with these lanes.
     pub fn of(lanes: &Arc<Lanes>) -> Requests {
         let locals = Table::new(HandleKind::LocalRequest);
-        Requests { locals, watched: Watched::default(), lanes: Arc::clone(lanes) }
+        Requests { locals, watched: Watched::default(), buffers: Buffers::of(lanes), lanes: Arc::clone(lanes) }
     }
 
     /// Lends the engine of a request of another lane.
@@ -304,6 +314,17 @@ impl Requests {
         self.locals.find_mut(handle)
     }
 
+    /// Whether a request that starts again later, or a construction, needs the channel of that communicator.
+    pub(crate) fn keeps(&self, comm: Handle) -> bool {
+        self.locals.iter().any(|(_, local)| match local {
+            Local::Persistent(persistent) => persistent.comm == comm,
+            Local::PartitionedSend(side) => side.comm == comm,
+            Local::PartitionedReceive(side) => side.comm == comm,
+            Local::Construction(making) => making.parent == comm && making.construction.is_some(),
+            _ => false,
+        })
+    }
+
     /// Forgets the entry.
     pub fn forget(&mut self, handle: Handle) {
         let _ = self.locals.remove(handle);
@@ -346,7 +367,10 @@ impl Requests {
                 Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
-                Local::Flush(sends) => self.have_left(engine, sends),
+                Local::Flush(content) => self.buffers.is_flushed(engine, *content),
+                Local::Buffered { serial, cancelling } => {
+                    !cancelling || self.buffers.is_over(engine, *serial)
+                }
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => true,
         }
@@ -376,17 +400,6 @@ impl Requests {
     #[inline(never)]
     fn is_done_in_lane(&self, id: RequestId) -> bool {
         self.on_lane(id, |engine| engine.is_complete(id.local()))
-    }
-
-    /// Whether buffered sends have left.
-    #[cold]
-    #[inline(never)]
-    fn have_left(&self, engine: &Engine, sends: &[RequestId]) -> bool {
-        let left = |engine: &Engine, send| !engine.exists(send) || engine.is_complete(send);
-        sends.iter().all(|&send| match send.lane() {
-            0 => left(engine, send),
-            _ => self.on_lane(send, |engine| left(engine, send.local())),
-        })
     }
 
     #[cold]
@@ -430,7 +443,7 @@ impl Requests {
             }
             &mut Local::Generalized(generalized) => {
                 self.forget(handle);
-                Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
+                Done { generalized: Some(generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::Construction(making) => {
                 let (place, comm) = (making.place, making.parent);
@@ -455,6 +468,12 @@ impl Requests {
                 self.forget(handle);
                 Done::new(MpiStatus::NO_MESSAGE)
             }
+            &mut Local::Buffered { serial, .. } => {
+                let cancelled = self.buffers.was_cancelled(engine, serial);
+                self.buffers.forget(serial);
+                self.forget(handle);
+                Done::new(MpiStatus { cancelled, ..MpiStatus::NO_MESSAGE })
+            }
         }
     }
 
@@ -476,11 +495,15 @@ impl Requests {
                 },
                 Local::Pair { receive, .. } => self.peek(engine, *receive),
                 Local::Generalized(generalized) => {
-                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
+                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
                 Local::Construction(_) | Local::OneSided(..) | Local::Flush(_) => {
                     Done::new(MpiStatus::NO_MESSAGE)
+                }
+                &Local::Buffered { serial, .. } => {
+                    let cancelled = self.buffers.was_cancelled(engine, serial);
+                    Done::new(MpiStatus { cancelled, ..MpiStatus::NO_MESSAGE })
                 }
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),

@@ -72,8 +72,7 @@ impl Process {
                 self.on_lane(lane, |engine| begin_send(engine, envelope, mode, buffer, comm))?
             }
             Operation::Buffered(Some(envelope), buffer) => {
-                self.buffered_send_in(lane, comm, envelope, &buffer)?;
-                RequestId::COMPLETE
+                return self.buffered_send_in(lane, comm, envelope, &buffer);
             }
             Operation::Send(None, ..) | Operation::Buffered(None, _) => RequestId::COMPLETE,
             Operation::Receive(Some(selector), buffer) => self.on_lane(lane, |engine| {
@@ -123,6 +122,14 @@ impl Process {
                 Local::NullReceive => Ok(None),
                 Local::Flush(_) => {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
+                }
+                &Local::Buffered { serial, .. } => {
+                    if self.requests.buffers.cancel(&mut self.engine, serial)
+                        && let Local::Buffered { cancelling, .. } = self.requests.local_mut(local)
+                    {
+                        *cancelling = true;
+                    }
+                    Ok(None)
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
                 Local::Construction(_) => {
@@ -175,7 +182,14 @@ impl Process {
                 Local::Construction(_) => {
                     return Err(refused("the request makes a communicator; complete it instead"));
                 }
-                Local::NullReceive | Local::Flush(_) | Local::OneSided(..) => self.requests.forget(local),
+                &mut Local::Buffered { serial, .. } => {
+                    self.requests.buffers.forget(serial);
+                    self.requests.forget(local);
+                }
+                Local::Flush(_) => {
+                    return Err(refused("the request is of a buffer flush; complete it instead"));
+                }
+                Local::NullReceive | Local::OneSided(..) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {
                     self.requests.forget(local);

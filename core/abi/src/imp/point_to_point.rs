@@ -14,6 +14,7 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 use crate::threads;
+use crate::watch::Awaited;
 
 /// The largest address constant (`MPI_BUFFER_AUTOMATIC`): data never lies there.
 pub(crate) const LAST_ADDRESS_CONSTANT: usize = 2;
@@ -126,7 +127,7 @@ pub(super) unsafe fn start_send(
     {
         // SAFETY: the caller's promise; a predefined type without gaps, so the data are these bytes.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-        if process.engine.send_at_once(envelope, data) {
+        if process.engine.send_at_once(envelope, data) || process.engine.send_packet_at_once(envelope, data) {
             return Ok(Started::Complete);
         }
     }
@@ -251,13 +252,13 @@ fn post(process: &mut Process, comm: MPI_Comm, selector: Selector, buffer: RecvB
     Ok(request)
 }
 
-/// Waits for a request of the engine and takes it.
+/// Waits for a request of the engine, which is what `call` does, and takes it.
 #[inline(never)]
-pub(super) fn complete(request: RequestId) -> Completion {
+pub(super) fn complete(call: &'static str, request: RequestId) -> Completion {
     if request.lane() != 0 {
-        return threads::complete(request);
+        return threads::complete(call, request);
     }
-    gate::wait_for(&[engine_handle(request)], |process| {
+    gate::wait_for(call, Awaited::Own(request), |process| {
         process.engine.is_complete(request).then(|| process.engine.take(request))
     })
 }
@@ -267,6 +268,14 @@ pub(super) fn check(error: Option<Error>) -> Result<(), Raised> {
     match error {
         None => Ok(()),
         Some(error) => Err(error.into()),
+    }
+}
+
+const fn name_of(mode: SendMode) -> &'static str {
+    match mode {
+        SendMode::Standard => "MPI_Send",
+        SendMode::Synchronous => "MPI_Ssend",
+        SendMode::Ready => "MPI_Rsend",
     }
 }
 
@@ -289,7 +298,7 @@ unsafe fn blocking_send(
     };
     match started? {
         Started::Complete => Ok(()),
-        Started::Pending(request) => check(complete(request).error),
+        Started::Pending(request) => check(complete(name_of(mode), request).error),
     }
 }
 
@@ -411,7 +420,7 @@ pub(crate) unsafe fn recv(
     };
     let completion = match received? {
         Received::Done(completion) => completion,
-        Received::Pending(request) => complete(request),
+        Received::Pending(request) => complete("MPI_Recv", request),
         Received::Null => {
             // SAFETY: the program's status.
             unsafe { status::write(status, &MpiStatus::PROC_NULL) };

@@ -13,6 +13,7 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 use crate::threads;
+use crate::watch::Awaited;
 
 /// What a probe looks for; `None` for `MPI_PROC_NULL`.
 fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selector>> {
@@ -32,9 +33,10 @@ pub(crate) unsafe fn probe(
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
         Some(selector) => match threads::lane_of_comm(comm) {
-            0 => gate::wait(|process| process.engine.iprobe(selector)).into(),
-            lane => threads::probe(lane, selector).into(),
-        },
+            0 => gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| process.engine.iprobe(selector)),
+            lane => threads::probe(lane, selector),
+        }
+        .into(),
         None => MpiStatus::PROC_NULL,
     };
     // SAFETY: the program's status.
@@ -99,13 +101,10 @@ pub(crate) unsafe fn mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let found = match selector(source, tag, comm)? {
-        Some(selector) => Some(match threads::lane_of_comm(comm) {
-            0 => gate::wait(|process| take(process, selector, comm)),
-            lane => threads::mprobe(lane, selector, comm),
-        }),
-        None => None,
-    };
+    let found = selector(source, tag, comm)?.map(|selector| match threads::lane_of_comm(comm) {
+        0 => gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| take(process, selector, comm)),
+        lane => threads::mprobe(lane, selector, comm),
+    });
     // SAFETY: the entry has refused a null message; the program's status.
     unsafe { report(found, message, status) };
     Ok(())
@@ -208,10 +207,10 @@ pub(crate) unsafe fn mrecv(
     // SAFETY: the program's memory stays until this call returns.
     let request = unsafe { start_matched((buf, count, datatype), message)? };
     let done = match threads::lane_of_request(request) {
-        Some(lane) => threads::wait(lane, request)?,
-        None => {
-            gate::wait_for(&[request], |process| process.is_done(request).then(|| process.finish(request)))
-        }
+        Some(lane) => threads::wait("MPI_Mrecv", lane, request)?,
+        None => gate::wait_for("MPI_Mrecv", Awaited::One(request), |process| {
+            process.is_done(request).then(|| process.finish(request))
+        }),
     };
     // SAFETY: the program's status.
     unsafe { status::write(status, &done.status) };

@@ -14,6 +14,7 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 use crate::threads;
+use crate::watch::Awaited;
 
 /// Starts both halves of a sendrecv; the receive first, so that a message to oneself is matched at once.
 ///
@@ -76,7 +77,7 @@ pub(crate) unsafe fn sendrecv(
 }
 
 unsafe fn finish_both((send, receive): (Handle, Handle), status: *mut MPI_Status) -> Result<(), Raised> {
-    let (send, receive) = gate::wait_for(&[send, receive], |process| {
+    let (send, receive) = gate::wait_for("MPI_Sendrecv", Awaited::Both(send, receive), |process| {
         (process.is_done(send) && process.is_done(receive))
             .then(|| (process.finish(send), process.finish(receive)))
     });

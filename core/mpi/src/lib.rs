@@ -16,6 +16,7 @@ pub mod errhandler;
 mod fabric;
 pub mod group;
 pub mod info;
+pub mod leaks;
 pub mod op;
 pub mod partitioned;
 pub mod process;

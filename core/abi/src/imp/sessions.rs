@@ -86,6 +86,9 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     .map_err(|error: Error| Raised::from(error))?;
     errors::let_go(closed.errhandler);
     if is_last {
+        if gate::phase() & gate::WORLD == 0 {
+            crate::leftovers::report();
+        }
         gate::change_phase(0, gate::SESSION);
     }
     // SAFETY: as above.

@@ -30,6 +30,19 @@ fn left(kind: &'static str, text: impl Into<String>, site: Option<&str>) -> Left
     Left { kind, text }
 }
 
+fn of(number: u32, noun: &str) -> String {
+    format!(
+        "of {number} {noun}{}",
+        if number == 1 {
+            ""
+        } else if noun.ends_with('s') {
+            "es"
+        } else {
+            "s"
+        }
+    )
+}
+
 fn quoted(name: &[u8]) -> String {
     match name.is_empty() {
         true => "unnamed".to_owned(),
@@ -55,17 +68,17 @@ impl Process {
         let inner: Vec<Handle> = self.windows.iter().map(|(window, _)| window.comm).collect();
         for comm in self.comms.iter().filter(|comm| !comm.handle.is_predefined()) {
             if !inner.contains(&comm.handle) {
-                let text = format!("{} of {} ranks", quoted(&comm.name), comm.size);
+                let text = format!("{} {}", quoted(&comm.name), of(comm.size, "rank"));
                 all.push(left("communicator", text, self.comms.site(comm.handle)));
             }
         }
         for (handle, group) in self.groups.iter() {
-            all.push(left("group", format!("of {} processes", group.size()), self.groups.site(handle)));
+            all.push(left("group", of(group.size(), "process"), self.groups.site(handle)));
         }
         for (window, site) in self.windows.iter() {
             all.push(left(
                 "window",
-                format!("{} of {} ranks", quoted(&window.name), window.group.size()),
+                format!("{} {}", quoted(&window.name), of(window.group.size(), "rank")),
                 site,
             ));
         }
@@ -176,12 +189,12 @@ mod tests {
     fn what_is_left_is_counted_by_kind_and_the_most_frequent_stands_first() {
         assert_eq!(report("rank 0 of 1", Vec::new()), "");
         let mut all = vec![left("group", "of 2 processes", None); 3];
-        all.push(left("group", "of 1 processes", Some("MPI_Comm_group at a(+0x1)")));
+        all.push(left("group", "of 1 process", Some("MPI_Comm_group at a(+0x1)")));
         all.push(left("operation", "", None));
         all.extend((0..9).map(|number| left("message not received", format!("tag {number}"), None)));
         let expected = "\
 weft: rank 0 of 1 ends MPI with what the program did not free (WEFT_LEAKS):
-      4 groups: 3 times of 2 processes; of 1 processes, made by MPI_Comm_group at a(+0x1)
+      4 groups: 3 times of 2 processes; of 1 process, made by MPI_Comm_group at a(+0x1)
       9 messages not received: tag 0; tag 1; tag 2; and 6 others
       1 operation
 ";
@@ -195,7 +208,7 @@ weft: rank 0 of 1 ends MPI with what the program did not free (WEFT_LEAKS):
         assert_eq!(process.left(), []);
         process.remember_places(|| "MPI_Group_incl at a(+0x1)".to_owned());
         let group = process.name_group(std::sync::Arc::new(crate::group::Group::world(1))).expect("room");
-        assert_eq!(process.left(), [left("group", "of 1 processes", Some("MPI_Group_incl at a(+0x1)"))]);
+        assert_eq!(process.left(), [left("group", "of 1 process", Some("MPI_Group_incl at a(+0x1)"))]);
         process.groups.remove(group).expect("alive");
         assert_eq!(process.left(), []);
     }

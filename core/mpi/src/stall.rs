@@ -194,6 +194,7 @@ impl Process {
             Local::Persistent(persistent) => {
                 let told = persistent.active.map(|inner| self.tell_request(inner)).unwrap_or_default();
                 match (&persistent.operation, told.verb) {
+                    _ if persistent.active.is_none() => unknown("inactive persistent request"),
                     (_, "") => told,
                     (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },
                     (Operation::Send(_, SendMode::Synchronous, _), _) => {

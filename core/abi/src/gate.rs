@@ -118,6 +118,21 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
     Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
+/// As [`alone`], and checks the phase: `None` also when neither the World Model nor a session is active.
+///
+/// # Safety
+/// The reference is not used any more when the gate is entered again.
+#[inline(always)]
+pub(crate) unsafe fn alone_if_active<'a>() -> Option<&'a mut Process> {
+    // One comparison: at least one of the two lowest bits, and not the third.
+    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
+    if (phase() & (WORLD | SESSION | MULTIPLE)).wrapping_sub(1) >= 3 {
+        return None;
+    }
+    // SAFETY: as in `alone`.
+    Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
+}
+
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {

@@ -250,6 +250,12 @@ impl Engine {
         self.state.schedules.callbacks.pop_front()
     }
 
+    /// Whether [`Engine::take_callback`] would give one.
+    #[inline]
+    pub fn has_callback(&self) -> bool {
+        !self.state.schedules.callbacks.is_empty()
+    }
+
     /// The callback was run; the reduction goes on.
     pub fn callback_done(&mut self, callback: Callback) {
         let (slot, step) = from_token(callback.token);

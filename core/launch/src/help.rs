@@ -19,6 +19,13 @@ For one program (between two ':')
   -path FOLDERS             where to look for the program before PATH
   -soft LIST                acceptable numbers of processes, such as 2,4:16:4 (the largest up to -n is taken)
   -arch NAME                refuse to run on a machine of another architecture
+  -file FILE                further options of this kind from a file, # for comments
+  -pset NAME                the processes belong to the process set NAME, a URI such as app://ocean (several programs
+                            may share one; each program also has a set of its own, weft://app/0 and so on)
+  -thread-level LEVEL       MPI_Init gives at least this level, such as MPI_THREAD_MULTIPLE
+  --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
+                            error handler before and at MPI_Init, and after MPI_Finalize
+  --memory-alloc-kinds LIST memory allocation kinds the program asks for
 
 For the job
   -genv NAME VALUE          set a variable for all programs; -genvnone passes on none of your own but PATH
@@ -33,9 +40,6 @@ For the job
                             deal the ranks over such parts in turn
   --report-bindings         print where each rank runs (for another machine: set HWLOC_XMLFILE or HWLOC_SYNTHETIC)
   -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
-  --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
-                            error handler before and at MPI_Init
-  --memory-alloc-kinds LIST memory allocation kinds the programs ask for
   -usize N                  value of MPI_UNIVERSE_SIZE
   -configfile FILE          programs and their options from a file, one program a line, # for comments
   -host, -hosts, -hostfile  accepted when they name this machine; several hosts come with a later version

@@ -24,6 +24,7 @@ pub mod report;
 mod resolve;
 mod run;
 mod spawn;
+mod values;
 pub mod watch;
 
 use command_line::Request;

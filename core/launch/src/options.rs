@@ -24,6 +24,31 @@ pub struct Section {
     pub wdir: Option<PathBuf>,
     /// Folders searched for the program before PATH.
     pub path: Option<OsString>,
+    /// What was asked for in words that the program can look up.
+    pub asked: Asked,
+}
+
+/// The requests of one program that its processes find in `MPI_INFO_ENV` or act on themselves (section 11.5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Number of processes before `-soft` lowered it.
+    pub maxprocs: u32,
+    /// Value of `-soft`.
+    pub soft: Option<String>,
+    /// Value of `-host`.
+    pub host: Option<String>,
+    /// Value of `-arch`.
+    pub arch: Option<String>,
+    /// Value of `-file`.
+    pub file: Option<String>,
+    /// Initial error handler, as the standard names it, lower case.
+    pub initial_errhandler: Option<String>,
+    /// Memory allocation kinds.
+    pub memory_alloc_kinds: Option<String>,
+    /// The least thread level, as the standard names it.
+    pub thread_level: Option<String>,
+    /// Process sets that the program's processes belong to.
+    pub psets: Vec<String>,
 }
 
 /// What is asked for the whole job.
@@ -53,10 +78,6 @@ pub struct Settings {
     pub no_stdin: bool,
     /// MPI_UNIVERSE_SIZE.
     pub universe_size: Option<u32>,
-    /// Initial error handler, as the standard names it, lower case.
-    pub initial_errhandler: Option<String>,
-    /// Memory allocation kinds.
-    pub memory_alloc_kinds: Option<String>,
     /// Hosts that were named, for the check that they are this one.
     pub hosts: Vec<String>,
 }
@@ -81,6 +102,9 @@ pub(crate) enum Key {
     Path,
     Soft,
     Arch,
+    File,
+    ThreadLevel,
+    ProcessSet,
     GlobalEnv,
     WholeEnvironment,
     BareEnvironment,
@@ -138,6 +162,9 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("path", Key::Path),
     ("soft", Key::Soft),
     ("arch", Key::Arch),
+    ("file", Key::File),
+    ("thread-level", Key::ThreadLevel),
+    ("pset", Key::ProcessSet),
     ("genv", Key::GlobalEnv),
     ("genvall", Key::WholeEnvironment),
     ("envall", Key::WholeEnvironment),

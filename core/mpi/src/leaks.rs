@@ -58,7 +58,6 @@ impl Process {
         self.types.remember_places(place);
         self.windows.remember_places(place);
         self.ops.remember_places(place);
-        self.sessions.remember_places(place);
         self.requests.remember_places(place);
     }
 
@@ -84,13 +83,12 @@ impl Process {
         }
         all.extend(self.types.left().map(|(name, site)| left("datatype", quoted(name), site)));
         all.extend(self.ops.sites().map(|site| left("operation", "", site)));
-        all.extend(self.sessions.iter().map(|(handle, _)| left("session", "", self.sessions.site(handle))));
         all.extend(
             self.keys.left().map(|(key, holder)| left("attribute key", format!("{key} of {holder}"), None)),
         );
         all.extend(self.left_requests());
         all.extend(self.left_messages());
-        let attached = self.buffers.left();
+        let attached = self.requests.buffers.left();
         all.extend(attached.map(|(owner, buffer)| {
             let size =
                 if buffer.automatic { "automatic".to_owned() } else { format!("{} bytes", buffer.size) };

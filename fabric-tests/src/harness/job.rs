@@ -68,13 +68,13 @@ impl Job {
         Self::under(tools, &["-n", &ranks.to_string()], &[program])
     }
 
-    /// As [`Job::new`], with every rank under the command in `WEFT_TEST_CHECKER`, if there is one.
+    /// As [`Job::under`], with every rank under the command in `WEFT_TEST_CHECKER`, if there is one.
     #[must_use]
-    pub fn new_under_checker(tools: &Toolchain, ranks: u32, program: &Path) -> Self {
+    pub fn under_checker(tools: &Toolchain, options: &[&str], program: &Path) -> Self {
         let checker = env::var("WEFT_TEST_CHECKER").unwrap_or_default();
         let mut command: Vec<OsString> = checker.split_whitespace().map(OsString::from).collect();
         command.push(program.into());
-        Self::under(tools, &["-n", &ranks.to_string()], &command)
+        Self::under(tools, options, &command)
     }
 
     /// A run of the launcher with options of its own, followed by `command`.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use weft::Process;
 use weft::attributes::Holder;
-use weft::comm::HINTS;
+use weft::comm::{ASSERTED_KINDS, HINTS};
 use weft::construct::Construction;
 use weft::info::Info;
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
@@ -77,12 +77,6 @@ pub(crate) unsafe fn comm_get_parent(parent: *mut MPI_Comm) -> Result<(), Raised
     // SAFETY: the entry has refused null.
     unsafe { parent.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
     Ok(())
-}
-
-/// `MPI_Topo_test` (section 8.5.5): no communicator has a topology yet.
-pub(crate) unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<(), Raised> {
-    // SAFETY: the entry has refused null.
-    unsafe { ask(comm, status, |_| abi::MPI_UNDEFINED) }
 }
 
 /// `MPI_Comm_compare` (section 7.4.1).
@@ -324,11 +318,14 @@ pub(crate) unsafe fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<(),
 /// `MPI_Comm_get_info` (section 7.4.4): every supported hint with its value.
 pub(crate) unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> Result<(), Raised> {
     let content = gate::with(|process| {
-        let kinds = process.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
+        let kinds = process.memory_kinds(comm.handle());
         let comm = process.comms.get(comm.handle())?;
         let mut content = Info::default();
         for key in HINTS {
             content.set(key.as_bytes(), comm.hints.text(key).unwrap_or("false").as_bytes())?;
+        }
+        if let Some(asserted) = comm.hints.text(ASSERTED_KINDS) {
+            content.set(ASSERTED_KINDS.as_bytes(), asserted.as_bytes())?;
         }
         content.set(b"mpi_memory_alloc_kinds", kinds.as_bytes())?;
         Ok(content)

@@ -98,6 +98,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
     if process.is_none() {
         let started = process.insert(Process::start()?);
         crate::watch::start(started);
+        crate::leftovers::start(started);
     }
     Ok(())
 }

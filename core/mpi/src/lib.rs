@@ -19,6 +19,7 @@ pub mod group;
 pub mod info;
 pub mod kinds;
 mod letters;
+pub mod leaks;
 pub mod op;
 pub mod partitioned;
 pub mod process;

@@ -261,6 +261,25 @@ impl Requests {
         stale(HandleKind::Request, handle, false)
     }
 
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.locals.remember_places(place);
+    }
+
+    /// Every request of the table, and where it was made, if that was remembered.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, Option<&str>)> {
+        self.locals.iter().map(|(handle, _)| (handle, self.locals.site(handle)))
+    }
+
+    /// Whether a request of the table has `inner` as its part.
+    pub(crate) fn contains(&self, inner: Handle) -> bool {
+        self.locals.iter().any(|(_, local)| match local {
+            Local::Persistent(persistent) => persistent.active == Some(inner),
+            Local::Pair { send, receive, .. } => *send == inner || *receive == inner,
+            _ => false,
+        })
+    }
+
     /// Keeps a request.
     ///
     /// # Errors

@@ -169,7 +169,7 @@ unsafe fn await_announced(id: RequestId, status: *mut MPI_Status) -> Result<(), 
             Ending::NotYet => std::hint::spin_loop(),
         }
     }
-    let completion = point_to_point::complete(id);
+    let completion = point_to_point::complete("MPI_Recv", id);
     // SAFETY: the caller's promise.
     unsafe { status::write_message(status, &completion.status) };
     point_to_point::check(completion.error)

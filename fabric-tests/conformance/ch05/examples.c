@@ -65,7 +65,7 @@ static void transpose(void)
     static float a[100][100], b[100][100];
     MPI_Datatype row, xpose, row1;
     MPI_Aint lb, sizeofreal;
-    for (int i = 0; i < 10000; i++) a[0][i] = (float)i;
+    for (int i = 0; i < 10000; i++) (&a[0][0])[i] = (float)i;
     CHECK_OK(MPI_Type_get_extent(MPI_FLOAT, &lb, &sizeofreal));
     CHECK_OK(MPI_Type_vector(100, 1, 100, MPI_FLOAT, &row));
     CHECK_OK(MPI_Type_create_hvector(100, 1, sizeofreal, row, &xpose));
@@ -252,7 +252,7 @@ static void unions(void)
 }
 
 /* 5.20: decoding; here it writes into a string. */
-static char told[1000];
+static char told[300];
 static int printdatatype(MPI_Datatype datatype)
 {
     int num_ints, num_adds, num_dtypes, combiner;
@@ -333,7 +333,7 @@ static void pack(void)
 static void gather(void)
 {
     int count = 3 + 2 * check_rank, k1, k2, k, position = 0, root = 0, counts[64], displs[64];
-    char chr[100], *rbuf, cbuf[1000];
+    char chr[100], *rbuf, cbuf[300];
     MPI_Comm comm = MPI_COMM_WORLD;
     memset(chr, 'a' + check_rank, sizeof chr);
     CHECK_OK(MPI_Pack_size(1, MPI_INT, comm, &k1));
@@ -360,7 +360,7 @@ static void gather(void)
             concat_pos += count;
         }
         cbuf[concat_pos] = '\0';
-        char wanted[1000] = "";
+        char wanted[300] = "";
         for (int i = 0; i < check_size; i++)
             for (int n = 0; n < 3 + 2 * i; n++) sprintf(wanted + strlen(wanted), "%c", 'a' + i);
         CHECK_STR(cbuf, wanted);

@@ -24,10 +24,14 @@ impl Engine {
             Phase::Queued => {
                 let peer = entry.peer;
                 let index = self.meet(peer);
+                self.state.take_credit_back(index, slot);
                 let peer = self.state.peers.at_mut(index);
                 peer.queue
                     .retain(|outgoing| !matches!(outgoing, Outgoing::Message(queued) if *queued == slot));
+                peer.held.iter_mut().for_each(|(_, slots)| slots.retain(|&held| held != slot));
+                peer.held.retain(|(_, slots)| !slots.is_empty());
                 peer.reopen();
+                self.state.let_go(index);
                 self.state.finish_cancelled(slot);
             }
             Phase::Own => {
@@ -73,8 +77,10 @@ impl Engine {
         peer.window.shut();
         peer.queue.clear();
         peer.streams.clear();
+        peer.held.clear();
         peer.lead = None;
         state.any_dead = true;
+        state.wary = true;
         state.lost.push(id);
         let concerned: Vec<u32> = state
             .requests
@@ -157,9 +163,10 @@ impl State {
                 return Todo::Broken("a cancellation in the middle of the message's lead");
             }
             self.unexpected.remove(entry);
-            let charged = self.messages.at(slot).charged;
+            let (charged, credit) = (self.messages.at(slot).charged, self.messages.at(slot).credit);
             self.messages.remove(slot);
             self.peers.at_mut(index).ledger.release(charged);
+            self.announcement_left(index, credit);
         }
         Todo::Reply(Header::control(Kind::CancelReply, header.id(), u64::from(forgotten)))
     }

@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) own_held: u32,
     /// Processes that were lost and whose loss was not acknowledged.
     pub(crate) lost: Vec<PeerId>,
+    /// Processes lost so far.
+    pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
     /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
@@ -73,6 +75,7 @@ impl Engine {
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
+            losses: 0,
             any_dead: false,
             wary: false,
         };

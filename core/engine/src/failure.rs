@@ -82,6 +82,7 @@ impl Engine {
         state.any_dead = true;
         state.wary = true;
         state.lost.push(id);
+        state.losses += 1;
         let concerned: Vec<u32> = state
             .requests
             .in_use()
@@ -108,6 +109,17 @@ impl Engine {
     /// message fail, because the only sender may be gone; afterwards they wait for the living.
     pub fn acknowledge_losses(&mut self) -> Vec<PeerId> {
         std::mem::take(&mut self.state.lost)
+    }
+
+    /// How many processes were lost so far, acknowledged or not: a change says that [`Engine::loss_of`] has news.
+    #[inline]
+    pub fn losses(&self) -> u32 {
+        self.state.losses
+    }
+
+    /// The error of what depends on that process, if it is known to be gone.
+    pub fn loss_of(&self, id: PeerId) -> Option<Error> {
+        self.state.is_dead(id).then(|| State::gone(id))
     }
 }
 

@@ -10,9 +10,10 @@ use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN}
 use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
-use weft_proto::choice::ReceiveCosts;
+use weft_proto::choice::{ReceiveCosts, SendLimits};
 use weft_proto::{
-    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, plan_receive, plan_send, sender_budget,
+    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_receive,
+    plan_send, sender_budget, single_with_gaps,
 };
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
@@ -53,7 +54,7 @@ impl Engine {
         let index = self.contact(to.peer)?;
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
-            && length <= peer.limits.packet.min(peer.limits.single) as usize
+            && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
@@ -316,7 +317,8 @@ impl Engine {
         let taken = address != 0
             && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
                 == ReceivePlan::SingleCopy;
-        match plan_send(request.length, prefix as u32, &peer.limits, peer.window.left(), taken) {
+        let limits = limits_for(&peer.limits, request.send_buf());
+        match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
                 let (length, buffer) = (request.length as usize, request.send_buf());
                 let sent = if synchronous {
@@ -350,9 +352,10 @@ impl Engine {
                 let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked };
                 let header = header.with_kind(Kind::Rts).with_flags(flags);
                 let announce = Announce { length: request.length, address, request: id, lead }.emit();
-                let piece =
-                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::BYTES as u32);
-                let (first, buffer) = (lead.min(piece) as usize, request.send_buf());
+                let buffer = request.send_buf();
+                let piece = piece_of(request.length, &peer.limits, buffer)
+                    .min(peer.limits.packet - Announce::BYTES as u32);
+                let first = lead.min(piece) as usize;
                 let sent = self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
                     let (front, data) = out.split_at_mut(Announce::BYTES);
                     front.copy_from_slice(&announce);
@@ -387,7 +390,7 @@ impl Engine {
     fn send_fragments(&mut self, index: u32, slot: u32, remote: u32, end: u64, burst: u32) -> Sent {
         let peer = self.state.peers.at(index);
         let request = self.state.requests.at_mut(slot);
-        let piece = u64::from(piece(request.length, &peer.limits));
+        let piece = u64::from(piece_of(request.length, &peer.limits, request.send_buf()));
         for _ in 0..burst {
             if request.moved == end {
                 return Sent::Yes;
@@ -457,6 +460,22 @@ impl crate::peers::Peer {
         if self.connected && !self.dead && self.queue.is_empty() && self.held.is_empty() {
             self.window.reopen();
         }
+    }
+}
+
+/// The limits of one message: what has gaps is sent in more and shorter packets.
+fn limits_for(limits: &SendLimits, buffer: &SendBuf) -> SendLimits {
+    let single = match buffer.mean_block() {
+        Some(block) => single_with_gaps(block, limits),
+        None => limits.single,
+    };
+    SendLimits { single: single.min(limits.packet), ..*limits }
+}
+
+fn piece_of(length: u64, limits: &SendLimits, buffer: &SendBuf) -> u32 {
+    match buffer.mean_block() {
+        Some(block) => piece_with_gaps(length, block, limits),
+        None => piece(length, limits),
     }
 }
 

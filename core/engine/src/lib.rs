@@ -10,6 +10,7 @@ mod failure;
 mod held;
 mod internal;
 mod messages;
+mod outlook;
 mod own;
 mod peers;
 mod receive;
@@ -21,6 +22,7 @@ mod wait;
 pub mod world;
 
 pub use engine::Engine;
+pub use outlook::{Outlook, Running, Stray};
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{

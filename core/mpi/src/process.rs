@@ -216,7 +216,18 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
-        self.say_goodbye()
+        self.say_goodbye()?;
+        if !self.sessions.is_empty() {
+            self.goes_on();
+        }
+        Ok(())
+    }
+
+    /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
+    pub fn goes_on(&mut self) {
+        if self.said_goodbye {
+            self.launcher.reopen();
+        }
     }
 
     /// Tells the launcher, once, that this process has finished MPI: from now on its exit is no failure.

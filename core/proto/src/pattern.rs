@@ -65,6 +65,21 @@ impl Pattern {
         Pattern { context, name, mask }
     }
 
+    /// The channel.
+    pub const fn context(&self) -> ContextId {
+        self.context
+    }
+
+    /// The sender's rank; `None` is a wildcard.
+    pub const fn source(&self) -> Option<Rank> {
+        if self.mask >> 32 != 0 { Some(Rank((self.name >> 32) as u32)) } else { None }
+    }
+
+    /// The tag; `None` is a wildcard.
+    pub const fn tag(&self) -> Option<Tag> {
+        if self.mask as u32 != 0 { Some(Tag(self.name as u32 as i32)) } else { None }
+    }
+
     /// The pattern that accepts exactly `key`.
     #[inline]
     pub const fn exactly(key: Key) -> Pattern {

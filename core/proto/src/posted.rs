@@ -180,6 +180,12 @@ impl Posted {
         value
     }
 
+    /// What an entry that was neither taken nor removed accepts.
+    pub fn pattern(&self, entry: EntryId) -> Pattern {
+        let Entry { name, context, mask, .. } = self.entries[entry.0 as usize];
+        Pattern { context, name, mask }
+    }
+
     /// Values of all receives, oldest first.
     pub fn values(&self) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.order.head;

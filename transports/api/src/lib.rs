@@ -10,6 +10,7 @@
 //! atomics) join with the RDMA transports.
 #![forbid(unsafe_code)]
 
+pub mod kit;
 pub mod verbs;
 
 use std::ops::ControlFlow;
@@ -46,7 +47,7 @@ pub enum Refused {
 /// A way to packets and back. One instance serves one process (or one simulated rank).
 pub trait Transport {
     /// What this transport sleeps on; usable while the engine is not borrowed or locked.
-    type Bell: Bell;
+    type Bell: Bell + Clone + Send;
 
     /// What can be done for `peer`.
     fn capabilities(&self, peer: PeerId) -> Capabilities;
@@ -198,7 +199,7 @@ pub trait Sink {
 /// anybody, room where it was refused, the death of a peer. A sleep may also end early for no reason.
 ///
 /// One bell serves one thread at a time; threads that sleep side by side take a clone each.
-pub trait Bell: Clone + Send {
+pub trait Bell {
     /// Announces that this process is about to sleep; senders ring from now on.
     fn arm(&self);
     /// Sleeps until rung, at most `limit`. Disarms.

@@ -15,6 +15,7 @@ use super::{at_once, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// The requests of an array argument.
 ///
@@ -94,7 +95,9 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     };
     let done = match looked {
         Some(done) => done,
-        None => gate::wait(|process| process.is_done(handle).then(|| process.finish(handle))),
+        None => gate::wait_for("MPI_Wait", Awaited::One(handle), |process| {
+            process.is_done(handle).then(|| process.finish(handle))
+        }),
     };
     // SAFETY: the program's status.
     unsafe { report(done, request, status) }
@@ -177,7 +180,9 @@ pub(crate) unsafe fn waitany(
     }
     let (found, done) = match gate::with(|process| take_first(process, requests)) {
         Some(taken) => taken,
-        None => gate::wait(|process| take_first(process, requests)),
+        None => {
+            gate::wait_for("MPI_Waitany", Awaited::Any(requests), |process| take_first(process, requests))
+        }
     };
     // SAFETY: as above.
     unsafe {
@@ -332,13 +337,13 @@ pub(crate) unsafe fn waitall(
     let requests = unsafe { array(count, requests) };
     gate::with(|process| count_active(process, requests))?;
     let mut several = Several::new(statuses);
-    for request in requests {
+    for index in 0..requests.len() {
         // SAFETY: the program's statuses; the entry has checked the phase, and the process is not kept.
         unsafe {
             if let Some(process) = gate::alone()
                 && at_once::complete(
                     process,
-                    request,
+                    &mut requests[index],
                     element(statuses, several.number),
                     &MpiStatus::NO_MESSAGE,
                 )
@@ -346,20 +351,21 @@ pub(crate) unsafe fn waitall(
                 several.went_well();
                 continue;
             }
-            let done = await_one(request.handle());
-            several.complete(done, request);
+            let done = await_first(&requests[index..]);
+            several.complete(done, &mut requests[index]);
         }
     }
     several.result()
 }
 
-/// Waits for one request, and takes its result.
+/// Waits for the first of the requests that are left, and takes its result.
 #[inline(never)]
-fn await_one(handle: Handle) -> Done {
+fn await_first(left: &[MPI_Request]) -> Done {
+    let handle = left[0].handle();
     let mut look = |process: &mut Process| process.is_done(handle).then(|| process.finish(handle));
     match gate::with(&mut look) {
         Some(done) => done,
-        None => gate::wait(look),
+        None => gate::wait_for("MPI_Waitall", Awaited::All(left), look),
     }
 }
 
@@ -434,7 +440,9 @@ pub(crate) unsafe fn waitsome(
     }
     let done = match gate::with(|process| some_done(process, requests)) {
         Some(done) => done,
-        None => gate::wait(|process| some_done(process, requests)),
+        None => {
+            gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests))
+        }
     };
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }

@@ -11,6 +11,7 @@ use super::attributes;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Held while the World Model starts or ends.
 static CHANGING: Mutex<()> = Mutex::new(());
@@ -96,9 +97,9 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         (process.requests.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet())
             .then_some(())
     };
-    gate::wait(quiet);
-    super::collective::world_barrier()?;
-    gate::wait(quiet);
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    super::collective::world_barrier("MPI_Finalize")?;
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())

@@ -196,7 +196,7 @@ pub enum Kind {
 /// The table of requests that are not the engine's.
 #[derive(Debug)]
 pub struct Requests {
-    locals: Table<Local>,
+    pub(crate) locals: Table<Local>,
     pub(crate) watched: Watched,
     /// Buffered sends, which flush requests and the sends' own requests look at.
     pub buffers: Buffers,

@@ -48,9 +48,18 @@ unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(),
     Ok(())
 }
 
-/// Returns once every process of the job has called it.
-pub(super) fn world_barrier() -> Result<(), Raised> {
-    blocking(&mut |process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))
+/// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
+/// to their end without it (section 11.2.2).
+pub(super) fn last_barrier() -> Result<(), Raised> {
+    let request = gate::with(|process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))?;
+    let error = gate::wait(|process| match process.engine.is_complete(request) {
+        true => Some(process.engine.take(request).error),
+        false => process.engine.knows_losses().then_some(None),
+    });
+    match error {
+        Some(error) if !gate::with(|process| process.engine.knows_losses()) => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn is_in_place(address: *const c_void) -> bool {

@@ -47,6 +47,9 @@ pub struct Card {
     pub binding: Option<CpuSet>,
     /// NUMA node this rank was placed on.
     pub numa_node: Option<u32>,
+    /// CPUs of each of the local ranks, in their order; empty when none was given any. On a machine that is only described
+    /// (`HWLOC_XMLFILE`, `HWLOC_SYNTHETIC`) these are CPUs of the description, and nobody is bound.
+    pub local_cpus: Vec<CpuSet>,
     /// Program and arguments as given to mpiexec.
     pub command: Vec<String>,
     /// Number of processes asked for this program.
@@ -80,6 +83,10 @@ impl Card {
         optional(&mut text, "universe", self.universe_size);
         optional(&mut text, "bind", self.binding.as_ref());
         optional(&mut text, "numa", self.numa_node);
+        if !self.local_cpus.is_empty() {
+            let lists: Vec<String> = self.local_cpus.iter().map(CpuSet::to_string).collect();
+            field(&mut text, "cpus", lists.join("/"));
+        }
         optional(&mut text, "wdir", self.wdir.as_ref());
         optional(&mut text, "errhandler", self.initial_errhandler.as_ref());
         optional(&mut text, "memkinds", self.memory_alloc_kinds.as_ref());
@@ -117,6 +124,10 @@ impl Card {
                 "universe" => card.universe_size = Some(number(item, &value)?),
                 "bind" => card.binding = Some(number(item, &value)?),
                 "numa" => card.numa_node = Some(number(item, &value)?),
+                "cpus" => {
+                    card.local_cpus =
+                        value.split('/').map(|list| number(item, list)).collect::<Result<_>>()?;
+                }
                 "wdir" => card.wdir = Some(value),
                 "errhandler" => card.initial_errhandler = Some(value),
                 "memkinds" => card.memory_alloc_kinds = Some(value),
@@ -157,6 +168,9 @@ impl Card {
         };
         if !self.psets.iter().all(sound) {
             return Err(bad(text, "names process sets that do not fit the job"));
+        }
+        if !self.local_cpus.is_empty() && self.local_cpus.len() != self.local_ranks.len() {
+            return Err(bad(text, "names CPUs for another number of local ranks"));
         }
         Ok(())
     }
@@ -271,10 +285,16 @@ mod tests {
                 job_id: strings.0,
                 appnum,
                 universe_size: places.1.map(|n| n as i32),
-                local_ranks,
                 cores,
+                local_cpus: match &places.0 {
+                    Some(cpus) => {
+                        (0..local_ranks.len()).map(|at| cpus.iter().map(|cpu| cpu + at).collect()).collect()
+                    }
+                    None => Vec::new(),
+                },
                 binding: places.0.map(|cpus| cpus.into_iter().collect()),
                 numa_node: places.1,
+                local_ranks,
                 command,
                 maxprocs,
                 wdir: strings.1,

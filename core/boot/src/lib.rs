@@ -19,6 +19,7 @@ pub mod machine;
 pub mod pmi;
 pub mod segment;
 mod share;
+pub mod stall;
 
 pub use card::ProcessSet;
 pub use job::{Job, LauncherKind, NodeSegment, Requests};

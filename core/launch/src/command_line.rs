@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use weft_types::params::Watchdog;
+
 use crate::configfile;
 use crate::options::{Asked, Key, Section, Settings, find, suggestion};
 use crate::values::{
@@ -98,7 +100,22 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
             .map(|text| seconds("the variable MPIEXEC_TIMEOUT", &text))
             .transpose()?;
     }
+    if settings.watchdog.is_none() {
+        settings.watchdog = around
+            .variable(OsStr::new(WATCHDOG))
+            .map(|text| watchdog("the variable WEFT_WATCHDOG", &text.to_string_lossy()))
+            .transpose()?;
+    }
     Ok(Request::Run(sections, settings))
+}
+
+/// The variable by which ranks, and mpiexec itself, are told.
+const WATCHDOG: &str = "WEFT_WATCHDOG";
+
+fn watchdog(word: &str, value: &str) -> Result<Watchdog, UsageError> {
+    Watchdog::parse(value).ok_or_else(|| {
+        usage(format!("{word} needs a number of whole seconds above 0, off or auto, not {value:?}"))
+    })
 }
 
 enum Outcome {
@@ -266,6 +283,12 @@ impl Parser<'_> {
             }
             Key::TagOutput => settings.tag_output = true,
             Key::Timeout => settings.timeout = Some(seconds(&word.to_string_lossy(), &values[0])?),
+            Key::Watchdog => {
+                let value = text()?;
+                settings.watchdog = Some(watchdog(&word.to_string_lossy(), value)?);
+                settings.environment.push((WATCHDOG.into(), value.into()));
+            }
+            Key::WatchdogAbort => settings.watchdog_abort = true,
             Key::BindTo => settings.bind_to = Some(text()?.parse().map_err(UsageError)?),
             Key::MapBy => settings.map_by = Some(text()?.parse().map_err(UsageError)?),
             Key::ReportBindings => settings.report_bindings = true,
@@ -344,7 +367,7 @@ fn needs(key: Key) -> &'static str {
     match key {
         Key::Count | Key::PerNode | Key::UniverseSize => "a number of processes",
         Key::Env | Key::GlobalEnv => "a variable's name and its value (two words)",
-        Key::Timeout => "a number of seconds",
+        Key::Timeout | Key::Watchdog => "a number of seconds",
         Key::Wdir => "a folder",
         Key::HostFile | Key::ConfigFile | Key::File => "a file",
         Key::ProcessSet => "the name of a process set",

@@ -31,6 +31,9 @@ For the job
   -genv NAME VALUE          set a variable for all programs; -genvnone passes on none of your own but PATH
   -l, --tag-output          begin every line of output with its rank: [3] text
   --timeout SECONDS         end the job after this time, with exit code 124 (also: variable MPIEXEC_TIMEOUT)
+  --watchdog SECONDS|off    show who waits for what when ranks have been blocked so long, and again while they are. Not
+                            given: only a deadlock that is certain is told, after half a minute
+  --watchdog-abort          end the job when a deadlock is certain, with exit code 125
   --bind-to none|hwthread|core|numa|socket
                             keep each rank on one such part of the machine (none if not given)
   --map-by slot|hwthread|core|numa|socket|node
@@ -46,5 +49,5 @@ For the job
 Output of all ranks comes out line by line. Signals that mpiexec gets go to all ranks; the second Ctrl-C ends the job
 at once. When a rank dies, calls MPI_Abort, or leaves without MPI_Finalize, the others are ended, and mpiexec
 says which rank it was and how it ended. Exit code: that of the first rank that failed (128 + number for a
-signal), 124 after --timeout, 127 and 126 when a program is missing or cannot be executed, 2 for wrong options.
+signal), 124 after --timeout, 125 after --watchdog-abort, 127 and 126 when a program is missing or cannot be executed, 2 for wrong options.
 ";

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_place::policy::{BindTo, MapBy};
+use weft_types::params::Watchdog;
 
 /// One program of the command line (what stands between two `:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +62,10 @@ pub struct Settings {
     pub tag_output: bool,
     /// The job may not take longer.
     pub timeout: Option<Duration>,
+    /// When blocked ranks tell; `None`: not said.
+    pub watchdog: Option<Watchdog>,
+    /// A deadlock that is certain ends the job.
+    pub watchdog_abort: bool,
     /// What a rank is bound to; `None`: not said.
     pub bind_to: Option<BindTo>,
     /// How ranks are dealt to the machine; `None`: not said.
@@ -75,6 +80,16 @@ pub struct Settings {
     pub universe_size: Option<u32>,
     /// Hosts that were named, for the check that they are this one.
     pub hosts: Vec<String>,
+}
+
+impl Settings {
+    /// How often blocked ranks are shown; `None`: deadlocks only.
+    pub(crate) fn watchdog_period(&self) -> Option<Duration> {
+        match self.watchdog {
+            Some(Watchdog::Every(seconds)) => Some(Duration::from_secs(u64::from(seconds))),
+            _ => None,
+        }
+    }
 }
 
 /// The option a name means.
@@ -96,6 +111,8 @@ pub(crate) enum Key {
     EnvironmentList,
     TagOutput,
     Timeout,
+    Watchdog,
+    WatchdogAbort,
     BindTo,
     MapBy,
     ReportBindings,
@@ -122,6 +139,7 @@ impl Key {
             Key::WholeEnvironment
             | Key::BareEnvironment
             | Key::TagOutput
+            | Key::WatchdogAbort
             | Key::ReportBindings
             | Key::Verbose
             | Key::Granted
@@ -158,6 +176,8 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("prepend-rank", Key::TagOutput),
     ("tag-output", Key::TagOutput),
     ("timeout", Key::Timeout),
+    ("watchdog", Key::Watchdog),
+    ("watchdog-abort", Key::WatchdogAbort),
     ("bind-to", Key::BindTo),
     ("map-by", Key::MapBy),
     ("report-bindings", Key::ReportBindings),

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use weft_boot::card::{self, Card, ProcessSet};
-use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
+use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
 use weft_place::policy::{self, BindTo};
 use weft_place::{CpuSet, Placement, Topology, described};
 
@@ -65,8 +65,8 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
     let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
-    let (placements, bindings) = match nothing_to_place {
-        true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new()),
+    let (placements, local_cpus, bindings) = match nothing_to_place {
+        true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new(), Vec::new()),
         false => {
             let machine = described_machine().map_err(|why| refuse(why, 2))?;
             let (topology, here) = machine.unwrap_or_else(|| (Topology::read(&LiveSystem, &allowed), true));
@@ -74,11 +74,14 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
             let report = |(rank, placement)| policy::report(&topology, rank, placement);
             let mut lines: Vec<String> =
                 placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
+            // All or none: without a place for one there is none for any.
+            let local_cpus: Option<Vec<CpuSet>> =
+                placements.iter().map(|placement| placement.cpus.clone()).collect();
             if !here {
                 lines.push(NOT_HERE.to_owned());
                 placements.fill(Placement { cpus: None, numa_node: None });
             }
-            (placements, lines)
+            (placements, local_cpus.unwrap_or_default(), lines)
         }
     };
     let used: CpuSet = placements
@@ -120,6 +123,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 cores,
                 binding: placement.cpus.clone(),
                 numa_node: placement.numa_node,
+                local_cpus: local_cpus.clone(),
                 command: command_words(section),
                 maxprocs: section.asked.maxprocs,
                 wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
@@ -169,17 +173,9 @@ const NOT_HERE: &str = "planned for the machine that HWLOC_XMLFILE or HWLOC_SYNT
 
 /// The machine hwloc's variables describe, if they do, and whether it is said to be this one.
 fn described_machine() -> Result<Option<(Topology, bool)>, String> {
-    let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let topology = if let Some(path) = value("HWLOC_XMLFILE") {
-        let text =
-            std::fs::read_to_string(&path).map_err(|error| format!("HWLOC_XMLFILE={path}: {error}"))?;
-        described::xml(&text).map_err(|why| format!("HWLOC_XMLFILE={path}: {why}"))?
-    } else if let Some(text) = value("HWLOC_SYNTHETIC") {
-        described::synthetic(&text).map_err(|why| format!("HWLOC_SYNTHETIC: {why}"))?
-    } else {
-        return Ok(None);
-    };
-    Ok(Some((topology, value("HWLOC_THISSYSTEM").as_deref() == Some("1"))))
+    let Some(Described { source, text, is_xml, is_here }) = described()? else { return Ok(None) };
+    let topology = if is_xml { described::xml(&text) } else { described::synthetic(&text) };
+    Ok(Some((topology.map_err(|why| format!("{source}: {why}"))?, is_here)))
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.

@@ -5,6 +5,7 @@ use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::table::{Table, stale};
+use crate::topology::Topology;
 use std::sync::Arc;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
@@ -48,6 +49,8 @@ pub struct Comm {
     pub collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
+    /// The virtual topology (chapter 8).
+    pub topology: Option<Arc<Topology>>,
 }
 
 impl Comm {
@@ -66,6 +69,7 @@ impl Comm {
             context_hint: 0,
             collectives: 0,
             plans: Plans::default(),
+            topology: None,
         }
     }
 
@@ -237,17 +241,22 @@ impl Comms {
         Ok(handle)
     }
 
+    /// The communicator of a handle; `None` when there is none.
+    #[inline]
+    pub fn find(&self, handle: Handle) -> Option<&Comm> {
+        match self.predefined.get(place(handle)) {
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
+        }
+    }
+
     /// The communicator of a handle.
     ///
     /// # Errors
     /// `MPI_ERR_COMM` with kind, value and reason.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
-        let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_deref(),
-            None => self.table.find(handle).map(|comm| &**comm),
-        };
-        match found {
+        match self.find(handle) {
             Some(comm) => Ok(comm),
             None => Err(self.explain(handle)),
         }

@@ -11,6 +11,7 @@ use crate::group::Group;
 use crate::info::Info;
 use crate::process::Process;
 use crate::request::{Local, Making};
+use crate::topology::Topology;
 use std::sync::Arc;
 use weft_coll::{Call, Vector};
 use weft_datatype::PredefinedOp;
@@ -34,6 +35,8 @@ pub struct Construction {
     attributes: Vec<Attribute>,
     /// Hints for the new communicator; set before the first poll.
     pub hints: Info,
+    /// The virtual topology of the new communicator; set before the first poll.
+    pub topology: Option<Arc<Topology>>,
 }
 
 #[derive(Debug)]
@@ -52,8 +55,10 @@ impl Process {
     /// # Errors
     /// `MPI_ERR_COMM` for a bad handle; exhausted resources.
     pub fn duplicate(&mut self, parent: Handle, attributes: Vec<Attribute>) -> Result<Construction> {
-        let members = Arc::clone(&self.comms.get(parent)?.group);
-        self.construct(parent, Some(members), None, attributes)
+        let comm = self.comms.get(parent)?;
+        let (members, topology) = (Arc::clone(&comm.group), comm.topology.clone());
+        let construction = self.construct(parent, Some(members), None, attributes)?;
+        Ok(Construction { topology, ..construction })
     }
 
     /// Begins `MPI_Comm_split`; `color` is `None` for `MPI_UNDEFINED`.
@@ -83,6 +88,7 @@ impl Process {
             search,
             attributes: Vec::new(),
             hints: Info::default(),
+            topology: None,
         })
     }
 
@@ -152,6 +158,7 @@ impl Process {
             search,
             attributes,
             hints: Info::default(),
+            topology: None,
         }))
     }
 
@@ -188,6 +195,7 @@ impl Process {
             search,
             attributes,
             hints: Info::default(),
+            topology: None,
         })
     }
 
@@ -280,6 +288,13 @@ impl Process {
 }
 
 impl Construction {
+    /// The collective that it waits for, to be described.
+    pub fn request(&self) -> RequestId {
+        match self.stage {
+            Stage::Exchanging { request, .. } | Stage::Agreeing { request, .. } => request,
+        }
+    }
+
     /// Goes on as far as possible without waiting. `None`: not done yet; otherwise the new communicator, or none for this
     /// process. Not to be called again after that.
     ///
@@ -287,9 +302,7 @@ impl Construction {
     /// What went wrong on the way; the construction is over.
     pub fn poll(&mut self, process: &mut Process) -> Result<Option<Option<Handle>>> {
         loop {
-            let request = match self.stage {
-                Stage::Exchanging { request, .. } | Stage::Agreeing { request, .. } => request,
-            };
+            let request = self.request();
             if !process.engine.is_complete(request) {
                 return Ok(None);
             }
@@ -328,6 +341,7 @@ impl Construction {
         let rank = group.rank_of(PeerId(process.job.rank)).unwrap_or(Rank(0));
         let mut comm = Comm::new(context, rank, group, self.errhandler);
         comm.accept_hints(&self.hints)?;
+        comm.topology = self.topology.take();
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }

@@ -43,8 +43,6 @@ pub struct Process {
     pub requests: Requests,
     /// The communicators of messages taken by matched probes.
     pub messages: HashMap<MessageId, Handle>,
-    /// Buffered sends.
-    pub buffers: crate::buffered::Buffers,
     /// Channels in use.
     pub contexts: Contexts,
     /// Channels of freed communicators that traffic still uses.
@@ -131,7 +129,6 @@ impl Process {
             keys: Keys::default(),
             requests: Requests::default(),
             messages: HashMap::new(),
-            buffers: crate::buffered::Buffers::default(),
             contexts: Contexts::new(),
             retired: Vec::new(),
             building: Vec::new(),
@@ -225,7 +222,18 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
-        self.say_goodbye()
+        self.say_goodbye()?;
+        if !self.sessions.is_empty() {
+            self.goes_on();
+        }
+        Ok(())
+    }
+
+    /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
+    pub fn goes_on(&mut self) {
+        if self.said_goodbye {
+            self.launcher.reopen();
+        }
     }
 
     /// Tells the launcher, once, that errors on `MPI_COMM_WORLD` do not end this process: it goes on when others are

@@ -139,7 +139,7 @@ impl Process {
     /// buffered messages are on their way, and none of its sends goes on. When nothing else keeps MPI going at this
     /// process, everything must be.
     pub fn is_session_quiet(&mut self, session: Handle, is_last: bool) -> bool {
-        let flushed = self.buffers.is_all_flushed(&mut self.engine);
+        let flushed = self.requests.buffers.is_all_flushed(&mut self.engine);
         match is_last {
             true => flushed && self.engine.is_quiet(),
             false => self.sessions.is_quiet(session, &self.engine),

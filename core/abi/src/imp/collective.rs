@@ -29,9 +29,9 @@ type Data<P> = (P, i64, MPI_Datatype);
 type Start<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 
 /// Starts, then waits.
-fn blocking(start: Start<'_>) -> Result<(), Raised> {
+fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
     let request = gate::with(|process| start(process))?;
-    match complete(request).error {
+    match complete(call, request).error {
         None => Ok(()),
         Some(error) => Err(error.into()),
     }
@@ -50,11 +50,13 @@ unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(),
 
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
-pub(super) fn last_barrier() -> Result<(), Raised> {
+pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
     let request = gate::with(|process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))?;
-    let error = gate::wait(|process| match process.engine.is_complete(request) {
-        true => Some(process.engine.take(request).error),
-        false => process.engine.knows_losses().then_some(None),
+    let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
+        match process.engine.is_complete(request) {
+            true => Some(process.engine.take(request).error),
+            false => process.engine.knows_losses().then_some(None),
+        }
     });
     match error {
         Some(error) if !gate::with(|process| process.engine.knows_losses()) => Err(error.into()),
@@ -485,7 +487,7 @@ macro_rules! operations {
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
             // SAFETY: the program keeps the procedure's contract until this call returns.
-            blocking(&mut |$process| unsafe { $start })
+            blocking(concat!("MPI_", $name), &mut |$process| unsafe { $start })
         }
         #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12).")]
         pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {

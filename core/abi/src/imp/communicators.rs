@@ -1,5 +1,6 @@
 //! Communicators: asking, naming, constructing, freeing (chapter 7, sections 7.4 and 7.8).
 
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 
 use weft::Process;
@@ -15,6 +16,7 @@ use super::{attributes, errors};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Asks a communicator for a number.
 #[inline(always)]
@@ -77,12 +79,6 @@ pub(crate) unsafe fn comm_get_parent(parent: *mut MPI_Comm) -> Result<(), Raised
     Ok(())
 }
 
-/// `MPI_Topo_test` (section 8.5.5): no communicator has a topology yet.
-pub(crate) unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<(), Raised> {
-    // SAFETY: the entry has refused null.
-    unsafe { ask(comm, status, |_| abi::MPI_UNDEFINED) }
-}
-
 /// `MPI_Comm_compare` (section 7.4.1).
 pub(crate) unsafe fn comm_compare(
     comm1: MPI_Comm,
@@ -129,13 +125,17 @@ pub(super) unsafe fn construct(
     newcomm: *mut MPI_Comm,
     begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
 ) -> Result<(), Raised> {
-    let Some(mut construction) = gate::with(begin)? else {
+    let Some(construction) = gate::with(begin)? else {
         // SAFETY: the entry has refused null.
         unsafe { newcomm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
         return Ok(());
     };
-    let made = gate::wait(|process| construction.poll(process).transpose())
-        .map_err(|error| Raised::on_comm(parent.handle(), error))?;
+    let construction = RefCell::new(construction);
+    let awaited = Awaited::Construction(&construction, parent.handle());
+    let made = gate::wait_for("making a communicator", awaited, |process| {
+        construction.borrow_mut().poll(process).transpose()
+    })
+    .map_err(|error| Raised::on_comm(parent.handle(), error))?;
     if let Some(comm) = made {
         let inherited = gate::with(|process| process.comms.get(comm).map(|comm| comm.errhandler))?;
         errors::inherit(inherited);

@@ -11,6 +11,7 @@ use super::attributes;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Held while the World Model starts or ends.
 static CHANGING: Mutex<()> = Mutex::new(());
@@ -93,12 +94,15 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
     let quiet = |process: &mut weft::Process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
+        (process.requests.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet())
+            .then_some(())
     };
-    gate::wait(quiet);
-    super::collective::last_barrier()?;
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    super::collective::last_barrier("MPI_Finalize")?;
     // A barrier that was given up because a process is gone never becomes quiet.
-    gate::wait(|process| if process.engine.knows_losses() { Some(()) } else { quiet(process) });
+    let quiet =
+        |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex};
 
+use weft::buffered::Owner;
 use weft::errhandler::Target;
 use weft::info::Info;
 use weft::kinds;
@@ -15,6 +16,7 @@ use super::{errors, info};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{On, Raised};
+use crate::watch::Awaited;
 
 /// The thread levels by name (section 11.3.1).
 const LEVELS: [&str; 4] =
@@ -59,6 +61,7 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
         gate::change_phase(gate::MULTIPLE, 0);
     }
     gate::with(|process| {
+        process.goes_on();
         let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
         let memory_kinds = kinds::granted(asked);
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
@@ -71,15 +74,21 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait(|process| process.is_session_quiet(handle, false).then_some(()));
+    gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+        process.is_session_quiet(handle, false).then_some(())
+    });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait(|process| process.is_session_quiet(handle, true).then_some(()));
+        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+            process.is_session_quiet(handle, true).then_some(())
+        });
     }
     let closed = gate::with(|process| {
         let closed = process.sessions.close(handle)?;
+        // Its buffer is the program's again.
+        process.requests.buffers.detach(Owner::Session(handle));
         if process.sessions.is_empty() {
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;

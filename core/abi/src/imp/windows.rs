@@ -62,7 +62,7 @@ fn exchange(comm: Handle, mine: &[u64]) -> Result<Vec<u64>, Raised> {
         Ok((request, room, total))
     })
     .map_err(|error: Error| Raised::from(error))?;
-    if let Some(error) = point_to_point::complete(request).error {
+    if let Some(error) = point_to_point::complete("a call on a window", request).error {
         return Err(error.into());
     }
     let mut all = vec![0; total];
@@ -74,7 +74,7 @@ fn exchange(comm: Handle, mine: &[u64]) -> Result<Vec<u64>, Raised> {
 pub(super) fn member_barrier(comm: Handle) -> Result<(), Raised> {
     let arguments = Arguments::new(Memory::none(), Memory::none());
     let request = gate::with(|process| process.start_collective(comm, &Call::Barrier, arguments, None))?;
-    match point_to_point::complete(request).error {
+    match point_to_point::complete("a call on a window", request).error {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }

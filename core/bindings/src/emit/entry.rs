@@ -168,18 +168,27 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         .iter()
         .map(|parameter| format!("{}: {}", parameter.name, rust_type(&parameter.ty)))
         .collect();
+    let at_once = format!("imp::at_once::{}({})", imp_name(int.name()), arguments.join(", "));
     let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
     let safety = "// SAFETY: the program keeps the contract of the procedure.";
     let mut text = String::new();
     // Writing to a string cannot fail.
+    let result = rust_type(&procedure.prototype.result);
     let _ = writeln!(
         text,
-        "/// `{name}` ({} {}).\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn P{name}({}) -> {} {{",
+        "/// `{name}` ({} {}).\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn P{name}({}) -> {result} {{",
         procedure.section,
         procedure.title,
         parameters.join(", "),
-        rust_type(&procedure.prototype.result)
     );
+    if procedure.at_once {
+        // The rest is a function of its own with the same arguments, so that the short way saves no registers.
+        let _ = writeln!(
+            text,
+            "#[inline(never)]\nunsafe extern \"C\" fn in_full({}) -> {result} {{",
+            parameters.join(", ")
+        );
+    }
     if procedure.returns_code() {
         let mut checks = String::new();
         if !procedure.anytime && !procedure.is_tool() {
@@ -218,6 +227,14 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
     } else {
         let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
+    }
+    if procedure.at_once {
+        let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
+        let _ = writeln!(
+            text,
+            "}}\n{safety}\nif unsafe {{ {at_once} }} {{\nreturn MPI_SUCCESS;\n}}\n{safety}\nunsafe {{ in_full({}) }}",
+            names.join(", ")
+        );
     }
     text.push_str("}\n");
     Ok(text)

@@ -12,6 +12,7 @@ mod departure;
 mod gate;
 mod generated;
 mod imp;
+mod leftovers;
 mod raise;
 mod snapshot;
 mod threads;

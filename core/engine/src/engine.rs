@@ -47,10 +47,14 @@ pub(crate) struct State {
     pub(crate) own_held: u32,
     /// Processes that were lost and whose loss was not acknowledged.
     pub(crate) lost: Vec<PeerId>,
+    /// Processes lost so far.
+    pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
     pub(crate) ended_watched: bool,
+    /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
+    pub(crate) wary: bool,
 }
 
 impl Engine {
@@ -73,8 +77,10 @@ impl Engine {
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
+            losses: 0,
             any_dead: false,
             ended_watched: false,
+            wary: false,
         };
         Ok(Engine { fabric: transports, state })
     }
@@ -149,8 +155,8 @@ impl Engine {
         let peer = from.peer.unwrap_or(ANYBODY);
         let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
-        if self.state.any_dead {
-            self.state.fail_hopeless(slot);
+        if self.state.wary {
+            self.look_twice(from, Some(slot));
         }
         Ok(self.state.requests.id(slot))
     }
@@ -160,7 +166,7 @@ impl Engine {
     #[inline(always)]
     pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
         let state = &mut self.state;
-        if !state.unexpected.is_empty() || state.any_dead {
+        if !state.unexpected.is_empty() || state.wary {
             return None;
         }
         let (slot, request) = state.requests.take_free()?;
@@ -259,13 +265,23 @@ impl Engine {
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
     #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
-        let (_, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((_, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         Some(self.state.message_status(message))
     }
 
     /// As [`Engine::iprobe`], and takes the message out of matching (section 3.8.2).
     pub fn improbe(&mut self, from: Selector) -> Option<(MessageId, Status)> {
-        let (entry, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((entry, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         let status = self.state.message_status(message);
         let extracted = self.state.messages.extract(message)?;
         self.state.unexpected.remove(entry);

@@ -7,6 +7,7 @@ mod arrive;
 mod depart;
 mod engine;
 mod failure;
+mod held;
 mod internal;
 mod messages;
 mod outlook;

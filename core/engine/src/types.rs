@@ -168,6 +168,8 @@ pub struct EngineConfig {
     pub eager_budget_total: u64,
     /// Largest message sent without asking, in bytes, if the peer's budget allows it.
     pub eager_limit: u32,
+    /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
+    pub announcements_per_sender: u32,
 }
 
 impl EngineConfig {
@@ -180,6 +182,7 @@ impl EngineConfig {
             eager_budget_per_sender: 1 << 20,
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
+            announcements_per_sender: 0,
         }
     }
 }

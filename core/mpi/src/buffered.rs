@@ -152,9 +152,7 @@ impl Buffers {
         self.messages
             .iter()
             .take_while(|message| message.serial <= content.last)
-            .all(|message| {
-                message.owner != content.owner || has_left(engine, &self.lanes, message.request)
-            })
+            .all(|message| message.owner != content.owner || has_left(engine, &self.lanes, message.request))
     }
 
     /// Takes a flushed buffer away.
@@ -165,6 +163,18 @@ impl Buffers {
             message.charged = 0;
         }
         Some(self.levels.swap_remove(index).attached)
+    }
+
+    /// Buffers that were not detached, and whose they are.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&'static str, Attached)> {
+        self.levels.iter().map(|level| {
+            let owner = match level.owner {
+                Owner::Process => "the process",
+                Owner::Comm(_) => "a communicator",
+                Owner::Session(_) => "a session",
+            };
+            (owner, level.attached)
+        })
     }
 
     /// Whether every buffered message of the process has been transmitted; for finalisation.

@@ -12,6 +12,8 @@
 
 mod begin;
 mod meeting;
+#[cfg(test)]
+mod scale;
 
 mod sweep;
 mod table;

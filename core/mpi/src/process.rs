@@ -61,6 +61,8 @@ pub struct Process {
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the launcher was told that this process goes on when others are aborted.
+    survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
 }
@@ -146,6 +148,7 @@ impl Process {
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
+            survives: false,
             said_goodbye: false,
         })
     }
@@ -160,6 +163,9 @@ impl Process {
         let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
         own.name = b"MPI_COMM_SELF"[..].into();
         self.comms.start(world, own);
+        if errhandler.0 == abi::MPI_ERRORS_RETURN {
+            self.survive_losses();
+        }
     }
 
     /// From now on several threads may call: new communicators whose members all say so live in lanes.
@@ -285,6 +291,14 @@ impl Process {
     pub fn goes_on(&mut self) {
         if self.said_goodbye {
             self.launcher.reopen();
+        }
+    }
+
+    /// Tells the launcher, once, that errors on `MPI_COMM_WORLD` do not end this process: it goes on when others are
+    /// aborted (section 11.4.2).
+    pub fn survive_losses(&mut self) {
+        if !std::mem::replace(&mut self.survives, true) {
+            self.launcher.survives_losses();
         }
     }
 

@@ -148,7 +148,8 @@ impl Process {
             true => flushed && self.engine.is_quiet() && self.lanes.are_quiet(),
             false => {
                 let quiet = |engine: &Engine| self.sessions.is_quiet(session, engine);
-                quiet(&self.engine) && self.lanes.iter().all(|(_, lane)| lane.with(|inner| quiet(&inner.engine)))
+                quiet(&self.engine)
+                    && self.lanes.iter().all(|(_, lane)| lane.with(|inner| quiet(&inner.engine)))
             }
         }
     }
@@ -177,6 +178,20 @@ impl Process {
                 name(second)
             ),
         ))
+    }
+
+    /// The ranks in the job that an abort on a communicator is about; `None`: all. Sessions make all processes of their sets
+    /// connected, and an abort ends those (section 11.4.2).
+    pub fn abort_scope(&self, comm: Handle) -> Option<Vec<u32>> {
+        let group = &self.comms.get(comm).ok().filter(|_| self.sessions.origin(comm).is_none())?.group;
+        self.some_ranks(group)
+    }
+
+    /// The ranks of the members in the job, ascending; `None` for all.
+    pub fn some_ranks(&self, group: &Group) -> Option<Vec<u32>> {
+        let mut ranks: Vec<u32> = group.peers().map(|peer| peer.0).collect();
+        ranks.sort_unstable();
+        Some(ranks).filter(|ranks| ranks.len() < self.job.size as usize)
     }
 
     /// The memory allocation kinds of a communicator or window made on it (section 11.4.3).

@@ -588,6 +588,10 @@ impl Transport for Shm {
         self.lost.pop()
     }
 
+    fn declare_lost(&mut self, peer: PeerId) {
+        self.segment.bury(self.map.local(peer));
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         let local = self.map.local(peer);
         self.single_copy.read(local, self.segment.slot(local), peer, address, into)

@@ -33,7 +33,9 @@ pub(crate) unsafe fn probe(
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
         Some(selector) => match threads::lane_of_comm(comm) {
-            0 => gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| process.engine.iprobe(selector)),
+            0 => gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| {
+                process.engine.iprobe(selector)
+            }),
             lane => threads::probe(lane, selector),
         }
         .into(),

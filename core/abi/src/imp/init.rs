@@ -100,7 +100,7 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
     super::collective::world_barrier("MPI_Finalize")?;
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
-    crate::leftovers::report();
+    crate::leftovers::note_traffic();
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())

@@ -18,6 +18,7 @@ mod fabric;
 pub mod group;
 pub mod info;
 pub mod kinds;
+mod letters;
 pub mod leaks;
 pub mod op;
 pub mod partitioned;

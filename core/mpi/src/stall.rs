@@ -26,8 +26,8 @@ pub enum Awaited {
     },
     /// A message to be probed for.
     Probe(Selector),
-    /// A communicator being made: the request of the agreement under way, and the parent.
-    Construction(RequestId, Handle),
+    /// A communicator being made: the request of the agreement under way, if it is one, and the parent.
+    Construction(Option<RequestId>, Handle),
     /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
     Window(Handle, Vec<u32>, bool),
     /// The end of everything under way.
@@ -210,7 +210,8 @@ impl Process {
             Local::Generalized(_) => unknown("generalized request, which the program completes"),
             Local::Construction(making) => match making.construction.as_ref() {
                 Some(construction) => {
-                    let told = self.tell_engine(construction.request());
+                    let told =
+                        construction.request().map(|request| self.tell_engine(request)).unwrap_or_default();
                     Told { verb: "communicator being made", ..told }
                 }
                 None => Told::default(),
@@ -253,7 +254,7 @@ impl Process {
             }
             Awaited::Probe(from) => blocked(self.tell_selector(*from, None)),
             Awaited::Construction(request, parent) => {
-                let told = self.tell_engine(*request);
+                let told = request.map(|request| self.tell_engine(request)).unwrap_or_default();
                 match self.comms.get(*parent) {
                     Ok(comm) => {
                         blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })

@@ -137,6 +137,11 @@ impl<T> Table<T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref().map(|value| (slot.handle, value)))
     }
 
+    /// As [`Table::iter`], to change the objects.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut().map(|value| (slot.handle, value)))
+    }
+
     /// Number of objects alive.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -71,7 +71,8 @@ impl Types {
 
     /// Name of each datatype that was made and not freed, and where it was made, if that was remembered.
     pub(crate) fn left(&self) -> impl Iterator<Item = (&[u8], Option<&str>)> {
-        self.derived.iter().map(|(handle, derived)| (&*derived.extras.name, self.derived.site(handle)))
+        let freeable = self.derived.iter().filter(|&(handle, _)| self.check_freeable(handle).is_ok());
+        freeable.map(|(handle, derived)| (&*derived.extras.name, self.derived.site(handle)))
     }
 
     /// The datatype of a handle.

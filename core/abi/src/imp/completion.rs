@@ -382,21 +382,21 @@ pub(crate) unsafe fn waitall(
                 several.went_well();
                 continue;
             }
-            let done = await_first(&requests[index..]);
+            let done = await_next(requests, index);
             several.complete(done, &mut requests[index]);
         }
     }
     several.result()
 }
 
-/// Waits for the first of the requests that are left, and takes its result.
+/// Waits for one of all requests, before which all are over, and takes its result.
 #[inline(never)]
-fn await_first(left: &[MPI_Request]) -> Done {
-    let handle = left[0].handle();
+fn await_next(all: &[MPI_Request], index: usize) -> Done {
+    let handle = all[index].handle();
     let mut look = |process: &mut Process| process.is_done(handle).then(|| process.finish(handle));
     match gate::with(&mut look) {
         Some(done) => done,
-        None => gate::wait_for("MPI_Waitall", Awaited::All(left), look),
+        None => gate::wait_for("MPI_Waitall", Awaited::All(all), look),
     }
 }
 

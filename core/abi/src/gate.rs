@@ -9,7 +9,7 @@
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 
 use std::cell::{OnceCell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -96,11 +96,20 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        let started = process.insert(Process::start()?);
+        let started = process.insert(Process::start_with(always(|always| always.tools.settings()))?);
         crate::watch::start(started);
+        STARTED.store(true, Ordering::Release);
     }
     Ok(())
 }
+
+/// Whether MPI was ever started in this process: parameters are fixed then.
+pub(crate) fn started() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
+/// Set once the process exists.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The process, for the few calls that are counted in instructions: `None` with several threads, where [`with`] and its
 /// lock are needed.

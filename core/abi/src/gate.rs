@@ -98,6 +98,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
     if process.is_none() {
         let started = process.insert(Process::start_with(always(|always| always.tools.settings()))?);
         crate::watch::start(started);
+        crate::leftovers::start(started);
         STARTED.store(true, Ordering::Release);
     }
     Ok(())

@@ -25,10 +25,14 @@ impl Engine {
             Phase::Queued => {
                 let peer = entry.peer;
                 let index = self.meet(peer);
+                self.state.take_credit_back(index, slot);
                 let peer = self.state.peers.at_mut(index);
                 peer.queue
                     .retain(|outgoing| !matches!(outgoing, Outgoing::Message(queued) if *queued == slot));
+                peer.held.iter_mut().for_each(|(_, slots)| slots.retain(|&held| held != slot));
+                peer.held.retain(|(_, slots)| !slots.is_empty());
                 peer.reopen();
+                self.state.let_go(index);
                 self.state.finish_cancelled(slot);
             }
             Phase::Own => {
@@ -74,9 +78,12 @@ impl Engine {
         peer.window.shut();
         peer.queue.clear();
         peer.streams.clear();
+        peer.held.clear();
         peer.lead = None;
         state.any_dead = true;
+        state.wary = true;
         state.lost.push(id);
+        state.losses += 1;
         let concerned: Vec<u32> = state
             .requests
             .in_use()
@@ -113,6 +120,17 @@ impl Engine {
     /// message fail, because the only sender may be gone; afterwards they wait for the living.
     pub fn acknowledge_losses(&mut self) -> Vec<PeerId> {
         std::mem::take(&mut self.state.lost)
+    }
+
+    /// How many processes were lost so far, acknowledged or not: a change says that [`Engine::loss_of`] has news.
+    #[inline]
+    pub fn losses(&self) -> u32 {
+        self.state.losses
+    }
+
+    /// The error of what depends on that process, if it is known to be gone.
+    pub fn loss_of(&self, id: PeerId) -> Option<Error> {
+        self.state.is_dead(id).then(|| State::gone(id))
     }
 }
 
@@ -168,9 +186,10 @@ impl State {
                 return Todo::Broken("a cancellation in the middle of the message's lead");
             }
             self.unexpected.remove(entry);
-            let charged = self.messages.at(slot).charged;
+            let (charged, credit) = (self.messages.at(slot).charged, self.messages.at(slot).credit);
             self.messages.remove(slot);
             self.peers.at_mut(index).ledger.release(charged);
+            self.announcement_left(index, credit);
         }
         Todo::Reply(Header::control(Kind::CancelReply, header.id(), u64::from(forgotten)))
     }

@@ -1,5 +1,10 @@
 //! Communicators: a group, a hidden channel, and what hangs on them (chapter 7).
 
+mod sides;
+
+pub(crate) use sides::Everyone;
+pub use sides::{Inter, Sides};
+
 use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
@@ -31,10 +36,12 @@ pub struct Comm {
     pub context: ContextId,
     /// Rank of this process.
     pub rank: Rank,
-    /// Number of members; the valid ranks are below.
+    /// Number of processes that ranks name: of the members, or of an intercommunicator's remote group. Valid ranks are below.
     pub size: u32,
-    /// The members.
+    /// The processes that ranks name: the members, or an intercommunicator's remote group. See [`Comm::local_group`].
     pub group: Arc<Group>,
+    /// The two groups of an intercommunicator.
+    pub inter: Option<Box<Inter>>,
     /// The error handler attached (section 9.3.1).
     pub errhandler: Handle,
     /// The name (section 7.8).
@@ -62,6 +69,7 @@ impl Comm {
             rank,
             size: group.size(),
             group,
+            inter: None,
             errhandler,
             name: Box::default(),
             attributes: Attributes::default(),
@@ -71,6 +79,12 @@ impl Comm {
             plans: Plans::default(),
             topology: None,
         }
+    }
+
+    /// An intercommunicator, at rank `rank` of the local group.
+    pub fn new_inter(context: ContextId, rank: Rank, inter: Inter, errhandler: Handle) -> Comm {
+        let remote = Arc::clone(inter.remote());
+        Comm { inter: Some(Box::new(inter)), ..Comm::new(context, rank, remote, errhandler) }
     }
 
     /// The process a message to `dest` goes to; `None` for `MPI_PROC_NULL`.
@@ -166,14 +180,21 @@ impl Comm {
         }
     }
 
-    /// Compares two communicators (section 7.4.1).
+    /// Compares two communicators (section 7.4.1); intercommunicators by both groups (section 7.6.1).
     pub fn compare(&self, other: &Comm) -> Comparison {
         if self.handle == other.handle {
             return Comparison::Identical;
         }
-        match self.group.compare(&other.group) {
-            Comparison::Identical => Comparison::Congruent,
-            different => different,
+        let groups = self.local_group().compare(other.local_group());
+        let remote = match (&self.inter, &other.inter) {
+            (None, None) => Comparison::Identical,
+            (Some(one), Some(other)) => one.remote().compare(other.remote()),
+            _ => Comparison::Unequal,
+        };
+        match (groups, remote) {
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
+            (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
+            _ => Comparison::Similar,
         }
     }
 
@@ -183,7 +204,8 @@ impl Comm {
         Error::new(
             ErrorClass::RANK,
             format!(
-                "{argument} is {rank}; {} has the ranks 0 to {} (also allowed: {also})",
+                "{argument} is {rank}; {}{} has the ranks 0 to {} (also allowed: {also})",
+                if self.inter.is_some() { "the remote group of " } else { "" },
                 self.display_name(),
                 self.size - 1
             ),
@@ -229,6 +251,11 @@ impl Comms {
     /// Takes the predefined communicators away, at the end of the World Model.
     pub fn stop(&mut self) {
         self.predefined = [None, None];
+    }
+
+    /// How many more communicators can be made here.
+    pub fn room(&self) -> usize {
+        Handle::SLOTS as usize - self.table.len()
     }
 
     /// Adds a communicator and names it.
@@ -301,6 +328,16 @@ impl Comms {
     pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
         self.check_removable(handle)?;
         self.table.remove(handle).map(|comm| *comm)
+    }
+
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.table.remember_places(place);
+    }
+
+    /// As [`Table::site`].
+    pub(crate) fn site(&self, handle: Handle) -> Option<&str> {
+        self.table.site(handle)
     }
 
     /// Every communicator.

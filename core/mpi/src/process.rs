@@ -45,10 +45,14 @@ pub struct Process {
     pub messages: HashMap<MessageId, Handle>,
     /// Channels in use.
     pub contexts: Contexts,
+    /// Letters about communicators being made.
+    pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
     pub(crate) retired: Vec<(ContextId, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
+    pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
     pub file_errhandler: Handle,
     /// The error handler that new predefined communicators get, and errors without an object before them.
@@ -141,8 +145,10 @@ impl Process {
             requests: Requests::default(),
             messages: HashMap::new(),
             contexts: Contexts::new(),
+            letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,

@@ -139,7 +139,7 @@ pub struct Making {
     pub outcome: Result<Option<Handle>>,
     /// The parent, whose error handler is due.
     pub parent: Handle,
-    /// Where the program wants the handle: an address for the C boundary.
+    /// Where the program wants the handle: an address for the C boundary. 0 when nobody asks for it.
     pub place: usize,
 }
 
@@ -196,7 +196,7 @@ pub enum Kind {
 /// The table of requests that are not the engine's.
 #[derive(Debug)]
 pub struct Requests {
-    locals: Table<Local>,
+    pub(crate) locals: Table<Local>,
     pub(crate) watched: Watched,
     /// Buffered sends, which flush requests and the sends' own requests look at.
     pub buffers: Buffers,
@@ -261,6 +261,25 @@ impl Requests {
         stale(HandleKind::Request, handle, false)
     }
 
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.locals.remember_places(place);
+    }
+
+    /// Every request of the table, and where it was made, if that was remembered.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, Option<&str>)> {
+        self.locals.iter().map(|(handle, _)| (handle, self.locals.site(handle)))
+    }
+
+    /// Whether a request of the table has `inner` as its part.
+    pub(crate) fn contains(&self, inner: Handle) -> bool {
+        self.locals.iter().any(|(_, local)| match local {
+            Local::Persistent(persistent) => persistent.active == Some(inner),
+            Local::Pair { send, receive, .. } => *send == inner || *receive == inner,
+            _ => false,
+        })
+    }
+
     /// Keeps a request.
     ///
     /// # Errors
@@ -282,6 +301,17 @@ impl Requests {
     /// The entry of a number that may be anybody's.
     pub(crate) fn find_local_mut(&mut self, handle: Handle) -> Option<&mut Local> {
         self.locals.find_mut(handle)
+    }
+
+    /// Whether a request that starts again later, or a construction, needs the channel of that communicator.
+    pub(crate) fn keeps(&self, comm: Handle) -> bool {
+        self.locals.iter().any(|(_, local)| match local {
+            Local::Persistent(persistent) => persistent.comm == comm,
+            Local::PartitionedSend(side) => side.comm == comm,
+            Local::PartitionedReceive(side) => side.comm == comm,
+            Local::Construction(making) => making.parent == comm && making.construction.is_some(),
+            _ => false,
+        })
     }
 
     /// Forgets the entry.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weft_types::params::{CHOICES, Kind, Parameter, Parameters, TABLE};
+use weft_types::params::{Kind, Parameter, Parameters, TABLE};
 use weft_types::{Error, ErrorClass, Result, abi};
 
 use crate::process::Process;
@@ -100,8 +100,8 @@ pub enum Value {
     Number32(u32),
     /// `MPI_UINT64_T`
     Number64(u64),
-    /// `MPI_INT`, an item of the enumeration of choices.
-    Choice(i32),
+    /// `MPI_INT`, an item of an enumeration.
+    Item(i32),
     /// `MPI_CHAR`
     Text(String),
 }
@@ -226,8 +226,8 @@ impl ToolInterface {
         Ok(match TABLE[index].kind {
             Kind::Number32 => Value::Number32(text.parse().unwrap_or_default()),
             Kind::Number64 => Value::Number64(text.parse().unwrap_or_default()),
-            Kind::Choice => {
-                Value::Choice(CHOICES.iter().position(|&choice| choice == text).unwrap_or_default() as i32)
+            Kind::OneOf(items) => {
+                Value::Item(items.iter().position(|&item| item == text).unwrap_or_default() as i32)
             }
             Kind::Text => Value::Text(text),
         })
@@ -244,10 +244,15 @@ impl ToolInterface {
         let text = match value {
             Value::Number32(number) => number.to_string(),
             Value::Number64(number) => number.to_string(),
-            Value::Choice(item) => match usize::try_from(item).ok().and_then(|item| CHOICES.get(item)) {
-                Some(choice) => (*choice).to_owned(),
-                None => return Err(error(abi::MPI_T_ERR_INVALID, "no item of the enumeration")),
-            },
+            Value::Item(item) => {
+                let Kind::OneOf(items) = TABLE[index].kind else {
+                    return Err(error(abi::MPI_T_ERR_INVALID, "the variable has no enumeration"));
+                };
+                match usize::try_from(item).ok().and_then(|item| items.get(item)) {
+                    Some(item) => (*item).to_owned(),
+                    None => return Err(error(abi::MPI_T_ERR_INVALID, "no item of the enumeration")),
+                }
+            }
             Value::Text(text) => text,
         };
         if text.len() >= TEXT_ROOM || !Parameters::accepts(TABLE[index].variable, text.trim()) {
@@ -373,8 +378,8 @@ mod tests {
         let at = |name: &str| TABLE.iter().position(|row| row.name == name).expect("a parameter");
         for (name, value, other) in [
             ("eager_limit", Value::Number32(4096), Value::Text("x".into())),
-            ("eager_budget_total", Value::Number64(1 << 33), Value::Choice(7)),
-            ("single_copy", Value::Choice(2), Value::Choice(3)),
+            ("eager_budget_total", Value::Number64(1 << 33), Value::Item(7)),
+            ("single_copy", Value::Item(2), Value::Item(3)),
             ("watchdog", Value::Text("17".into()), Value::Text("soon".into())),
         ] {
             let index = at(name);

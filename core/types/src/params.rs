@@ -29,14 +29,17 @@ pub enum Kind {
     Number32,
     /// A number of 64 bits.
     Number64,
-    /// One of [`CHOICES`], by its place there.
-    Choice,
+    /// One of these texts, by its place.
+    OneOf(&'static [&'static str]),
     /// A text.
     Text,
 }
 
 /// The values of a [`Choice`] as texts.
-pub const CHOICES: [&str; 3] = ["auto", "yes", "no"];
+pub const CHOICES: &[&str] = &["auto", "yes", "no"];
+
+/// The values of a switch as texts.
+pub const SWITCH: &[&str] = &["no", "yes"];
 
 /// A value of a parameter as text.
 trait Value: Sized {
@@ -44,6 +47,17 @@ trait Value: Sized {
     const KIND: Kind;
     fn read(text: &str) -> Option<Self>;
     fn show(&self) -> String;
+}
+
+impl Value for bool {
+    const FORM: &'static str = "yes or no";
+    const KIND: Kind = Kind::OneOf(SWITCH);
+    fn read(text: &str) -> Option<bool> {
+        yes_or_no(text)
+    }
+    fn show(&self) -> String {
+        SWITCH[usize::from(*self)].to_owned()
+    }
 }
 
 fn yes_or_no(text: &str) -> Option<bool> {
@@ -96,7 +110,7 @@ pub enum Choice {
 
 impl Value for Choice {
     const FORM: &'static str = "auto, yes or no";
-    const KIND: Kind = Kind::Choice;
+    const KIND: Kind = Kind::OneOf(CHOICES);
     fn show(&self) -> String {
         CHOICES[*self as usize].to_owned()
     }
@@ -199,6 +213,8 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
+    leaks: bool = "no", "WEFT_LEAKS",
+        "Whether a process prints at the end of MPI which objects the program made and did not free, and where it made them.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
         "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }
@@ -267,7 +283,8 @@ mod tests {
             assert!(Parameters::accepts(row.variable, &text), "{}: {text}", row.name);
             assert!(!Parameters::accepts(row.variable, "?"), "{}", row.name);
         }
-        assert_eq!([Choice::Auto, Choice::On, Choice::Off].map(|choice| choice.show()), CHOICES);
+        assert_eq!([Choice::Auto, Choice::On, Choice::Off].map(|choice| choice.show()), *CHOICES);
+        assert_eq!([false, true].map(|switch| switch.show()), *SWITCH);
     }
 
     fn read(pairs: &[(&str, &str)]) -> Result<(Parameters, Vec<String>)> {

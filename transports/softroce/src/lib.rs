@@ -12,6 +12,7 @@
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
 //! device.rs      the doors                                arena.rs      memory of its own
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
+//! trace.rs       a wire that writes down what passes
 //! ```
 //!
 //! What holds:
@@ -32,6 +33,7 @@ mod queues;
 mod request;
 mod requester;
 mod responder;
+mod trace;
 mod udp;
 pub mod wire;
 
@@ -41,4 +43,5 @@ pub use device::{Counters, DATAGRAM_PREFIX, Device, Event, Flow, MAX_DATAGRAM};
 pub use memory::Memory;
 pub use psn::Psn;
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
+pub use trace::{Capture, Traced};
 pub use udp::{Udp, UdpBell};

@@ -64,6 +64,12 @@ pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
     }
 }
 
+/// Returns once every process of the communicator, in both groups of an intercommunicator, has called it.
+pub(super) fn barrier_of_everyone(call: &'static str, comm: Handle) -> Result<(), Raised> {
+    let arguments = || Arguments::new(Memory::none(), Memory::none());
+    blocking(call, &mut |process| process.start_on_everyone(comm, &Call::Barrier, arguments(), None))
+}
+
 pub(super) fn is_in_place(address: *const c_void) -> bool {
     address.addr() == abi::MPI_IN_PLACE
 }
@@ -181,7 +187,9 @@ unsafe fn blocks(
 }
 
 pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
-    process.comms.get(comm)
+    let comm = process.comms.get(comm)?;
+    comm.check_collective()?;
+    Ok(comm)
 }
 
 fn start_barrier(process: &mut Process, comm: Handle) -> Outcome<RequestId> {

@@ -103,6 +103,7 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     let quiet =
         |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    crate::leftovers::report();
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())

@@ -10,7 +10,7 @@ use weft::kinds;
 use weft::session::Session;
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
-use super::communicators::construct;
+use super::communicators::construct_with_info;
 use super::environment::{bytes, write_string};
 use super::{errors, info};
 use crate::ctypes::*;
@@ -74,32 +74,36 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
         process.is_session_quiet(handle, false).then_some(())
     });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
     }
-    let closed = gate::with(|process| {
+    let (closed, is_last) = gate::with(|process| {
         let closed = process.sessions.close(handle)?;
+        let is_last = process.sessions.is_empty();
         // Its buffer is the program's again.
         process.requests.buffers.detach(Owner::Session(handle));
-        if process.sessions.is_empty() {
+        if is_last {
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;
             }
             gate::change_phase(0, gate::SESSION);
         }
-        Ok(closed)
+        Ok((closed, is_last))
     })
     .map_err(|error: Error| Raised::from(error))?;
     drop(changing);
     errors::let_go(closed.errhandler);
+    if is_last && gate::phase() & gate::WORLD == 0 {
+        crate::leftovers::report();
+    }
     // SAFETY: as above.
     unsafe { session.write(MPI_Session::from_raw(abi::MPI_SESSION_NULL)) };
     Ok(())
@@ -204,29 +208,23 @@ pub(crate) unsafe fn group_from_session_pset(
     Ok(())
 }
 
-/// A number for a string tag: all members make the same one. Two tags that collide are served one after the other.
-fn number_of(stringtag: &[u8]) -> u32 {
-    // FNV-1a.
-    stringtag.iter().fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
 /// `MPI_Comm_create_from_group` (section 7.4.2).
 pub(crate) unsafe fn comm_create_from_group(
     group: MPI_Group,
     stringtag: *const c_char,
-    _info: MPI_Info,
+    info: MPI_Info,
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: the program passes a string; the entry has refused null.
-    let number = number_of(unsafe { bytes(stringtag) });
+    let tag = unsafe { super::communicators::stringtag(stringtag)? };
     gate::always(|always| always.errhandlers.attach(Target::Comm, errhandler.handle()))?;
     let nobody = MPI_Comm::from_raw(abi::MPI_COMM_NULL);
     // SAFETY: the entry has refused null.
     let made = unsafe {
-        construct(nobody, newcomm, |process| {
+        construct_with_info(nobody, info, newcomm, |process| {
             let group = process.group(group.handle())?;
-            process.create_from_group(&group, number, errhandler.handle())
+            Ok(process.create_from_group(&group, tag, errhandler.handle()))
         })
     };
     // The communicator counts its own reference.

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use weft::tool_interface::{CATEGORIES, LEVELS, TEXT_ROOM, ToolInterface, Value, cvar_name, index_of, place};
-use weft_types::params::{CHOICES, Kind, Parameters, TABLE};
+use weft_types::params::{CHOICES, Kind, Parameters, SWITCH, TABLE};
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
 use super::environment::{bytes, write_string};
@@ -81,15 +81,20 @@ pub(crate) unsafe fn t_finalize() -> Result<(), Raised> {
     Ok(gate::always(|always| always.tools.end())?)
 }
 
-/// The one enumeration: the values of a choice.
-const ENUM_OF_CHOICES: u32 = 16;
+/// The enumerations: handle, name, items.
+const ENUMS: [(u32, &str, &[&str]); 2] = [(16, "weft_choice", CHOICES), (17, "weft_switch", SWITCH)];
 
-fn check_enum(enumtype: MPI_T_enum) -> Result<(), Raised> {
+fn enumeration(enumtype: MPI_T_enum) -> Result<(&'static str, &'static [&'static str]), Raised> {
     tools(|_| Ok(()))?;
-    match enumtype.raw() == ENUM_OF_CHOICES as usize {
-        true => Ok(()),
-        false => Err(refused(abi::MPI_T_ERR_INVALID, "no such enumeration")),
+    match ENUMS.iter().find(|(handle, ..)| *handle as usize == enumtype.raw()) {
+        Some(&(_, name, items)) => Ok((name, items)),
+        None => Err(refused(abi::MPI_T_ERR_INVALID, "no such enumeration")),
     }
+}
+
+fn enum_of(kind: Kind) -> MPI_T_enum {
+    let found = ENUMS.iter().find(|(.., items)| kind == Kind::OneOf(items));
+    MPI_T_enum::from_raw(found.map_or(abi::MPI_T_ENUM_NULL as u32, |&(handle, ..)| handle))
 }
 
 /// `MPI_T_enum_get_info` (section 15.3.5).
@@ -99,11 +104,11 @@ pub(crate) unsafe fn t_enum_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> Result<(), Raised> {
-    check_enum(enumtype)?;
+    let (own_name, items) = enumeration(enumtype)?;
     // SAFETY: the program keeps the convention of strings.
     unsafe {
-        fill(num, CHOICES.len() as c_int);
-        fill_string("weft_choice", name, name_len);
+        fill(num, items.len() as c_int);
+        fill_string(own_name, name, name_len);
     }
     Ok(())
 }
@@ -116,12 +121,12 @@ pub(crate) unsafe fn t_enum_get_item(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> Result<(), Raised> {
-    check_enum(enumtype)?;
-    let item = place(index, CHOICES.len())?;
+    let (_, items) = enumeration(enumtype)?;
+    let item = place(index, items.len())?;
     // SAFETY: as above.
     unsafe {
         fill(value, item as c_int);
-        fill_string(CHOICES[item], name, name_len);
+        fill_string(items[item], name, name_len);
     }
     Ok(())
 }
@@ -165,7 +170,7 @@ fn datatype(kind: Kind) -> (u32, c_int) {
     match kind {
         Kind::Number32 => (abi::MPI_UINT32_T, 1),
         Kind::Number64 => (abi::MPI_UINT64_T, 1),
-        Kind::Choice => (abi::MPI_INT, 1),
+        Kind::OneOf(_) => (abi::MPI_INT, 1),
         Kind::Text => (abi::MPI_CHAR, TEXT_ROOM as c_int),
     }
 }
@@ -184,13 +189,12 @@ pub(crate) unsafe fn t_cvar_get_info(
     scope: *mut c_int,
 ) -> Result<(), Raised> {
     let row = &TABLE[tools(|_| place(cvar_index, TABLE.len()))?];
-    let items = if row.kind == Kind::Choice { ENUM_OF_CHOICES } else { abi::MPI_T_ENUM_NULL as u32 };
     // SAFETY: the program keeps the convention of strings; other places are null or variables.
     unsafe {
         fill_string(&cvar_name(row), name, name_len);
         fill(verbosity, abi::MPI_T_VERBOSITY_USER_BASIC);
         fill(datatype_out, MPI_Datatype::from_raw(datatype(row.kind).0));
-        fill(enumtype, MPI_T_enum::from_raw(items));
+        fill(enumtype, enum_of(row.kind));
         fill_string(&format!("{} Values: {}.", row.meaning, row.form), desc, desc_len);
         fill(bind, abi::MPI_T_BIND_NO_OBJECT);
         fill(scope, abi::MPI_T_SCOPE_LOCAL);
@@ -244,7 +248,7 @@ pub(crate) unsafe fn t_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) ->
         match value {
             Value::Number32(number) => buf.cast::<u32>().write_unaligned(number),
             Value::Number64(number) => buf.cast::<u64>().write_unaligned(number),
-            Value::Choice(item) => buf.cast::<c_int>().write_unaligned(item),
+            Value::Item(item) => buf.cast::<c_int>().write_unaligned(item),
             Value::Text(text) => drop(write_string(text.as_bytes(), buf.cast(), TEXT_ROOM)),
         }
     }
@@ -261,7 +265,7 @@ pub(crate) unsafe fn t_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void)
         match TABLE[index].kind {
             Kind::Number32 => Value::Number32(buf.cast::<u32>().read_unaligned()),
             Kind::Number64 => Value::Number64(buf.cast::<u64>().read_unaligned()),
-            Kind::Choice => Value::Choice(buf.cast::<c_int>().read_unaligned()),
+            Kind::OneOf(_) => Value::Item(buf.cast::<c_int>().read_unaligned()),
             Kind::Text => Value::Text(String::from_utf8_lossy(bytes(buf.cast())).into_owned()),
         }
     };

@@ -34,7 +34,7 @@
 mod blocked;
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
@@ -155,7 +155,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        let started = process.insert(Process::start()?);
+        let started = process.insert(Process::start_with(always(|always| always.tools.settings()))?);
         let ranks = started.job.local_ranks.len().max(1);
         let shared = Shared {
             lanes: Arc::clone(&started.lanes),
@@ -167,6 +167,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
         let _ = GATE.shared.set(shared);
         crate::watch::start(started);
         crate::leftovers::start(started);
+        STARTED.store(true, Ordering::Release);
     }
     Ok(())
 }
@@ -179,6 +180,14 @@ pub(crate) fn shared() -> &'static Shared {
         None => nothing_started(),
     }
 }
+
+/// Whether MPI was ever started in this process: parameters are fixed then.
+pub(crate) fn started() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
+/// Set once the process exists.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The process, for the few calls that are counted in instructions: `None` with several threads, where [`with`] and its
 /// lock are needed.

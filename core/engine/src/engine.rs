@@ -474,6 +474,16 @@ impl Engine {
         })
     }
 
+    /// How full the engine is, for the tool interface.
+    pub fn levels(&self) -> Levels {
+        Levels {
+            posted: self.state.posted.len(),
+            unexpected: self.state.unexpected.len(),
+            requests: self.state.requests.in_use().count(),
+            peers: self.state.peers.count(),
+        }
+    }
+
     /// Whether a process is known to be gone.
     pub fn is_lost(&self, peer: PeerId) -> bool {
         self.state.any_dead && self.state.is_dead(peer)
@@ -483,6 +493,19 @@ impl Engine {
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
     }
+}
+
+/// How full an engine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Receives that wait for a message.
+    pub posted: usize,
+    /// Messages that no receive has matched yet.
+    pub unexpected: usize,
+    /// Requests that are neither free nor taken.
+    pub requests: usize,
+    /// Processes this one has talked to.
+    pub peers: usize,
 }
 
 /// The next packet of the peer that a blocking receive waits for.

@@ -21,7 +21,7 @@ mod types;
 mod wait;
 pub mod world;
 
-pub use engine::Engine;
+pub use engine::{Engine, Levels};
 pub use outlook::{Outlook, Running, Stray};
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
 pub use transports::{EngineBell, NodeLocal, Transports};

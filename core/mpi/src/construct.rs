@@ -208,6 +208,11 @@ impl Process {
 }
 
 impl Construction {
+    /// The error handler that the communicator will have.
+    pub fn errhandler(&self) -> Handle {
+        self.errhandler
+    }
+
     /// The same, with hints for the new communicator (section 7.4.4).
     #[must_use]
     pub fn with_hints(mut self, hints: Info) -> Construction {

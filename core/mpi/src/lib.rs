@@ -29,6 +29,7 @@ mod request_calls;
 pub mod session;
 pub mod stall;
 pub mod table;
+pub mod tool_interface;
 pub mod topology;
 pub mod types;
 pub mod universe;

@@ -87,6 +87,12 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
     )
 }
 
+/// The variables of the environment that are text.
+pub(crate) fn environment_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 impl Process {
     /// Finds out who this process is, joins its node-mates and makes the engine. Under launchers other than Weft's it is
     /// collective over the job.
@@ -94,10 +100,15 @@ impl Process {
     /// # Errors
     /// What is wrong with the environment, the launcher or the memory, and what to do.
     pub fn start() -> Result<Process> {
-        let (parameters, unknown) = Parameters::from_environment(
-            std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-        )?;
+        Process::start_with(Vec::new())
+    }
+
+    /// As [`Process::start`]; `settings` (variable, value) count before the environment.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_with(settings: Vec<(String, String)>) -> Result<Process> {
+        let (parameters, unknown) = Parameters::from_environment(environment_variables().chain(settings))?;
         let (mut job, launcher) = Job::discover()?;
         if job.rank == 0 {
             for line in unknown {

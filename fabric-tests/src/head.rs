@@ -12,7 +12,7 @@
 //! `Covers` (sections of the standard whose lines in the checklist the program holds) and `Ranks` are required. The
 //! others: `Timeout` (seconds, default 60), `Exit` (`0`, `nonzero`, or a number; default 0), `Stderr` (a text that
 //! must appear there; may be repeated), `Absent` (a text that must not appear in either stream; may be repeated),
-//! `Args` (of the program), `Env` (`NAME=value`; may be repeated), `Flags` (of the compiler), `Aborts: yes` (ranks do
+//! `Args` (of the program), `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Flags` (of the compiler), `Aborts: yes` (ranks do
 //! not print their last line). This file is also compiled into the build script.
 
 /// What the head comment of one program says.
@@ -32,6 +32,8 @@ pub struct Head {
     pub absent: Vec<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
+    /// Options of mpiexec.
+    pub mpiexec: Vec<String>,
     /// Environment of mpiexec and its ranks.
     pub env: Vec<(String, String)>,
     /// Further flags of the compiler.
@@ -65,6 +67,7 @@ impl Head {
             stderr: Vec::new(),
             absent: Vec::new(),
             args: Vec::new(),
+            mpiexec: Vec::new(),
             env: Vec::new(),
             flags: Vec::new(),
             aborts: false,
@@ -92,6 +95,7 @@ impl Head {
                 "Stderr" => head.stderr.push(value.to_owned()),
                 "Absent" => head.absent.push(value.to_owned()),
                 "Args" => head.args.extend(words()),
+                "Mpiexec" => head.mpiexec.extend(words()),
                 "Env" => {
                     let (key, text) = value.split_once('=').ok_or(format!("Env: {value} has no ="))?;
                     head.env.push((key.to_owned(), text.to_owned()));
@@ -118,13 +122,14 @@ mod tests {
     #[test]
     fn all_fields_of_a_head_are_read() {
         let head = Head::parse(
-            "/* Says: what.\n * Covers: 3.5, 3.7.4\n * Ranks: 1 2\n * Exit: nonzero\n * Stderr: rank 1\n * Env: A=b\n */\nint x;",
+            "/* Says: what.\n * Covers: 3.5, 3.7.4\n * Ranks: 1 2\n * Exit: nonzero\n * Stderr: rank 1\n * Env: A=b\n * Mpiexec: -l -s none\n */\nint x;",
         )
         .unwrap();
         assert_eq!(head.covers, ["3.5", "3.7.4"]);
         assert_eq!(head.ranks, [1, 2]);
         assert_eq!(head.exit, Exit::Nonzero);
         assert_eq!(head.stderr, ["rank 1"]);
+        assert_eq!(head.mpiexec, ["-l", "-s", "none"]);
         assert_eq!(head.env, [("A".to_owned(), "b".to_owned())]);
         assert_eq!(head.timeout, 60);
     }

@@ -21,6 +21,7 @@ use weft_engine::{EngineBell, Waiter};
 use weft_types::{Error, ErrorClass};
 
 use crate::raise::Raised;
+use crate::watch::{Awaited, Wait};
 
 /// Bit of the phase: between `MPI_Init` and the end of `MPI_Finalize`.
 pub(crate) const WORLD: u32 = 1;
@@ -95,7 +96,8 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        *process = Some(Process::start()?);
+        let started = process.insert(Process::start()?);
+        crate::watch::start(started);
     }
     Ok(())
 }
@@ -112,6 +114,21 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
     }
     // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and the caller does not nest borrows; the phase check
     // implies that the process was started.
+    Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
+}
+
+/// As [`alone`], and checks the phase: `None` also when neither the World Model nor a session is active.
+///
+/// # Safety
+/// The reference is not used any more when the gate is entered again.
+#[inline(always)]
+pub(crate) unsafe fn alone_if_active<'a>() -> Option<&'a mut Process> {
+    // One comparison: at least one of the two lowest bits, and not the third.
+    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
+    if (phase() & (WORLD | SESSION | MULTIPLE)).wrapping_sub(1) >= 3 {
+        return None;
+    }
+    // SAFETY: as in `alone`.
     Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
@@ -145,9 +162,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9).
 #[inline]
-pub(crate) fn wait<T>(mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
+pub(crate) fn wait<T>(poll: impl FnMut(&mut Process) -> Option<T>) -> T {
+    wait_for("an MPI call", Awaited::Something, poll)
+}
+
+/// As [`wait`], and says for what, so that the watchdog can tell.
+#[inline]
+pub(crate) fn wait_for<T>(
+    call: &'static str,
+    awaited: Awaited<'_>,
+    mut poll: impl FnMut(&mut Process) -> Option<T>,
+) -> T {
     let mut waiter = None;
-    let bell = CallBell::default();
+    let bell = CallBell { bell: OnceCell::new(), watch: Wait::new(call, awaited) };
     loop {
         let (moved, answer) = turn(&mut poll);
         if let Some(answer) = answer {
@@ -159,6 +186,7 @@ pub(crate) fn wait<T>(mut poll: impl FnMut(&mut Process) -> Option<T>) -> T {
         let waiter = waiter.get_or_insert_with(|| with(|process| process.waiter()));
         if moved {
             waiter.moved();
+            bell.watch.moved();
         }
         waiter.pause(&bell);
     }
@@ -196,16 +224,18 @@ fn after_callbacks<T>(
 }
 
 /// The bell of one blocked call, fetched when the call first thinks of sleeping.
-#[derive(Clone, Default)]
-struct CallBell(OnceCell<EngineBell>);
+struct CallBell<'a> {
+    bell: OnceCell<EngineBell>,
+    watch: Wait<'a>,
+}
 
-impl CallBell {
+impl CallBell<'_> {
     fn get(&self) -> &EngineBell {
-        self.0.get_or_init(|| with(|process| process.bell()))
+        self.bell.get_or_init(|| with(|process| process.bell()))
     }
 }
 
-impl Bell for CallBell {
+impl Bell for CallBell<'_> {
     fn arm(&self) {
         self.get().arm();
     }
@@ -213,7 +243,9 @@ impl Bell for CallBell {
     fn sleep(&self, limit: Duration) {
         // With several threads one of them may take the news another sleeps for, so then nobody sleeps long.
         let longest = if phase() & MULTIPLE != 0 { Duration::from_micros(500) } else { limit };
+        self.watch.before_sleep();
         self.get().sleep(limit.min(longest));
+        self.watch.awake();
     }
 
     fn disarm(&self) {

@@ -6,9 +6,11 @@
 //! `scripts/link-abi` links into `libmpi_abi.so.1` and `libmpi_abi.a`.
 
 mod args;
+mod caller;
 mod ctypes;
 mod departure;
 mod gate;
 mod generated;
 mod imp;
 mod raise;
+mod watch;

@@ -5,6 +5,7 @@ use weft_types::{Error, ErrorClass, Result};
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::wire1::{Command, encode_word};
 use crate::pmi::wire2;
+use crate::stall::Stall;
 
 /// A key-value store with fences, and the job's lifecycle. One value per process, used by one thread at a time.
 ///
@@ -53,6 +54,16 @@ pub trait Launcher: Send {
     fn note(&mut self, line: &str) {
         let _ = line;
     }
+
+    /// Tells the launcher that calls of this process have been blocked for long, or, without calls, that they go on.
+    /// Never waits; false when nobody was told, because the launcher is not Weft's or does not read.
+    fn stall(&mut self, stall: &Stall) -> bool {
+        let _ = stall;
+        false
+    }
+
+    /// Tells the launcher that this process, which has said [`Launcher::finalize`], uses MPI again (a session).
+    fn reopen(&mut self) {}
 }
 
 /// Ends the job from any thread, also while another one waits in [`Launcher::fence`].

@@ -139,22 +139,10 @@ impl Raw {
         Some((extra.layout.as_deref()?, extra.skip))
     }
 
-    /// Calls `piece(address, offset into the span, length)` for each run of memory that holds the packed bytes
-    /// `offset..offset + len`.
-    fn for_each_run(&self, offset: usize, len: usize, mut piece: impl FnMut(*mut u8, usize, usize)) {
+    /// The layout of a buffer that has one, after checking that the packed range lies inside the buffer.
+    fn in_range(&self, offset: usize, len: usize) -> Option<(&Layout, usize)> {
         assert!(offset <= self.bytes && len <= self.bytes - offset, "packed range outside the buffer");
-        if len == 0 {
-            return;
-        }
-        let Some((layout, skip)) = self.layout() else {
-            piece(self.address.wrapping_add(offset), 0, len);
-            return;
-        };
-        let mut done = 0;
-        layout.for_each_run(skip + offset, len, |at, run| {
-            piece(self.address.wrapping_offset(at as isize), done, run);
-            done += run;
-        });
+        self.layout()
     }
 }
 
@@ -240,6 +228,12 @@ impl SendBuf {
         self.0.layout().is_none().then_some(self.0.address as u64)
     }
 
+    /// Bytes of a block in the mean, when the bytes do not lie in one run.
+    #[inline]
+    pub fn mean_block(&self) -> Option<u64> {
+        self.0.layout().map(|(layout, _)| layout.mean_block())
+    }
+
     /// Copies packed bytes `offset..offset + out.len()` into `out`.
     ///
     /// # Panics
@@ -254,11 +248,10 @@ impl SendBuf {
 
     #[inline(never)]
     fn pack_runs(&self, offset: usize, out: &mut [u8]) {
-        self.0.for_each_run(offset, out.len(), |from, at, len| {
-            // SAFETY: `from` is inside the type map that the constructor's caller promised; `at + len` is inside
-            // `out` by the walk; user memory and a transport buffer do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().add(at), len) }
-        });
+        let Some((layout, skip)) = self.0.in_range(offset, out.len()) else { return };
+        // SAFETY: the constructor's caller promised the bytes of the type map; the range was checked against the buffer's
+        // and `out` is as long as it; user memory and a transport buffer do not overlap.
+        unsafe { layout.transfer::<true>(self.0.address, skip + offset, out.len(), out.as_mut_ptr()) }
     }
 }
 
@@ -344,13 +337,26 @@ impl RecvBuf {
         }
     }
 
+    /// As [`RecvBuf::unpack`] of a whole message, into a buffer that owns nothing and has room for it: dropping or
+    /// forgetting such a buffer is the same. False when it is another one; then nothing was copied.
+    #[inline(always)]
+    pub fn unpack_plain(&mut self, data: &[u8]) -> bool {
+        if self.0.extra.is_some() || data.len() > self.0.bytes {
+            return false;
+        }
+        // SAFETY: the constructor's promise: `bytes` writable bytes at `address`, which are at least as many as the data
+        // have; user memory and a transport buffer do not overlap.
+        unsafe { copy_bytes(data.as_ptr(), self.0.address, data.len()) };
+        true
+    }
+
     #[inline(never)]
     fn unpack_runs(&mut self, offset: usize, data: &[u8]) {
-        self.0.for_each_run(offset, data.len(), |to, at, len| {
-            // SAFETY: `to` is inside the type map that the constructor's caller promised; `at + len` is inside
-            // `data` by the walk; user memory and a transport buffer do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr().add(at), to, len) }
-        });
+        let Some((layout, skip)) = self.0.in_range(offset, data.len()) else { return };
+        // SAFETY: as in `pack_runs`; `data` is only read.
+        unsafe {
+            layout.transfer::<false>(self.0.address, skip + offset, data.len(), data.as_ptr().cast_mut());
+        }
     }
 }
 
@@ -361,6 +367,22 @@ fn copy(from: &[u8], to: &mut [u8]) {
         *to = *from;
     } else {
         to.copy_from_slice(from);
+    }
+}
+
+/// Copies `bytes` bytes; the most usual small message without a call.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `bytes` bytes, and the two do not overlap.
+#[inline(always)]
+unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if bytes == 8 {
+            to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
+        } else if bytes > 0 {
+            std::ptr::copy_nonoverlapping(from, to, bytes);
+        }
     }
 }
 

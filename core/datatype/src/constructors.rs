@@ -101,8 +101,8 @@ impl Datatype {
         old: &Datatype,
         form: Form,
     ) -> Result<Datatype> {
-        let lengths = vec![blocklength; displacements.len()];
         nonnegative("blocklength", blocklength)?;
+        let lengths = vec![blocklength; displacements.len()];
         let map = indexed(&lengths, displacements, old.bounds().extent, old)?;
         let contents = Recorder::new(MPI_COMBINER_INDEXED_BLOCK, form)
             .count(displacements.len() as i64)
@@ -120,8 +120,8 @@ impl Datatype {
         old: &Datatype,
         form: Form,
     ) -> Result<Datatype> {
-        let lengths = vec![blocklength; displacements.len()];
         nonnegative("blocklength", blocklength)?;
+        let lengths = vec![blocklength; displacements.len()];
         let map = indexed(&lengths, displacements, 1, old)?;
         let contents = Recorder::new(MPI_COMBINER_HINDEXED_BLOCK, form)
             .count(displacements.len() as i64)
@@ -230,19 +230,15 @@ fn blocks(count: i64, blocklength: i64, stride: i64, old: &Datatype) -> Result<T
 
 fn indexed(lengths: &[i64], displacements: &[i64], unit: i64, old: &Datatype) -> Result<TypeMap> {
     assert_eq!(lengths.len(), displacements.len(), "one displacement for each block");
-    let map = input(old)?;
-    let extent = old.bounds().extent;
-    let mut parts = Vec::with_capacity(lengths.len());
-    for (index, (&length, &displacement)) in lengths.iter().zip(displacements).enumerate() {
-        if nonnegative_at("array_of_blocklengths", index, length)? > 0 {
-            parts.push(map.clone().repeated(length, extent)?.shifted(mul(displacement, unit)?)?);
-        }
+    if let Some(index) = lengths.iter().position(|&length| length < 0) {
+        return Err(negative(&format!("array_of_blocklengths[{index}]"), lengths[index]));
     }
-    TypeMap::joined(parts)
+    let blocks = lengths.iter().copied().zip(displacements.iter().copied());
+    input(old)?.blocks(blocks.filter(|block| block.0 > 0), unit, old.bounds().extent)
 }
 
 /// The type map of a constructor's input: any supported type, committed or not (section 5.1.9).
-fn input(old: &Datatype) -> Result<TypeMap> {
+pub(crate) fn input(old: &Datatype) -> Result<TypeMap> {
     if old.size().is_none() {
         old.check_usable()?;
     }

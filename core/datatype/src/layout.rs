@@ -1,37 +1,52 @@
 //! The layout of one element in memory: which bytes, relative to the element's origin, carry data, in which order.
 //!
-//! A layout is a small tree of runs, loops and lists in type-map order. It is as large as the constructor calls
-//! that made it, never as large as their counts, and a walk can begin at any packed byte.
+//! A layout is a small program of runs, loops and block lists in type-map order. It is as large as the constructor
+//! calls that made it, never as large as their counts, and can begin at any packed byte: loops and equal blocks are
+//! entered by a division, other lists by a binary search.
+//!
+//! Normal form: no empty node but [`Node::EMPTY`]; runs that touch are one; runs at equal distances are a loop; a
+//! list of runs keeps displacements (and lengths, where they differ) in flat arrays.
 
 use std::sync::Arc;
 
 /// Byte blocks of one datatype element in type-map order, and the distance between elements (section 5.1).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    node: Node,
+    pub(crate) node: Node,
     /// Data bytes of one element (the sum of the blocks).
     pub size: usize,
     /// Distance in bytes from one element to the next (ub - lb).
     pub extent: i64,
+    /// Runs of one element.
+    blocks: usize,
 }
 
 /// `size` bytes of data; displacements inside are relative to `at`, which is relative to the parent's origin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    at: i64,
-    size: usize,
-    shape: Shape,
+    pub(crate) at: i64,
+    pub(crate) size: usize,
+    pub(crate) shape: Shape,
 }
 
-#[derive(Clone, Debug)]
-enum Shape {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
     /// One gap-free run.
     Run,
     /// `size / body.size` copies of `body`, `stride` bytes apart.
     Repeat { stride: i64, body: Arc<Node> },
-    /// Several nodes, none of them empty; `starts[i]` is the packed offset of `nodes[i]`.
+    /// Runs of `length` bytes each at `places`.
+    Blocks { length: usize, places: Arc<[i64]> },
+    /// Runs at `places`; `starts[i]` is the packed offset of run `i`.
+    Ragged { starts: Arc<[usize]>, places: Arc<[i64]> },
+    /// Several nodes; `starts[i]` is the packed offset of `nodes[i]`.
     List { starts: Arc<[usize]>, nodes: Arc<[Node]> },
 }
+
+/// Lists of at most so many entries become part of the list around them, while that has at most `ROOM` entries itself:
+/// a program stays as large as what it was made of.
+const FLATTENED: usize = 16;
+const ROOM: usize = 256;
 
 impl Node {
     /// Nothing at all.
@@ -73,43 +88,87 @@ impl Node {
         }
     }
 
-    /// The nodes one after another in packed order; adjacent runs become one, equidistant runs of one length a loop.
+    /// Runs (displacement, length) in packed order. The caller has checked that the total size fits.
+    pub(crate) fn runs(parts: impl IntoIterator<Item = (i64, usize)>) -> Node {
+        let mut merged: Vec<(i64, usize)> = Vec::new();
+        for (at, length) in parts.into_iter().filter(|part| part.1 > 0) {
+            match merged.last_mut() {
+                Some(last) if last.0.wrapping_add(last.1 as i64) == at => last.1 += length,
+                _ => merged.push((at, length)),
+            }
+        }
+        let Some(&(at, length)) = merged.first() else { return Node::EMPTY };
+        if merged.len() == 1 {
+            return Node::run(at, length);
+        }
+        let equal = merged.iter().all(|run| run.1 == length);
+        let stride = merged[1].0.checked_sub(at);
+        if equal
+            && let Some(stride) = stride
+            && merged.windows(2).all(|pair| pair[1].0.checked_sub(pair[0].0) == Some(stride))
+        {
+            return Node::run(at, length).repeated(merged.len(), stride);
+        }
+        let places = merged.iter().map(|run| run.0).collect();
+        if equal {
+            return Node { at: 0, size: length * merged.len(), shape: Shape::Blocks { length, places } };
+        }
+        let (starts, size) = starts(merged.iter().map(|run| run.1));
+        Node { at: 0, size, shape: Shape::Ragged { starts, places } }
+    }
+
+    /// The nodes one after another in packed order. The caller has checked that the total size fits.
     pub(crate) fn list(parts: impl IntoIterator<Item = Node>) -> Node {
         let mut nodes: Vec<Node> = Vec::new();
         for part in parts.into_iter().filter(|part| part.size > 0) {
-            match nodes.last_mut() {
+            let room = nodes.len() < ROOM;
+            let mut add = |part: Node| match nodes.last_mut() {
                 Some(last) if last.is_run() && part.is_run() && last.end() == part.at => {
-                    last.size += part.size
+                    last.size += part.size;
                 }
                 _ => nodes.push(part),
+            };
+            if room { part.flattened(&mut add) } else { add(part) }
+        }
+        if nodes.iter().all(Node::is_run) {
+            return Node::runs(nodes.iter().map(|node| (node.at, node.size)));
+        }
+        if nodes.len() == 1 {
+            return nodes.remove(0);
+        }
+        let (starts, size) = starts(nodes.iter().map(|node| node.size));
+        Node { at: 0, size, shape: Shape::List { starts, nodes: nodes.into() } }
+    }
+
+    /// Gives the entries of a short list one by one, anything else as it is.
+    fn flattened(self, give: &mut impl FnMut(Node)) {
+        match &self.shape {
+            Shape::Blocks { length, places } if places.len() <= FLATTENED => {
+                places.iter().for_each(|&place| give(Node::run(self.at.wrapping_add(place), *length)));
             }
-        }
-        match nodes.len() {
-            0 => Node::EMPTY,
-            1 => nodes.remove(0),
-            _ => Node::equidistant(&nodes).unwrap_or_else(|| {
-                let mut total = 0;
-                let starts = nodes
-                    .iter()
-                    .map(|node| {
-                        total += node.size;
-                        total - node.size
-                    })
-                    .collect();
-                Node { at: 0, size: total, shape: Shape::List { starts, nodes: nodes.into() } }
-            }),
+            Shape::Ragged { starts, places } if places.len() <= FLATTENED => {
+                for (index, &place) in places.iter().enumerate() {
+                    give(Node::run(self.at.wrapping_add(place), length_of(starts, self.size, index)));
+                }
+            }
+            Shape::List { nodes, .. } if nodes.len() <= FLATTENED => {
+                nodes.iter().for_each(|node| give(node.clone().shifted(self.at)));
+            }
+            _ => give(self),
         }
     }
 
-    fn equidistant(nodes: &[Node]) -> Option<Node> {
-        let (first, second) = (&nodes[0], &nodes[1]);
-        let stride = second.at.checked_sub(first.at)?;
-        let regular = nodes.iter().all(|node| node.is_run() && node.size == first.size)
-            && nodes.windows(2).all(|pair| pair[1].at.checked_sub(pair[0].at) == Some(stride));
-        regular.then(|| first.clone().repeated(nodes.len(), stride))
+    /// Number of runs; no more than bytes.
+    fn blocks(&self) -> usize {
+        match &self.shape {
+            Shape::Run => 1,
+            Shape::Repeat { body, .. } => self.size / body.size * body.blocks(),
+            Shape::Blocks { places, .. } | Shape::Ragged { places, .. } => places.len(),
+            Shape::List { nodes, .. } => nodes.iter().map(Node::blocks).sum(),
+        }
     }
 
-    fn is_run(&self) -> bool {
+    pub(crate) fn is_run(&self) -> bool {
         matches!(self.shape, Shape::Run)
     }
 
@@ -123,17 +182,30 @@ impl Node {
         match &self.shape {
             Shape::Run => run(at.wrapping_add(skip as i64), len),
             Shape::Repeat { stride, body } => body.walk_many(at, *stride, skip, len, run),
-            Shape::List { starts, nodes } => {
-                let mut index = starts.partition_point(|&start| start <= skip) - 1;
-                let mut skip = skip - starts[index];
-                let mut left = len;
+            Shape::Blocks { length, places } => {
+                let (mut index, mut skip, mut left) = (skip / length, skip % length, len);
                 while left > 0 {
-                    let node = &nodes[index];
-                    let now = (node.size - skip).min(left);
-                    node.walk(at, skip, now, run);
-                    left -= now;
-                    skip = 0;
-                    index += 1;
+                    let now = (length - skip).min(left);
+                    run(at.wrapping_add(places[index]).wrapping_add(skip as i64), now);
+                    (index, skip, left) = (index + 1, 0, left - now);
+                }
+            }
+            Shape::Ragged { starts, places } => {
+                let mut index = index_at(starts, skip);
+                let (mut skip, mut left) = (skip - starts[index], len);
+                while left > 0 {
+                    let now = (length_of(starts, self.size, index) - skip).min(left);
+                    run(at.wrapping_add(places[index]).wrapping_add(skip as i64), now);
+                    (index, skip, left) = (index + 1, 0, left - now);
+                }
+            }
+            Shape::List { starts, nodes } => {
+                let mut index = index_at(starts, skip);
+                let (mut skip, mut left) = (skip - starts[index], len);
+                while left > 0 {
+                    let now = (nodes[index].size - skip).min(left);
+                    nodes[index].walk(at, skip, now, run);
+                    (index, skip, left) = (index + 1, 0, left - now);
                 }
             }
         }
@@ -158,19 +230,46 @@ impl Node {
     }
 }
 
+/// Packed offsets of consecutive entries, and the sum of their lengths.
+pub(crate) fn starts(lengths: impl Iterator<Item = usize>) -> (Arc<[usize]>, usize) {
+    let mut total = 0;
+    let starts = lengths
+        .map(|length| {
+            total += length;
+            total - length
+        })
+        .collect();
+    (starts, total)
+}
+
+/// The entry that holds packed byte `skip`.
+pub(crate) fn index_at(starts: &[usize], skip: usize) -> usize {
+    starts.partition_point(|&start| start <= skip) - 1
+}
+
+/// Length of entry `index` of entries of `total` bytes.
+pub(crate) fn length_of(starts: &[usize], total: usize, index: usize) -> usize {
+    starts.get(index + 1).copied().unwrap_or(total) - starts[index]
+}
+
 impl Layout {
     /// A layout of one block of `size` bytes at displacement 0, with elements back to back.
     pub fn contiguous(size: usize) -> Layout {
-        Layout { node: Node::run(0, size), size, extent: size as i64 }
+        Layout::new(Node::run(0, size), size as i64)
     }
 
     /// A layout of explicit blocks (displacement from the origin, length) in type-map order.
     pub fn from_blocks(blocks: &[(i64, usize)], extent: i64) -> Layout {
-        Layout::new(Node::list(blocks.iter().map(|&(at, length)| Node::run(at, length))), extent)
+        Layout::new(Node::runs(blocks.iter().copied()), extent)
     }
 
     pub(crate) fn new(node: Node, extent: i64) -> Layout {
-        Layout { size: node.size, node, extent }
+        Layout { size: node.size, extent, blocks: node.blocks().max(1), node }
+    }
+
+    /// Bytes of one run in the mean.
+    pub fn mean_block(&self) -> u64 {
+        (self.size / self.blocks) as u64
     }
 
     /// Whether any count of elements is one gap-free run that begins at the origin.
@@ -213,6 +312,12 @@ mod tests {
         assert!(matches!(loops.shape, Shape::Repeat { stride: 8, ref body } if body.is_run()));
         let regular = Node::list((0..5).map(|i| Node::run(i * 100, 4)));
         assert!(matches!(regular.shape, Shape::Repeat { stride: 100, .. }));
+        let blocks = Node::runs([(0, 8), (32, 8), (40, 8), (100, 16)]);
+        assert!(matches!(blocks.shape, Shape::Ragged { .. }));
+        let equal = Node::runs([(0, 8), (32, 8), (100, 8)]);
+        assert!(matches!(equal.shape, Shape::Blocks { length: 8, .. }));
+        let nested = Node::list([Node::run(0, 4), equal.shifted(4), Node::run(112, 4)]);
+        assert_eq!(nested, Node::runs([(0, 12), (36, 8), (104, 12)]));
     }
 
     #[test]

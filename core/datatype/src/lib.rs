@@ -1,5 +1,5 @@
 //! Datatypes, their layouts in memory, packing and unpacking, and the predefined reductions (MPI 4.1 chapter 5,
-//! sections 6.9.2 and 6.9.4).
+//! sections 6.9.2, 6.9.4, 14.5.2 and 19.1.9).
 //!
 //! The copy kernels here are one of the four places where unsafe code lives: a [`SendBuf`] or [`RecvBuf`] is
 //! made once, at the boundary, from the user's address; everything above handles it as a safe value.
@@ -7,7 +7,9 @@
 pub mod buffer;
 mod constructors;
 pub mod counts;
+mod darray;
 pub mod decode;
+pub mod external;
 mod kernels;
 pub mod layout;
 pub mod memory;
@@ -15,11 +17,18 @@ mod object;
 pub mod op;
 mod pool;
 pub mod predefined;
+pub mod serial;
 pub mod signature;
+mod strided;
+mod transfer;
 mod typemap;
+mod unnamed;
+mod value_index;
+mod vector;
 mod x87;
 
 pub use buffer::{RecvBuf, Scratch, SendBuf};
+pub use darray::Grid;
 pub use decode::{Contents, Form};
 pub use layout::Layout;
 pub use memory::{Elements, Memory};
@@ -27,4 +36,5 @@ pub use object::{Bounds, Datatype};
 pub use op::{Kernel, PredefinedOp};
 pub use pool::ScratchPool;
 pub use predefined::{Class, Kind, Predefined};
-pub use signature::Signature;
+pub use signature::{Basics, Signature};
+pub use unnamed::{Unnamed, ValueIndex};

@@ -5,6 +5,7 @@ use crate::layout::Layout;
 use crate::predefined::Predefined;
 use crate::signature::Signature;
 use crate::typemap::TypeMap;
+use crate::unnamed::{Element, Unnamed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_types::{Error, ErrorClass, Result};
@@ -26,6 +27,8 @@ struct Derived {
     bounds: Bounds,
     committed: AtomicBool,
     contents: Contents,
+    /// Set for predefined types without a name (section 2.4.3).
+    unnamed: Option<(Unnamed, Element)>,
 }
 
 /// Where an element lies, in bytes from its origin (sections 5.1.6 to 5.1.8).
@@ -67,6 +70,15 @@ impl Datatype {
     }
 
     pub(crate) fn derived(map: TypeMap, committed: bool, contents: Contents) -> Result<Datatype> {
+        Datatype::made(map, committed, contents, None)
+    }
+
+    pub(crate) fn made(
+        map: TypeMap,
+        committed: bool,
+        contents: Contents,
+        unnamed: Option<(Unnamed, Element)>,
+    ) -> Result<Datatype> {
         let span = map.bounds()?;
         let data = map.data.unwrap_or(crate::typemap::Span { low: 0, high: 0 });
         let bounds = Bounds {
@@ -77,7 +89,7 @@ impl Datatype {
         };
         let layout = Arc::new(Layout::new(map.node.clone(), bounds.extent));
         let committed = AtomicBool::new(committed);
-        Ok(Datatype(Repr::Derived(Arc::new(Derived { layout, map, bounds, committed, contents }))))
+        Ok(Datatype(Repr::Derived(Arc::new(Derived { layout, map, bounds, committed, contents, unnamed }))))
     }
 
     /// The predefined object, when it is one.
@@ -87,6 +99,23 @@ impl Datatype {
             Repr::Predefined(predefined) => Some(predefined),
             Repr::Derived(_) => None,
         }
+    }
+
+    /// Which unnamed predefined type it is, if it is one (sections 6.9.4 and 19.1.9).
+    pub fn unnamed(&self) -> Option<Unnamed> {
+        self.unnamed_element().map(|(name, _)| name)
+    }
+
+    pub(crate) fn unnamed_element(&self) -> Option<(Unnamed, Element)> {
+        match &self.0 {
+            Repr::Predefined(_) => None,
+            Repr::Derived(derived) => derived.unnamed,
+        }
+    }
+
+    /// Whether the type is predefined, with or without a name: it cannot be freed.
+    pub fn is_predefined(&self) -> bool {
+        self.as_predefined().is_some() || self.unnamed().is_some()
     }
 
     /// Data bytes of one element (section 5.1.5): `None` for a predefined type this build does not support, whose

@@ -4,6 +4,8 @@ use crate::kernels;
 use crate::memory::Elements;
 use crate::object::Datatype;
 use crate::predefined::{Class, Predefined};
+use crate::unnamed::Element;
+use crate::value_index;
 use weft_types::abi::*;
 use weft_types::{Error, ErrorClass, Result};
 
@@ -181,8 +183,15 @@ impl PredefinedOp {
     /// The loop for elements of `datatype`; an error of class `MPI_ERR_OP` that names both when the pair is not
     /// allowed.
     pub fn kernel(self, datatype: &Datatype) -> Result<Kernel> {
-        let Some(predefined) = datatype.as_predefined() else {
-            return Err(self.refuse("a derived datatype; make an operation for it with MPI_Op_create"));
+        let predefined = match (datatype.as_predefined(), datatype.unnamed_element()) {
+            (Some(predefined), _) | (None, Some((_, Element::As(predefined)))) => predefined,
+            (None, Some((_, Element::Pair(value, index)))) => {
+                return value_index::find(self, value, index)
+                    .ok_or_else(|| self.refuse("a type of MPI_Type_get_value_index"));
+            }
+            (None, None) => {
+                return Err(self.refuse("a derived datatype; make an operation for it with MPI_Op_create"));
+            }
         };
         if !predefined.is_supported() {
             datatype.check_usable()?;

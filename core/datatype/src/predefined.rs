@@ -176,6 +176,46 @@ impl Predefined {
         self.class
     }
 
+    /// Bytes in "external32" of the element, or of the two members of a pair (tables 14.2 to 14.4).
+    pub(crate) fn external_sizes(&self) -> (u32, u32) {
+        match self.handle {
+            MPI_LONG | MPI_UNSIGNED_LONG => (4, 0),
+            MPI_WCHAR => (2, 0),
+            MPI_LONG_INT => (4, 4),
+            _ => match self.kind.and_then(Kind::pair_sizes) {
+                Some((first, second)) => (first as u32, second as u32),
+                None => (self.size, 0),
+            },
+        }
+    }
+
+    /// The type of `MPI_Type_match_size` (section 19.1.9): the named one of a class and a size in bytes. `None` when
+    /// there is none here.
+    pub fn matching(typeclass: i32, size: i32) -> Option<&'static Predefined> {
+        let value = match (typeclass, size) {
+            (MPI_TYPECLASS_INTEGER, 1) => MPI_INTEGER1,
+            (MPI_TYPECLASS_INTEGER, 2) => MPI_INTEGER2,
+            (MPI_TYPECLASS_INTEGER, 4) => MPI_INTEGER4,
+            (MPI_TYPECLASS_INTEGER, 8) => MPI_INTEGER8,
+            (MPI_TYPECLASS_INTEGER, 16) => MPI_INTEGER16,
+            (MPI_TYPECLASS_REAL, 2) => MPI_REAL2,
+            (MPI_TYPECLASS_REAL, 4) => MPI_REAL4,
+            (MPI_TYPECLASS_REAL, 8) => MPI_REAL8,
+            (MPI_TYPECLASS_REAL, 16) => MPI_REAL16,
+            (MPI_TYPECLASS_COMPLEX, 4) => MPI_COMPLEX4,
+            (MPI_TYPECLASS_COMPLEX, 8) => MPI_COMPLEX8,
+            (MPI_TYPECLASS_COMPLEX, 16) => MPI_COMPLEX16,
+            (MPI_TYPECLASS_COMPLEX, 32) => MPI_COMPLEX32,
+            (MPIX_TYPECLASS_LOGICAL, 1) => MPI_LOGICAL1,
+            (MPIX_TYPECLASS_LOGICAL, 2) => MPI_LOGICAL2,
+            (MPIX_TYPECLASS_LOGICAL, 4) => MPI_LOGICAL4,
+            (MPIX_TYPECLASS_LOGICAL, 8) => MPI_LOGICAL8,
+            (MPIX_TYPECLASS_LOGICAL, 16) => MPI_LOGICAL16,
+            _ => return None,
+        };
+        Predefined::from_abi(value).filter(|found| found.is_supported())
+    }
+
     /// Last data byte of one element, plus one.
     pub(crate) fn true_extent(&self) -> usize {
         match self.kind.and_then(Kind::pair_sizes) {

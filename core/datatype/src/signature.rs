@@ -8,14 +8,17 @@ use std::sync::Arc;
 pub struct Signature {
     bytes: u64,
     elements: u64,
+    /// Bytes in the "external32" representation; at most `bytes` (section 14.5.2 widens nothing).
+    external: u64,
     shape: Shape,
 }
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// Basic elements of so many bytes each; the kind, for conversions.
+    /// Basic elements of so many bytes each; the kind and the bytes in "external32", for conversions.
     Basic {
         size: u32,
+        external: u32,
         kind: Kind,
     },
     /// Copies of one sequence.
@@ -27,16 +30,17 @@ enum Shape {
 
 impl Signature {
     pub(crate) const fn empty() -> Signature {
-        Signature { bytes: 0, elements: 0, shape: Shape::Empty }
+        Signature { bytes: 0, elements: 0, external: 0, shape: Shape::Empty }
     }
 
     /// One element of a predefined type; a pair counts as its two members (section 6.9.4 defines it as a struct).
     pub(crate) fn of(predefined: &Predefined) -> Signature {
         let Some(kind) = predefined.kind() else { return Signature::empty() };
-        let basic = |size: usize, kind| Signature {
+        let basic = |size: usize, external: u32, kind| Signature {
             bytes: size as u64,
             elements: 1,
-            shape: Shape::Basic { size: size as u32, kind },
+            external: u64::from(external),
+            shape: Shape::Basic { size: size as u32, external, kind },
         };
         let members = match kind {
             Kind::FloatInt => [Kind::F32, Kind::I32],
@@ -47,15 +51,21 @@ impl Signature {
             Kind::LongDoubleInt => [Kind::LongDouble, Kind::I32],
             Kind::FloatFloat => [Kind::F32, Kind::F32],
             Kind::DoubleDouble => [Kind::F64, Kind::F64],
-            single => return basic(predefined.size(), single),
+            single => return basic(predefined.size(), predefined.external_sizes().0, single),
         };
         let sizes = kind.pair_sizes().map_or([0, 0], |(first, second)| [first, second]);
-        Signature::list([basic(sizes[0], members[0]), basic(sizes[1], members[1])])
+        let external = predefined.external_sizes();
+        Signature::list([basic(sizes[0], external.0, members[0]), basic(sizes[1], external.1, members[1])])
     }
 
     /// Bytes of packed data.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes in the "external32" representation (section 14.5.2).
+    pub fn external_bytes(&self) -> u64 {
+        self.external
     }
 
     /// Number of basic elements.
@@ -68,26 +78,28 @@ impl Signature {
         if count == 0 || self.bytes == 0 {
             return Signature::empty();
         }
-        let (bytes, elements) = (self.bytes * count, self.elements * count);
+        let (bytes, elements, external) = (self.bytes * count, self.elements * count, self.external * count);
         let shape = match self.shape {
             shape @ (Shape::Basic { .. } | Shape::Repeat(_)) => shape,
             _ if count == 1 => return self,
             _ => Shape::Repeat(Arc::new(self)),
         };
-        Signature { bytes, elements, shape }
+        Signature { bytes, elements, external, shape }
     }
 
     pub(crate) fn list(parts: impl IntoIterator<Item = Signature>) -> Signature {
         let mut all: Vec<Signature> = Vec::new();
         for part in parts.into_iter().filter(|part| part.bytes > 0) {
-            if let (
-                Some(Signature { bytes, elements, shape: Shape::Basic { kind, .. } }),
-                Shape::Basic { kind: new, .. },
-            ) = (all.last_mut(), &part.shape)
-                && kind == new
+            if let Some(last) = all.last_mut()
+                && let (
+                    Shape::Basic { kind, external, .. },
+                    Shape::Basic { kind: next, external: next_external, .. },
+                ) = (&last.shape, &part.shape)
+                && (kind, external) == (next, next_external)
             {
-                *bytes += part.bytes;
-                *elements += part.elements;
+                last.bytes += part.bytes;
+                last.elements += part.elements;
+                last.external += part.external;
                 continue;
             }
             all.push(part);
@@ -98,6 +110,7 @@ impl Signature {
             _ => Signature {
                 bytes: all.iter().map(|part| part.bytes).sum(),
                 elements: all.iter().map(|part| part.elements).sum(),
+                external: all.iter().map(|part| part.external).sum(),
                 shape: Shape::List(all.into()),
             },
         }
@@ -162,13 +175,31 @@ impl Signature {
         copies.checked_mul(self.bytes)?.checked_add(inside)
     }
 
-    /// Calls `run(kind, element size, number of elements)` for the runs of equal basic types in order.
-    pub fn for_each(&self, run: &mut impl FnMut(Kind, u32, u64)) {
+    /// Calls `run(elements)` for the runs of equal basic types of one copy, in order.
+    ///
+    /// # Errors
+    /// The first one of `run`.
+    pub fn for_each<E>(&self, run: &mut impl FnMut(Basics) -> Result<(), E>) -> Result<(), E> {
         match &self.shape {
-            Shape::Empty => {}
-            Shape::Basic { size, kind } => run(*kind, *size, self.elements),
-            Shape::Repeat(body) => (0..self.bytes / body.bytes).for_each(|_| body.for_each(run)),
-            Shape::List(parts) => parts.iter().for_each(|part| part.for_each(run)),
+            Shape::Empty => Ok(()),
+            Shape::Basic { size, external, kind } => {
+                run(Basics { kind: *kind, size: *size, external: *external, count: self.elements })
+            }
+            Shape::Repeat(body) => (0..self.bytes / body.bytes).try_for_each(|_| body.for_each(run)),
+            Shape::List(parts) => parts.iter().try_for_each(|part| part.for_each(run)),
         }
     }
+}
+
+/// Consecutive basic elements of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Basics {
+    /// Their representation in memory.
+    pub kind: Kind,
+    /// Bytes of each in memory.
+    pub size: u32,
+    /// Bytes of each in "external32".
+    pub external: u32,
+    /// How many.
+    pub count: u64,
 }

@@ -87,6 +87,45 @@ impl TypeMap {
         })
     }
 
+    /// Blocks (number of copies, displacement in `unit` bytes) of copies `extent` bytes apart. Costs a few words for each
+    /// block and nothing for its copies.
+    pub(crate) fn blocks(
+        self,
+        blocks: impl Iterator<Item = (i64, i64)> + Clone,
+        unit: i64,
+        extent: i64,
+    ) -> Result<TypeMap> {
+        let (mut copies, mut data, mut marked) = (0, None, None);
+        let stretch = |all: Option<Span>, one: Option<Span>, reach: i64, at: i64| -> Result<Option<Span>> {
+            let Some(one) = one else { return Ok(all) };
+            let block = one.join(one.shifted(reach)?).shifted(at)?;
+            Ok(Some(all.map_or(block, |all| all.join(block))))
+        };
+        for (length, displacement) in blocks.clone() {
+            let (at, reach) = (mul(displacement, unit)?, mul(extent, length - 1)?);
+            copies = add(copies, length)?;
+            data = stretch(data, self.data, reach, at)?;
+            marked = stretch(marked, self.marked, reach, at)?;
+        }
+        if copies == 0 {
+            return Ok(TypeMap::empty());
+        }
+        let size = mul(self.size, copies)?;
+        let old = self.node;
+        let node = if old.is_run() && old.size as i64 == extent {
+            // The product fits: `reach` did.
+            Node::runs(blocks.map(|(length, displacement)| {
+                (displacement.wrapping_mul(unit).wrapping_add(old.at), old.size * length as usize)
+            }))
+        } else {
+            Node::list(blocks.map(|(length, displacement)| {
+                old.clone().repeated(length as usize, extent).shifted(displacement.wrapping_mul(unit))
+            }))
+        };
+        let signature = self.signature.repeated(copies as u64);
+        Ok(TypeMap { node, signature, size, alignment: self.alignment, data, marked })
+    }
+
     /// The maps one after another, as they are placed.
     pub(crate) fn joined(parts: Vec<TypeMap>) -> Result<TypeMap> {
         let mut all = TypeMap::empty();

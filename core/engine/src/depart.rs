@@ -10,8 +10,11 @@ use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN}
 use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
-use weft_proto::choice::ReceiveCosts;
-use weft_proto::{EAGER_MOST, ReceivePlan, SendPlan, charge, piece, plan_receive, plan_send, sender_budget};
+use weft_proto::choice::{ReceiveCosts, SendLimits};
+use weft_proto::{
+    EAGER_MOST, ReceivePlan, SendPlan, charge, piece, piece_with_gaps, plan_receive, plan_send,
+    sender_budget, single_with_gaps,
+};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 
@@ -44,11 +47,12 @@ impl Engine {
         if to.peer == self.state.config.me {
             return self.send_to_self(header, mode, buffer);
         }
-        let index = self.contact(to.peer)?;
         let length = buffer.len();
+        self.look_for_credit(to.peer, length);
+        let index = self.contact(to.peer)?;
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
-            && length <= peer.limits.packet.min(peer.limits.single) as usize
+            && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
@@ -73,6 +77,17 @@ impl Engine {
         Ok(Started::Pending(self.state.requests.id(slot)))
     }
 
+    /// Takes what the peer has sent, when the budget for a message of `length` bytes is used up: it may have given budget
+    /// back. A program that only sends would otherwise never see that, and announce every small message.
+    fn look_for_credit(&mut self, id: PeerId, length: usize) {
+        if let Some(peer) = self.state.peers.find_mut(id)
+            && length <= peer.limits.eager as usize
+            && charge(length as u32) > peer.window.left()
+        {
+            self.drain(id);
+        }
+    }
+
     /// Index of a peer that can be sent to; makes ready to send at first contact.
     ///
     /// # Errors
@@ -87,6 +102,7 @@ impl Engine {
             return Err(State::gone(id));
         }
         self.fabric.connect(id)?;
+        peer.route = self.fabric.route(id);
         peer.connected = true;
         if peer.queue.is_empty() {
             peer.window.reopen();
@@ -276,7 +292,8 @@ impl Engine {
         let taken = address != 0
             && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
                 == ReceivePlan::SingleCopy;
-        match plan_send(request.length, prefix as u32, &peer.limits, peer.window.left(), taken) {
+        let limits = limits_for(&peer.limits, buffer);
+        match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
                 let length = request.length as usize;
                 let sent = if synchronous {
@@ -311,8 +328,8 @@ impl Engine {
                     0
                 });
                 let announce = Announce { length: request.length, address, request: id, lead }.emit();
-                let piece =
-                    piece(request.length, &peer.limits).min(peer.limits.packet - Announce::BYTES as u32);
+                let piece = piece_of(request.length, &peer.limits, buffer)
+                    .min(peer.limits.packet - Announce::BYTES as u32);
                 let first = lead.min(piece) as usize;
                 let sent = self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
                     let (front, data) = out.split_at_mut(Announce::BYTES);
@@ -348,7 +365,7 @@ impl Engine {
     fn send_fragments(&mut self, index: u32, slot: u32, remote: u32, end: u64, burst: u32) -> Sent {
         let peer = self.state.peers.at(index);
         let request = self.state.requests.at_mut(slot);
-        let piece = u64::from(piece(request.length, &peer.limits));
+        let piece = u64::from(piece_of(request.length, &peer.limits, request.send_buf()));
         for _ in 0..burst {
             if request.moved == end {
                 return Sent::Yes;
@@ -418,6 +435,22 @@ impl crate::peers::Peer {
         if self.connected && !self.dead && self.queue.is_empty() {
             self.window.reopen();
         }
+    }
+}
+
+/// The limits of one message: what has gaps is sent in more and shorter packets.
+fn limits_for(limits: &SendLimits, buffer: &SendBuf) -> SendLimits {
+    let single = match buffer.mean_block() {
+        Some(block) => single_with_gaps(block, limits),
+        None => limits.single,
+    };
+    SendLimits { single: single.min(limits.packet), ..*limits }
+}
+
+fn piece_of(length: u64, limits: &SendLimits, buffer: &SendBuf) -> u32 {
+    match buffer.mean_block() {
+        Some(block) => piece_with_gaps(length, block, limits),
+        None => piece(length, limits),
     }
 }
 

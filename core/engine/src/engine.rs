@@ -7,7 +7,8 @@ use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started,
+    Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
+    /// Peers to whom budget is to be given back.
+    pub(crate) owing: Vec<u32>,
     /// Receives in phase Reading.
     pub(crate) reading: VecDeque<u32>,
     /// Budget used by messages to ourselves that wait for a receive.
@@ -64,6 +67,7 @@ impl Engine {
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
+            owing: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
@@ -100,7 +104,7 @@ impl Engine {
         }
         // An open window says: connected, alive, and nothing queues that this message could overtake.
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let sent = self.fabric.send_now(to.peer, header, bytes);
+        let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
         }
@@ -120,17 +124,28 @@ impl Engine {
             return self.receive_unexpected(entry, message, buffer);
         }
         let peer = from.peer.unwrap_or(ANYBODY);
-        let slot = self.state.requests.insert(
-            Phase::Posted,
-            peer,
-            Header::from_words([0, 0]),
-            Buffer::Recv(buffer),
-        )?;
+        let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
         if self.state.any_dead {
             self.state.fail_hopeless(slot);
         }
         Ok(self.state.requests.id(slot))
+    }
+
+    /// As [`Engine::recv`] from a named source with a named tag, tagged with `owner`, for callers that count instructions.
+    /// `None` says that nothing was done, and nothing about why: the message may be here.
+    #[inline(always)]
+    pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
+        let state = &mut self.state;
+        if !state.unexpected.is_empty() || state.any_dead {
+            return None;
+        }
+        let (slot, request) = state.requests.take_free()?;
+        request.post(from.peer, buffer, owner);
+        let id = request.id(slot);
+        let key = Key::new(from.context, from.source, from.tag);
+        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
+        Some(id)
     }
 
     /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
@@ -164,6 +179,41 @@ impl Engine {
         None
     }
 
+    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
+    /// and no message waits; for callers that count instructions. `None` says that nothing was received, and nothing about
+    /// why.
+    #[inline(always)]
+    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Option<Status> {
+        let wanted = Key::new(from.context, from.source, from.tag);
+        let mut turn = 0;
+        loop {
+            let state = &mut self.state;
+            if !state.unexpected.is_empty() || !state.posted.is_empty() {
+                return None;
+            }
+            let peer = state.peers.find_mut(from.peer)?;
+            match self.fabric.receive(from.peer, Awaited { wanted, buffer }) {
+                Some(Some(bytes)) => {
+                    if peer.ledger.release(charge(bytes)) {
+                        self.give_credit(from.peer);
+                    }
+                    let (source, tag) = (from.source, from.tag);
+                    return Some(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
+                }
+                Some(None) => return None,
+                None => {}
+            }
+            turn += 1;
+            if turn == turns {
+                return None;
+            }
+            std::hint::spin_loop();
+            if turn % 32 == 0 {
+                self.progress();
+            }
+        }
+    }
+
     /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
     /// progress would keep it as unexpected, with a copy more) from none.
     #[inline]
@@ -184,6 +234,7 @@ impl Engine {
     }
 
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
+    #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
         let (_, message) = self.state.unexpected.find(pattern(from))?;
         Some(self.state.message_status(message))
@@ -246,6 +297,18 @@ impl Engine {
         completion
     }
 
+    /// How far a request is, for callers that count instructions.
+    #[inline(always)]
+    pub fn ending(&self, request: RequestId) -> Ending {
+        self.state.requests.ending(request)
+    }
+
+    /// How a request ended of which [`Engine::ending`] just said that it ended well; frees it.
+    #[inline(always)]
+    pub fn take_well(&mut self, request: RequestId) -> Status {
+        self.state.requests.take_well(request)
+    }
+
     /// Nobody will ask for the request any more (`MPI_Request_free`): it goes on to its end and is freed there.
     pub fn release(&mut self, request: RequestId) {
         let slot = request.slot();
@@ -278,20 +341,23 @@ impl Engine {
     /// Moves everything of this process that can move without waiting. True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut moved = false;
-        // Bounded, so that a flood does not keep the caller from looking at its own request.
-        for _ in 0..16 {
-            let Some(peer) = self.fabric.ready() else { break };
-            moved = true;
-            self.drain(peer);
-            if self.state.peers.len() == 1 {
-                break;
-            }
-        }
+        !self.is_idle() && self.move_all()
+    }
+
+    /// Whether it can be seen at a glance that nothing can move.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        let state = &self.state;
+        state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
+    }
+
+    #[inline(never)]
+    fn move_all(&mut self) -> bool {
+        let mut moved = self.fabric.progress();
+        moved |= self.take_packets();
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();
         }
-        moved |= self.fabric.progress();
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
@@ -324,6 +390,17 @@ impl Engine {
         self.state.any_dead && self.state.is_dead(peer)
     }
 
+    /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
+    /// session waits for.
+    pub fn moves_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| {
+            let request = requests.at(slot);
+            let moves = !matches!(request.phase, Phase::Posted | Phase::Complete);
+            moves && request.owner << 1 == owner << 1
+        })
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
@@ -344,8 +421,7 @@ impl Handler for FirstPacket<'_> {
 
     #[inline(always)]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Early) {
-        let whole = header.words()[0] as u32 == Kind::Eager as u32;
-        if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
+        if !header.is_eager() || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
             return (false, near(self.wanted, header));
         }
         if !self.posted.is_empty() && self.posted.accepts(Key::of(header)) {
@@ -357,6 +433,25 @@ impl Handler for FirstPacket<'_> {
         let (source, tag) = (header.source(), header.tag());
         let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
         (true, Early::Received(Completion { status, error: None }))
+    }
+}
+
+/// The very message that a blocking receive waits for; any other packet stays. Answers its length.
+struct Awaited<'a> {
+    wanted: Key,
+    buffer: &'a mut RecvBuf,
+}
+
+impl Handler for Awaited<'_> {
+    type Outcome = Option<u32>;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Option<u32>) {
+        if header.is_eager() && Key::of(header) == self.wanted && self.buffer.unpack_plain(payload) {
+            (true, Some(payload.len() as u32))
+        } else {
+            (false, None)
+        }
     }
 }
 

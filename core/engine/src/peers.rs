@@ -42,6 +42,8 @@ pub(crate) struct Peer {
     pub(crate) window: SendWindow,
     /// Largest payload sent inline.
     pub(crate) max_inline: u32,
+    /// The transport's number for it, once connected.
+    pub(crate) route: u32,
     pub(crate) ledger: ReceiveLedger,
     pub(crate) id: PeerId,
     /// Bytes that each of us may make the other hold.
@@ -86,12 +88,6 @@ impl Peers {
         self.peers.get_mut(index as usize)
     }
 
-    /// How many processes we have talked to.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.peers.len()
-    }
-
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Peer {
         &self.peers[index as usize]
@@ -110,6 +106,7 @@ impl Peers {
         self.peers.push(Peer {
             window,
             max_inline: capabilities.max_inline.min(u32::MAX as usize) as u32,
+            route: 0,
             ledger: ReceiveLedger::new(budget),
             id,
             budget,

@@ -63,7 +63,7 @@ impl Engine {
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Nothing | Todo::Broken(_) => {}
+            Todo::Nothing | Todo::Meet | Todo::Broken(_) => {}
         }
         Ok(request)
     }

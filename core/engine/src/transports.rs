@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::time::Duration;
-use weft_api::{Bell, Capabilities, Handler, Refused, Transport};
+use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
 use weft_shm::{Config, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
@@ -117,12 +117,20 @@ impl Transport for Transports {
         }
     }
 
-    #[inline(always)]
-    fn send_now(&mut self, peer: PeerId, header: Header, payload: &[u8]) -> bool {
+    fn route(&self, peer: PeerId) -> u32 {
         match self {
-            Transports::Alone => false,
-            Transports::Shm(shm) => shm.send_now(peer, header, payload),
-            Transports::Sim(port) => port.send_now(peer, header, payload),
+            Transports::Alone => peer.0,
+            Transports::Shm(shm) => shm.route(peer),
+            Transports::Sim(port) => port.route(peer),
+        }
+    }
+
+    #[inline(always)]
+    fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
+        match self {
+            Transports::Shm(shm) => shm.send_now(route, header, payload),
+            // Not worth a place in the hottest function of all.
+            Transports::Alone | Transports::Sim(_) => false,
         }
     }
 
@@ -165,6 +173,24 @@ impl Transport for Transports {
             Transports::Alone => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
+        }
+    }
+
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        match self {
+            Transports::Shm(shm) => shm.is_idle(),
+            Transports::Alone => true,
+            Transports::Sim(_) => false,
+        }
+    }
+
+    #[inline(always)]
+    fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
+        match self {
+            Transports::Alone => None,
+            Transports::Shm(shm) => shm.poll(burst, left, sink),
+            Transports::Sim(port) => port.poll(burst, left, sink),
         }
     }
 

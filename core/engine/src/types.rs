@@ -84,6 +84,17 @@ pub struct Completion {
     pub error: Option<Error>,
 }
 
+/// What [`crate::Engine::ending`] says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It is under way.
+    NotYet,
+    /// It is complete, without error and not cancelled: [`crate::Engine::take_well`] may be called.
+    Well,
+    /// It ended in another way, or there is no such request.
+    Otherwise,
+}
+
 /// What [`crate::Engine::poll_recv`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]

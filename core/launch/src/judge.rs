@@ -68,6 +68,11 @@ pub enum Cause {
         /// Who was running.
         running: Vec<usize>,
     },
+    /// Ranks wait for each other for ever, and that is to end the job.
+    Deadlock {
+        /// Who waits for what.
+        text: String,
+    },
     /// A rank exited without joining, and others wait for it in the launcher.
     NeverJoined {
         /// Who exited.
@@ -275,6 +280,7 @@ impl Judge {
             Some(Cause::Aborted { code, .. }) if code & 0xff == 0 => 1,
             Some(Cause::Aborted { code, .. }) => code & 0xff,
             Some(Cause::Timeout { .. }) => 124,
+            Some(Cause::Deadlock { .. }) => 125,
             Some(Cause::NotStarted { code, .. }) => *code,
             Some(Cause::NeverJoined { .. } | Cause::StartedTwice { .. } | Cause::Garbled { .. }) => 1,
         }

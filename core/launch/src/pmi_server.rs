@@ -3,12 +3,13 @@
 //! Sans-IO: bytes of a rank in, [`Action`]s out. One server serves all ranks of a job; they form one key-value space.
 //!
 //! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_note text=` (one line of
-//! diagnosis), and the field `weft_message` of `abort`.
+//! diagnosis), `weft_stall` (see [`weft_boot::stall`]), `weft_reopen` (MPI is used again after `weft_done`), and the field `weft_message` of `abort`.
 
 use std::collections::{BTreeMap, HashMap};
 
 use weft_boot::pmi::mapping;
 use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
+use weft_boot::stall::{self, Stall};
 
 /// Longest key and value, and name of a key-value space; the same as Hydra's.
 const MAX_KEY: usize = 64;
@@ -55,6 +56,18 @@ pub enum Action {
         rank: usize,
         /// Its words.
         text: String,
+    },
+    /// Calls of `rank` have been blocked for long, or go on.
+    Stalled {
+        /// Who.
+        rank: usize,
+        /// What it tells.
+        stall: Box<Stall>,
+    },
+    /// `rank`, which had ended MPI, uses it again.
+    Reopened {
+        /// Who.
+        rank: usize,
     },
     /// `rank` began MPI a second time, in another process.
     StartedAgain {
@@ -255,6 +268,13 @@ impl Server {
                 let text = decode_word(word("text")).unwrap_or_default();
                 actions.push(Action::Note { rank, text });
             }
+            stall::COMMAND => {
+                // What cannot be read is diagnosis lost, no reason to end a job.
+                if let Some(stall) = Stall::parse(command) {
+                    actions.push(Action::Stalled { rank, stall: Box::new(stall) });
+                }
+            }
+            "weft_reopen" => actions.push(Action::Reopened { rank }),
             other => {
                 // Answered rather than dropped: the rank is waiting.
                 actions.push(refusal(rank, other, "this_launcher_does_not_know_the_command"));
@@ -420,7 +440,7 @@ mod tests {
         #[test]
         fn any_order_of_commands_is_survived(talk in prop::collection::vec((0usize..3, prop::sample::select(vec![
             "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=barrier_in\n", "cmd=finalize\n", "cmd=put key=a value=b\n",
-            "cmd=get key=a\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
+            "cmd=get key=a\n", "cmd=weft_reopen\n", "cmd=weft_stall seen=1-2 call=a needs=.0&1-2\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
         ])), 0..40)) {
             let mut server = server(3);
             for (rank, line) in talk {

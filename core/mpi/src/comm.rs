@@ -10,6 +10,7 @@ use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::table::{Table, stale};
+use crate::topology::Topology;
 use std::sync::Arc;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
@@ -22,6 +23,9 @@ pub const HINTS: [&str; 5] = [
     "mpi_assert_allow_overtaking",
     "mpi_assert_strict_persistent_collective_ordering",
 ];
+
+/// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
+pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
 
 /// One communicator as this process sees it.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub struct Comm {
     pub collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
+    /// The virtual topology (chapter 8).
+    pub topology: Option<Arc<Topology>>,
 }
 
 impl Comm {
@@ -71,6 +77,7 @@ impl Comm {
             context_hint: 0,
             collectives: 0,
             plans: Plans::default(),
+            topology: None,
         }
     }
 
@@ -158,6 +165,9 @@ impl Comm {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
+        }
+        if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
+            self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
         }
         Ok(())
     }
@@ -258,17 +268,22 @@ impl Comms {
         Ok(handle)
     }
 
+    /// The communicator of a handle; `None` when there is none.
+    #[inline]
+    pub fn find(&self, handle: Handle) -> Option<&Comm> {
+        match self.predefined.get(place(handle)) {
+            Some(predefined) => predefined.as_deref(),
+            None => self.table.find(handle).map(|comm| &**comm),
+        }
+    }
+
     /// The communicator of a handle.
     ///
     /// # Errors
     /// `MPI_ERR_COMM` with kind, value and reason.
     #[inline]
     pub fn get(&self, handle: Handle) -> Result<&Comm> {
-        let found = match self.predefined.get(place(handle)) {
-            Some(predefined) => predefined.as_deref(),
-            None => self.table.find(handle).map(|comm| &**comm),
-        };
-        match found {
+        match self.find(handle) {
             Some(comm) => Ok(comm),
             None => Err(self.explain(handle)),
         }

@@ -26,6 +26,7 @@ use crate::info::Info;
 use crate::letters::{Key, Letters};
 use crate::process::Process;
 use crate::request::{Local, Making};
+use crate::topology::Topology;
 use meeting::Meeting;
 use std::sync::Arc;
 use sweep::Sweep;
@@ -53,6 +54,8 @@ pub struct Construction {
     flags: u64,
     attributes: Vec<Attribute>,
     hints: Info,
+    /// The virtual topology of the new communicator; set before the first poll.
+    pub topology: Option<Arc<Topology>>,
 }
 
 #[derive(Debug)]
@@ -202,7 +205,27 @@ impl Process {
     }
 }
 
+/// What a construction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    /// A collective on the parent.
+    Agreement(RequestId),
+    /// What this process has to say.
+    Process(PeerId),
+}
+
 impl Construction {
+    /// What it waits for, to be described.
+    pub fn awaits(&self) -> Awaits {
+        match &self.stage {
+            Stage::Agreeing { request, .. } => Awaits::Agreement(*request),
+            Stage::Sweeping(sweep) => {
+                Awaits::Process(self.everyone.peers.peer(Rank(sweep.next().unwrap_or(self.everyone.place.0))))
+            }
+            Stage::Meeting(meeting) => Awaits::Process(meeting.awaits()),
+        }
+    }
+
     /// The same, with hints for the new communicator (section 7.4.4).
     #[must_use]
     pub fn with_hints(mut self, hints: Info) -> Construction {
@@ -352,10 +375,13 @@ impl Construction {
             return Ok(None);
         };
         comm.accept_hints(&self.hints)?;
+        comm.topology = self.topology.take();
         for attribute in self.attributes.drain(..) {
             process.keys.put(&mut comm.attributes, attribute);
         }
-        process.comms.insert(comm).map(Some)
+        let made = process.comms.insert(comm)?;
+        process.inherit_session(made, self.parent);
+        Ok(Some(made))
     }
 }
 

@@ -4,7 +4,6 @@ use crate::attributes::Keys;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::group::Group;
-use crate::info::Info;
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::table::Table;
@@ -37,15 +36,13 @@ pub struct Process {
     /// Reduction operations.
     pub ops: Ops,
     /// Sessions.
-    pub sessions: Table<Session>,
+    pub sessions: crate::session::Sessions,
     /// Attribute keys.
     pub keys: Keys,
     /// Requests that are not the engine's.
     pub requests: Requests,
     /// The communicators of messages taken by matched probes.
     pub messages: HashMap<MessageId, Handle>,
-    /// Buffered sends.
-    pub buffers: crate::buffered::Buffers,
     /// Channels in use.
     pub contexts: Contexts,
     /// Letters about communicators being made.
@@ -54,6 +51,8 @@ pub struct Process {
     pub(crate) retired: Vec<(ContextId, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
+    pub file_errhandler: Handle,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
@@ -79,15 +78,6 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         },
         config.eager_limit
     )
-}
-
-/// An open session (section 11.3).
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// Its error handler.
-    pub errhandler: Handle,
-    /// The thread level it was given, by name.
-    pub thread_level: &'static str,
 }
 
 impl Process {
@@ -124,11 +114,7 @@ impl Process {
             eprintln!("weft: {}", chosen(&job, &config, &parameters));
         }
         let engine = Engine::new(config, transports)?;
-        let initial_errhandler = Handle(match job.initial_errhandler.as_deref() {
-            Some("mpi_errors_abort") => abi::MPI_ERRORS_ABORT,
-            Some("mpi_errors_return") => abi::MPI_ERRORS_RETURN,
-            _ => abi::MPI_ERRORS_ARE_FATAL,
-        });
+        let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
         Ok(Process {
             engine,
             job,
@@ -139,15 +125,15 @@ impl Process {
             types: Types::default(),
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
-            sessions: Table::new(HandleKind::Session),
+            sessions: crate::session::Sessions::default(),
             keys: Keys::default(),
             requests: Requests::default(),
             messages: HashMap::new(),
-            buffers: crate::buffered::Buffers::default(),
             contexts: Contexts::new(),
             letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
             said_goodbye: false,
@@ -180,32 +166,6 @@ impl Process {
     /// What a blocked call sleeps on.
     pub fn bell(&self) -> EngineBell {
         self.engine.bell()
-    }
-
-    /// `MPI_INFO_ENV` (section 11.2.1): what was asked for on the command line of the launcher.
-    pub fn environment(&self, thread_level: &str) -> Info {
-        let mut info = Info::default();
-        let command = self.job.command.first().cloned().unwrap_or_default();
-        let arguments = self.job.command.get(1..).unwrap_or_default().join(" ");
-        let kinds = self.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
-        let errhandler = self.job.initial_errhandler.clone();
-        let pairs = [
-            ("command", Some(command)),
-            ("argv", (!arguments.is_empty()).then_some(arguments)),
-            ("maxprocs", self.job.maxprocs.map(|number| number.to_string())),
-            ("wdir", self.job.wdir.clone()),
-            ("arch", Some(std::env::consts::ARCH.to_owned())),
-            ("thread_level", Some(thread_level.to_owned())),
-            ("mpi_initial_errhandler", Some(errhandler.unwrap_or_else(|| "mpi_errors_are_fatal".to_owned()))),
-            ("mpi_memory_alloc_kinds", Some(kinds)),
-        ];
-        for (key, value) in pairs {
-            if let Some(value) = value {
-                let fits = value.len().min(crate::info::MAX_VALUE);
-                let _ = info.set(key.as_bytes(), &value.as_bytes()[..fits]);
-            }
-        }
-        info
     }
 
     /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
@@ -259,7 +219,18 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
-        self.say_goodbye()
+        self.say_goodbye()?;
+        if !self.sessions.is_empty() {
+            self.goes_on();
+        }
+        Ok(())
+    }
+
+    /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
+    pub fn goes_on(&mut self) {
+        if self.said_goodbye {
+            self.launcher.reopen();
+        }
     }
 
     /// Tells the launcher, once, that this process has finished MPI: from now on its exit is no failure.
@@ -270,15 +241,6 @@ impl Process {
         match std::mem::replace(&mut self.said_goodbye, true) {
             true => Ok(()),
             false => self.launcher.finalize(),
-        }
-    }
-
-    /// The members of a process set (section 11.3.2); `None` for a name nobody knows.
-    pub fn process_set(&self, name: &[u8]) -> Option<Group> {
-        match name {
-            b"mpi://WORLD" => Some(Group::world(self.job.size)),
-            b"mpi://SELF" => Some(Group::single(PeerId(self.job.rank))),
-            _ => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! all), or an entry of the table here (kind `LocalRequest`): persistent requests, the two halves of a sendrecv,
 //! generalized requests, the receive from `MPI_PROC_NULL`.
 
+use crate::buffered::{Buffers, Content, Serial};
 use crate::construct::Construction;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
@@ -160,8 +161,15 @@ pub enum Local {
     },
     /// A generalized request.
     Generalized(Generalized),
-    /// A flush of a buffer: done when these buffered sends have left.
-    Flush(Vec<RequestId>),
+    /// A flush of a buffer: done when what was in it has left.
+    Flush(Content),
+    /// A buffered send: complete from the start, unless it was marked for cancellation.
+    Buffered {
+        /// Its message.
+        serial: Serial,
+        /// Whether `MPI_Cancel` was called.
+        cancelling: bool,
+    },
     /// A communicator being made (`MPI_Comm_idup`).
     Construction(Box<Making>),
     /// A one-sided operation, and its window.
@@ -190,11 +198,17 @@ pub enum Kind {
 pub struct Requests {
     locals: Table<Local>,
     pub(crate) watched: Watched,
+    /// Buffered sends, which flush requests and the sends' own requests look at.
+    pub buffers: Buffers,
 }
 
 impl Default for Requests {
     fn default() -> Requests {
-        Requests { locals: Table::new(HandleKind::LocalRequest), watched: Watched::default() }
+        Requests {
+            locals: Table::new(HandleKind::LocalRequest),
+            watched: Watched::default(),
+            buffers: Buffers::default(),
+        }
     }
 }
 
@@ -322,8 +336,9 @@ impl Requests {
                 Local::OneSided(operation, _) => operation.is_done(),
                 Local::PartitionedSend(side) => side.is_done(),
                 Local::PartitionedReceive(side) => side.is_done(),
-                Local::Flush(sends) => {
-                    sends.iter().all(|&send| !engine.exists(send) || engine.is_complete(send))
+                Local::Flush(content) => self.buffers.is_flushed(engine, *content),
+                Local::Buffered { serial, cancelling } => {
+                    !cancelling || self.buffers.is_over(engine, *serial)
                 }
             },
             Ok(Kind::Null | Kind::CompleteSend) | Err(_) => true,
@@ -361,7 +376,7 @@ impl Requests {
             }
             &mut Local::Generalized(generalized) => {
                 self.forget(handle);
-                Done { generalized: Some(generalized), ..Done::new(MpiStatus::EMPTY) }
+                Done { generalized: Some(generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::Construction(making) => {
                 let (place, comm) = (making.place, making.parent);
@@ -386,6 +401,12 @@ impl Requests {
                 self.forget(handle);
                 Done::new(MpiStatus::NO_MESSAGE)
             }
+            &mut Local::Buffered { serial, .. } => {
+                let cancelled = self.buffers.was_cancelled(engine, serial);
+                self.buffers.forget(serial);
+                self.forget(handle);
+                Done::new(MpiStatus { cancelled, ..MpiStatus::NO_MESSAGE })
+            }
         }
     }
 
@@ -403,11 +424,15 @@ impl Requests {
                 },
                 Local::Pair { receive, .. } => self.peek(engine, *receive),
                 Local::Generalized(generalized) => {
-                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::EMPTY) }
+                    Done { generalized: Some(*generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
                 Local::Construction(_) | Local::OneSided(..) | Local::Flush(_) => {
                     Done::new(MpiStatus::NO_MESSAGE)
+                }
+                &Local::Buffered { serial, .. } => {
+                    let cancelled = self.buffers.was_cancelled(engine, serial);
+                    Done::new(MpiStatus { cancelled, ..MpiStatus::NO_MESSAGE })
                 }
                 Local::PartitionedSend(side) => side.peek(),
                 Local::PartitionedReceive(side) => side.peek(),

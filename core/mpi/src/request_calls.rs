@@ -45,10 +45,7 @@ impl Process {
             Operation::Send(Some(envelope), mode, buffer) => {
                 started_handle(self.engine.send(envelope, mode, buffer)?)
             }
-            Operation::Buffered(Some(envelope), buffer) => {
-                self.buffered_send(comm, envelope, &buffer)?;
-                engine_handle(weft_engine::RequestId::COMPLETE)
-            }
+            Operation::Buffered(Some(envelope), buffer) => self.buffered_send(comm, envelope, &buffer)?,
             Operation::Send(None, ..) | Operation::Buffered(None, _) => {
                 engine_handle(weft_engine::RequestId::COMPLETE)
             }
@@ -88,6 +85,14 @@ impl Process {
                 Local::NullReceive => Ok(None),
                 Local::Flush(_) => {
                     Err(refused("the request is of a buffer flush, which cannot be cancelled"))
+                }
+                &Local::Buffered { serial, .. } => {
+                    if self.requests.buffers.cancel(&mut self.engine, serial)
+                        && let Local::Buffered { cancelling, .. } = self.requests.local_mut(local)
+                    {
+                        *cancelling = true;
+                    }
+                    Ok(None)
                 }
                 Local::Generalized(generalized) => Ok(Some(*generalized)),
                 Local::Construction(_) => {
@@ -132,7 +137,14 @@ impl Process {
                 Local::Construction(_) => {
                     return Err(refused("the request makes a communicator; complete it instead"));
                 }
-                Local::NullReceive | Local::Flush(_) | Local::OneSided(..) => self.requests.forget(local),
+                &mut Local::Buffered { serial, .. } => {
+                    self.requests.buffers.forget(serial);
+                    self.requests.forget(local);
+                }
+                Local::Flush(_) => {
+                    return Err(refused("the request is of a buffer flush; complete it instead"));
+                }
+                Local::NullReceive | Local::OneSided(..) => self.requests.forget(local),
                 Local::Generalized(generalized) if !generalized.complete => generalized.released = true,
                 &mut Local::Generalized(generalized) => {
                     self.requests.forget(local);

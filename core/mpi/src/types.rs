@@ -3,7 +3,7 @@
 use crate::attributes::Attributes;
 use crate::table::{Table, stale};
 use std::collections::BTreeMap;
-use weft_datatype::Datatype;
+use weft_datatype::{Datatype, Unnamed};
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
 /// First value of the predefined datatypes and the number of values reserved for them.
@@ -32,6 +32,8 @@ pub struct Types {
     /// Bytes of the predefined types whose elements are gap-free; 0 for all other values.
     plain: Box<[u16; RESERVED]>,
     derived: Table<Derived>,
+    /// The handles of the predefined types without a name that were asked for: each is made once (section 19.1.9).
+    unnamed: BTreeMap<Unnamed, Handle>,
     /// What programs hung on predefined types.
     hung: BTreeMap<u32, Extras>,
 }
@@ -46,7 +48,8 @@ impl Default for Types {
                 .filter(|predefined| predefined.is_supported() && predefined.is_contiguous())
                 .map_or(0, |predefined| predefined.size() as u16)
         }));
-        Types { predefined, plain, derived: Table::new(HandleKind::Datatype), hung: BTreeMap::new() }
+        let derived = Table::new(HandleKind::Datatype);
+        Types { predefined, plain, derived, unnamed: BTreeMap::new(), hung: BTreeMap::new() }
     }
 }
 
@@ -99,18 +102,38 @@ impl Types {
         self.derived.insert(Derived { datatype, extras: Extras::default() })
     }
 
+    /// The handle of a predefined type without a name; always the same.
+    ///
+    /// # Errors
+    /// As [`Unnamed::make`] and [`Table::insert`].
+    pub fn unnamed(&mut self, name: Unnamed) -> Result<Handle> {
+        if let Some(&handle) = self.unnamed.get(&name) {
+            return Ok(handle);
+        }
+        let handle = self.insert(name.make()?)?;
+        self.unnamed.insert(name, handle);
+        Ok(handle)
+    }
+
+    /// Fails unless the datatype can be freed: it is derived.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE` for a bad handle or a predefined type.
+    pub fn check_freeable(&self, handle: Handle) -> Result<()> {
+        let datatype = self.get(handle)?;
+        if !datatype.is_predefined() {
+            return Ok(());
+        }
+        let name = datatype.as_predefined().map_or("the datatype", |predefined| predefined.name());
+        Err(Error::new(ErrorClass::TYPE, format!("{name} is predefined and cannot be freed (section 5.1.9)")))
+    }
+
     /// Frees a datatype (`MPI_Type_free`); communication that uses it continues.
     ///
     /// # Errors
     /// `MPI_ERR_TYPE` for a bad handle or a predefined type.
     pub fn remove(&mut self, handle: Handle) -> Result<Extras> {
-        let datatype = self.get(handle)?;
-        if let Some(predefined) = datatype.as_predefined() {
-            return Err(Error::new(
-                ErrorClass::TYPE,
-                format!("{} is predefined and cannot be freed", predefined.name()),
-            ));
-        }
+        self.check_freeable(handle)?;
         Ok(self.derived.remove(handle)?.extras)
     }
 
@@ -133,12 +156,15 @@ impl Types {
     /// # Errors
     /// As [`Table::insert`].
     pub fn handle_of(&mut self, datatype: &Datatype) -> Result<Handle> {
+        if let Some(name) = datatype.unnamed() {
+            return self.unnamed(name);
+        }
         self.insert(datatype.clone())
     }
 
     /// Number of derived datatypes alive.
     pub fn alive(&self) -> usize {
-        self.derived.len()
+        self.derived.len() - self.unnamed.len()
     }
 
     #[cold]
@@ -169,6 +195,18 @@ mod tests {
         assert!(
             types.get(Handle(abi::MPI_COMM_WORLD)).expect_err("foreign").text().contains("of type MPI_Comm")
         );
+    }
+
+    #[test]
+    fn unnamed_predefined_types_have_one_handle_each() {
+        let mut types = Types::default();
+        let long = types.unnamed(Unnamed::Integer(15)).expect("there is such a kind");
+        assert_eq!(types.unnamed(Unnamed::Integer(15)), Ok(long));
+        assert_ne!(types.unnamed(Unnamed::Integer(16)), Ok(long));
+        let again = types.get(long).expect("alive").clone();
+        assert_eq!(types.handle_of(&again), Ok(long));
+        assert!(types.remove(long).expect_err("predefined").text().contains("cannot be freed"));
+        assert_eq!(types.alive(), 0);
     }
 
     #[test]

@@ -10,7 +10,9 @@ pub mod pattern;
 pub mod posted;
 pub mod unexpected;
 
-pub use choice::{ReceivePlan, SendLimits, SendPlan, piece, plan_receive, plan_send};
+pub use choice::{
+    ReceivePlan, SendLimits, SendPlan, piece, piece_with_gaps, plan_receive, plan_send, single_with_gaps,
+};
 pub use credit::{EAGER_MOST, ReceiveLedger, SendWindow, charge, sender_budget};
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;

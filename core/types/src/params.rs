@@ -79,6 +79,35 @@ impl Value for Choice {
     }
 }
 
+/// When a blocked call tells what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watchdog {
+    /// After half a minute, to Weft's mpiexec, which prints deadlocks that are certain.
+    Auto,
+    /// Never.
+    Off,
+    /// After so many seconds, and again; without Weft's mpiexec to standard error.
+    Every(u32),
+}
+
+impl Value for Watchdog {
+    const FORM: &'static str = "auto, off, or a whole number of seconds above 0";
+    fn read(text: &str) -> Option<Watchdog> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Watchdog::Auto),
+            "off" | "no" | "0" => Some(Watchdog::Off),
+            other => other.parse().ok().filter(|&seconds| seconds > 0).map(Watchdog::Every),
+        }
+    }
+}
+
+impl Watchdog {
+    /// Reads a value of the parameter, for those who set it on a command line.
+    pub fn parse(text: &str) -> Option<Watchdog> {
+        <Watchdog as Value>::read(text.trim())
+    }
+}
+
 macro_rules! parameters {
     ($($(#[doc = $doc:literal])* $name:ident: $kind:ty = $default:literal, $variable:literal, $meaning:literal;)*) => {
         /// The table, in the order manuals show it.
@@ -127,6 +156,8 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
+    watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
+        "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }
 
 /// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks, and what the scripts and

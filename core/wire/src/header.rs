@@ -147,6 +147,12 @@ impl Header {
         Kind::from_byte(self.word0 as u8)
     }
 
+    /// Whether the packet is a whole message and nothing else is to be known of it: one comparison.
+    #[inline]
+    pub const fn is_eager(self) -> bool {
+        self.word0 as u32 == Kind::Eager as u32
+    }
+
     /// Protocol flags.
     #[inline]
     pub const fn flags(self) -> u8 {

@@ -52,7 +52,10 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     let head = Head::parse(&source).unwrap_or_else(|why| panic!("{}: {why}", relative.display()));
     let tools = Toolchain::under_test();
     let program = build(tools, &path, &head.flags);
-    let mut job = Job::new(tools, ranks, &program).args(&head.args).timeout(head.timeout);
+    let count = ranks.to_string();
+    let mut options = vec!["-n", &count];
+    options.extend(head.mpiexec.iter().map(String::as_str));
+    let mut job = Job::under(tools, &options, &[program]).args(&head.args).timeout(head.timeout);
     for (key, value) in &head.env {
         job = job.env(key, value);
     }

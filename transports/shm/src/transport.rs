@@ -10,11 +10,12 @@ use crate::single_copy::SingleCopy;
 use crate::sys::{self, Mapping};
 use std::cell::Cell;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weft_api::{Bell, Capabilities, Handler, Refused, Transport};
+use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
@@ -367,13 +368,17 @@ impl Transport for Shm {
         outbound.notify()
     }
 
+    fn route(&self, peer: PeerId) -> u32 {
+        self.map.local(peer)
+    }
+
     #[inline(always)]
-    fn send_now(&mut self, peer: PeerId, header: Header, payload: &[u8]) -> bool {
-        let local = self.map.local(peer);
-        let Some(Some(outbound)) = self.outbound.get_mut(local as usize) else { return false };
-        let Some(cell) = outbound.producer.cell_at_hand() else { return false };
-        outbound.producer.memory_mut().write_inline(cell, header.words(), payload);
-        outbound.producer.publish(payload.len());
+    fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
+        let Some(Some(outbound)) = self.outbound.get_mut(route as usize) else { return false };
+        let outbound: &mut Outbound = outbound;
+        let Some(free) = outbound.producer.cell_at_hand() else { return false };
+        outbound.producer.memory_mut().write_inline(free.cell, header.words(), payload);
+        outbound.producer.publish_at_hand(free, payload.len());
         // A peer that is gone is noticed by whoever waits for it.
         let _ = outbound.notify();
         true
@@ -449,6 +454,60 @@ impl Transport for Shm {
     }
 
     #[inline]
+    fn is_idle(&self) -> bool {
+        self.own().arrivals.load(Ordering::Acquire) == self.arrivals
+            && self.lost.is_empty()
+            && self.active.iter().all(|inbound| inbound.consumer.is_idle())
+    }
+
+    #[inline]
+    fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
+        let first = self.cursor;
+        let mut index = first;
+        loop {
+            let Some(inbound) = self.active.get_mut(index) else { return None };
+            let end = left.saturating_sub(burst);
+            let mut wakes = false;
+            let mut outcome = None;
+            if let Some(mut front) = inbound.consumer.front() {
+                if let ControlFlow::Break(why) = sink.begin(inbound.peer) {
+                    self.cursor = index;
+                    return Some((inbound.peer, why));
+                }
+                self.shown = None;
+                loop {
+                    let memory = inbound.consumer.memory();
+                    let header = Header::from_words(memory.envelope(front.cell));
+                    let flow = sink.take(header, memory.payload(front.cell, front.len));
+                    wakes |= inbound.consumer.release(front);
+                    *left -= 1;
+                    if let ControlFlow::Break(why) = flow {
+                        outcome = Some((inbound.peer, why));
+                        break;
+                    }
+                    if *left == end {
+                        break;
+                    }
+                    match inbound.consumer.front() {
+                        Some(next) => front = next,
+                        None => break,
+                    }
+                }
+            } else if inbound.consumer.owes_heads() {
+                wakes = inbound.consumer.publish_heads();
+            }
+            if wakes {
+                self.wake(index);
+            }
+            index = if index + 1 < self.active.len() { index + 1 } else { 0 };
+            if outcome.is_some() || *left == 0 || index == first {
+                self.cursor = index;
+                return outcome;
+            }
+        }
+    }
+
+    #[inline]
     fn ready(&mut self) -> Option<PeerId> {
         self.look_for_arrivals();
         match self.found(self.cursor) {
@@ -461,6 +520,7 @@ impl Transport for Shm {
         bell::is_gone(self.segment.slot(self.map.local(peer)).sleep.load(Ordering::Acquire))
     }
 
+    #[inline]
     fn progress(&mut self) -> bool {
         self.look_for_arrivals()
     }

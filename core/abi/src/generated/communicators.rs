@@ -67,7 +67,7 @@ unsafe extern "C" fn PMPI_Comm_create_from_group(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_create_from_group(group, stringtag, info, errhandler, newcomm) }
     };
-    raise::finish("MPI_Comm_create_from_group", call())
+    raise::finish_on("MPI_Comm_create_from_group", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Comm_create_group` (7.4.2 Communicator Constructors).
@@ -307,7 +307,7 @@ unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
             )
         }
     };
-    raise::finish("MPI_Intercomm_create_from_groups", call())
+    raise::finish_on("MPI_Intercomm_create_from_groups", raise::On::Group(local_group.handle()), call())
 }
 
 /// `MPI_Intercomm_merge` (7.6.2 Inter-Communicator Operations).

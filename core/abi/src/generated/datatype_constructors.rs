@@ -505,6 +505,88 @@ unsafe extern "C" fn PMPI_Type_create_subarray_c(
     raise::finish("MPI_Type_create_subarray_c", call())
 }
 
+/// `MPI_Type_create_darray` (5.1.4 Distributed Array Datatype Constructor).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_darray(
+    size: c_int,
+    rank: c_int,
+    ndims: c_int,
+    array_of_gsizes: *const c_int,
+    array_of_distribs: *const c_int,
+    array_of_dargs: *const c_int,
+    array_of_psizes: *const c_int,
+    order: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::array("array_of_gsizes", array_of_gsizes.is_null(), i64::from(ndims))?;
+        args::array("array_of_distribs", array_of_distribs.is_null(), i64::from(ndims))?;
+        args::array("array_of_dargs", array_of_dargs.is_null(), i64::from(ndims))?;
+        args::array("array_of_psizes", array_of_psizes.is_null(), i64::from(ndims))?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::type_create_darray(
+                size,
+                rank,
+                ndims,
+                IntArray::I32(array_of_gsizes),
+                array_of_distribs,
+                array_of_dargs,
+                array_of_psizes,
+                order,
+                oldtype,
+                newtype,
+                Width::Int,
+            )
+        }
+    };
+    raise::finish("MPI_Type_create_darray", call())
+}
+
+/// `MPI_Type_create_darray_c` (5.1.4 Distributed Array Datatype Constructor).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_darray_c(
+    size: c_int,
+    rank: c_int,
+    ndims: c_int,
+    array_of_gsizes: *const MPI_Count,
+    array_of_distribs: *const c_int,
+    array_of_dargs: *const c_int,
+    array_of_psizes: *const c_int,
+    order: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::array("array_of_gsizes", array_of_gsizes.is_null(), i64::from(ndims))?;
+        args::array("array_of_distribs", array_of_distribs.is_null(), i64::from(ndims))?;
+        args::array("array_of_dargs", array_of_dargs.is_null(), i64::from(ndims))?;
+        args::array("array_of_psizes", array_of_psizes.is_null(), i64::from(ndims))?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::type_create_darray(
+                size,
+                rank,
+                ndims,
+                IntArray::I64(array_of_gsizes),
+                array_of_distribs,
+                array_of_dargs,
+                array_of_psizes,
+                order,
+                oldtype,
+                newtype,
+                Width::Large,
+            )
+        }
+    };
+    raise::finish("MPI_Type_create_darray_c", call())
+}
+
 /// `MPI_Type_dup` (5.1.10 Duplicating a Datatype).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
@@ -515,11 +597,6 @@ unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Data
         unsafe { imp::type_dup(oldtype, newtype) }
     };
     raise::finish("MPI_Type_dup", call())
-}
-
-unsupported! {
-    PMPI_Type_create_darray "MPI_Type_create_darray"
-    PMPI_Type_create_darray_c "MPI_Type_create_darray_c"
 }
 
 symbols! {

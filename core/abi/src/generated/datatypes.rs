@@ -495,13 +495,136 @@ unsafe extern "C" fn PMPI_Unpack_c(
     raise::finish_on_comm("MPI_Unpack_c", comm, call())
 }
 
-unsupported! {
-    PMPI_Pack_external "MPI_Pack_external"
-    PMPI_Pack_external_c "MPI_Pack_external_c"
-    PMPI_Pack_external_size "MPI_Pack_external_size"
-    PMPI_Pack_external_size_c "MPI_Pack_external_size_c"
-    PMPI_Unpack_external "MPI_Unpack_external"
-    PMPI_Unpack_external_c "MPI_Unpack_external_c"
+/// `MPI_Pack_external` (5.3 Canonical MPI_PACK and MPI_UNPACK).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_external(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    incount: c_int,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: MPI_Aint,
+    position: *mut MPI_Aint,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "datarep", datarep)?;
+        args::not_negative(ErrorClass::COUNT, "incount", i64::from(incount))?;
+        args::not_negative(ErrorClass::ARG, "outsize", outsize)?;
+        args::out("position", position)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack_external(datarep, inbuf, i64::from(incount), datatype, outbuf, outsize, position) }
+    };
+    raise::finish("MPI_Pack_external", call())
+}
+
+/// `MPI_Pack_external_c` (5.3 Canonical MPI_PACK and MPI_UNPACK).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_external_c(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    incount: MPI_Count,
+    datatype: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: MPI_Count,
+    position: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "datarep", datarep)?;
+        args::not_negative(ErrorClass::COUNT, "incount", incount)?;
+        args::not_negative(ErrorClass::ARG, "outsize", outsize)?;
+        args::out("position", position)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack_external(datarep, inbuf, incount, datatype, outbuf, outsize, position) }
+    };
+    raise::finish("MPI_Pack_external_c", call())
+}
+
+/// `MPI_Pack_external_size` (5.3 Canonical MPI_PACK and MPI_UNPACK).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_external_size(
+    datarep: *const c_char,
+    incount: c_int,
+    datatype: MPI_Datatype,
+    size: *mut MPI_Aint,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "datarep", datarep)?;
+        args::not_negative(ErrorClass::COUNT, "incount", i64::from(incount))?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack_external_size(datarep, i64::from(incount), datatype, size) }
+    };
+    raise::finish("MPI_Pack_external_size", call())
+}
+
+/// `MPI_Pack_external_size_c` (5.3 Canonical MPI_PACK and MPI_UNPACK).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Pack_external_size_c(
+    datarep: *const c_char,
+    incount: MPI_Count,
+    datatype: MPI_Datatype,
+    size: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "datarep", datarep)?;
+        args::not_negative(ErrorClass::COUNT, "incount", incount)?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::pack_external_size(datarep, incount, datatype, size) }
+    };
+    raise::finish("MPI_Pack_external_size_c", call())
+}
+
+/// `MPI_Unpack_external` (5.3 Canonical MPI_PACK and MPI_UNPACK).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Unpack_external(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    insize: MPI_Aint,
+    position: *mut MPI_Aint,
+    outbuf: *mut c_void,
+    outcount: c_int,
+    datatype: MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "datarep", datarep)?;
+        args::not_negative(ErrorClass::ARG, "insize", insize)?;
+        args::out("position", position)?;
+        args::not_negative(ErrorClass::COUNT, "outcount", i64::from(outcount))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::unpack_external(datarep, inbuf, insize, position, outbuf, i64::from(outcount), datatype)
+        }
+    };
+    raise::finish("MPI_Unpack_external", call())
+}
+
+/// `MPI_Unpack_external_c` (5.3 Canonical MPI_PACK and MPI_UNPACK).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Unpack_external_c(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    insize: MPI_Count,
+    position: *mut MPI_Count,
+    outbuf: *mut c_void,
+    outcount: MPI_Count,
+    datatype: MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "datarep", datarep)?;
+        args::not_negative(ErrorClass::ARG, "insize", insize)?;
+        args::out("position", position)?;
+        args::not_negative(ErrorClass::COUNT, "outcount", outcount)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::unpack_external(datarep, inbuf, insize, position, outbuf, outcount, datatype) }
+    };
+    raise::finish("MPI_Unpack_external_c", call())
 }
 
 symbols! {

@@ -3,6 +3,58 @@
 
 use super::prelude::*;
 
+/// `MPI_Type_create_f90_complex` (19.1.9 Additional Support for Fortran Numeric Intrinsic Types).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_create_f90_complex(p, r, newtype) }
+    };
+    raise::finish("MPI_Type_create_f90_complex", call())
+}
+
+/// `MPI_Type_create_f90_integer` (19.1.9 Additional Support for Fortran Numeric Intrinsic Types).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_create_f90_integer(r, newtype) }
+    };
+    raise::finish("MPI_Type_create_f90_integer", call())
+}
+
+/// `MPI_Type_create_f90_real` (19.1.9 Additional Support for Fortran Numeric Intrinsic Types).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newtype", newtype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_create_f90_real(p, r, newtype) }
+    };
+    raise::finish("MPI_Type_create_f90_real", call())
+}
+
+/// `MPI_Type_match_size` (19.1.9 Additional Support for Fortran Numeric Intrinsic Types).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_match_size(
+    typeclass: c_int,
+    size: c_int,
+    datatype: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("datatype", datatype)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_match_size(typeclass, size, datatype) }
+    };
+    raise::finish("MPI_Type_match_size", call())
+}
+
 /// `MPI_Comm_c2f` (19.3.4 Transfer of Handles).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_c2f(comm: MPI_Comm) -> MPI_Fint {
@@ -221,13 +273,6 @@ unsafe extern "C" fn PMPI_Status_f2f08(f_status: *const MPI_Fint, f08_status: *m
         unsafe { imp::status_f2f08(f_status, f08_status) }
     };
     raise::finish("MPI_Status_f2f08", call())
-}
-
-unsupported! {
-    PMPI_Type_create_f90_complex "MPI_Type_create_f90_complex"
-    PMPI_Type_create_f90_integer "MPI_Type_create_f90_integer"
-    PMPI_Type_create_f90_real "MPI_Type_create_f90_real"
-    PMPI_Type_match_size "MPI_Type_match_size"
 }
 
 symbols! {

@@ -41,6 +41,22 @@ unsafe extern "C" fn PMPI_Reduce_c(
     raise::finish_on_comm("MPI_Reduce_c", comm, call())
 }
 
+/// `MPI_Type_get_value_index` (6.9.4 MINLOC and MAXLOC).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Type_get_value_index(
+    value_type: MPI_Datatype,
+    index_type: MPI_Datatype,
+    pair_type: *mut MPI_Datatype,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("pair_type", pair_type)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::type_get_value_index(value_type, index_type, pair_type) }
+    };
+    raise::finish("MPI_Type_get_value_index", call())
+}
+
 /// `MPI_Op_create` (6.9.5 User-Defined Reduction Operations).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Op_create(
@@ -319,10 +335,6 @@ unsafe extern "C" fn PMPI_Exscan_c(
         unsafe { imp::exscan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
     raise::finish_on_comm("MPI_Exscan_c", comm, call())
-}
-
-unsupported! {
-    PMPI_Type_get_value_index "MPI_Type_get_value_index"
 }
 
 symbols! {

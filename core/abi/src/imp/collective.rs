@@ -29,9 +29,9 @@ type Data<P> = (P, i64, MPI_Datatype);
 type Start<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 
 /// Starts, then waits.
-fn blocking(start: Start<'_>) -> Result<(), Raised> {
+fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
     let request = gate::with(|process| start(process))?;
-    match complete(request).error {
+    match complete(call, request).error {
         None => Ok(()),
         Some(error) => Err(error.into()),
     }
@@ -49,8 +49,8 @@ unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(),
 }
 
 /// Returns once every process of the job has called it.
-pub(super) fn world_barrier() -> Result<(), Raised> {
-    blocking(&mut |process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))
+pub(super) fn world_barrier(call: &'static str) -> Result<(), Raised> {
+    blocking(call, &mut |process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))
 }
 
 /// Returns once every process of the communicator, in both groups of an intercommunicator, has called it.
@@ -484,7 +484,7 @@ macro_rules! operations {
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
             // SAFETY: the program keeps the procedure's contract until this call returns.
-            blocking(&mut |$process| unsafe { $start })
+            blocking(concat!("MPI_", $name), &mut |$process| unsafe { $start })
         }
         #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12).")]
         pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {

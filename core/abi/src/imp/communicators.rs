@@ -1,10 +1,11 @@
 //! Communicators: asking, naming, constructing, freeing (chapter 7, sections 7.4 and 7.8).
 
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 
 use weft::Process;
 use weft::attributes::Holder;
-use weft::comm::HINTS;
+use weft::comm::{ASSERTED_KINDS, HINTS};
 use weft::construct::Construction;
 use weft::info::Info;
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
@@ -15,6 +16,7 @@ use super::{attributes, errors};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Asks a communicator for a number.
 #[inline(always)]
@@ -57,12 +59,6 @@ pub(crate) unsafe fn comm_get_parent(parent: *mut MPI_Comm) -> Result<(), Raised
     // SAFETY: the entry has refused null.
     unsafe { parent.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
     Ok(())
-}
-
-/// `MPI_Topo_test` (section 8.5.5): no communicator has a topology yet.
-pub(crate) unsafe fn topo_test(comm: MPI_Comm, status: *mut c_int) -> Result<(), Raised> {
-    // SAFETY: the entry has refused null.
-    unsafe { ask(comm, status, |_| abi::MPI_UNDEFINED) }
 }
 
 /// `MPI_Comm_compare` (section 7.4.1).
@@ -147,13 +143,17 @@ pub(super) unsafe fn construct(
     newcomm: *mut MPI_Comm,
     begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
 ) -> Result<(), Raised> {
-    let Some(mut construction) = gate::with(begin)? else {
+    let Some(construction) = gate::with(begin)? else {
         // SAFETY: the entry has refused null.
         unsafe { newcomm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
         return Ok(());
     };
-    let made = gate::wait(|process| construction.poll(process).transpose())
-        .map_err(|error| Raised::on_comm(parent.handle(), error))?;
+    let construction = RefCell::new(construction);
+    let awaited = Awaited::Construction(&construction, parent.handle());
+    let made = gate::wait_for("making a communicator", awaited, |process| {
+        construction.borrow_mut().poll(process).transpose()
+    })
+    .map_err(|error| Raised::on_comm(parent.handle(), error))?;
     if let Some(comm) = made {
         let inherited = gate::with(|process| process.comms.get(comm).map(|comm| comm.errhandler))?;
         errors::inherit(inherited);
@@ -349,11 +349,14 @@ pub(crate) unsafe fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<(),
 /// `MPI_Comm_get_info` (section 7.4.4): every supported hint with its value.
 pub(crate) unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> Result<(), Raised> {
     let content = gate::with(|process| {
-        let kinds = process.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
+        let kinds = process.memory_kinds(comm.handle());
         let comm = process.comms.get(comm.handle())?;
         let mut content = Info::default();
         for key in HINTS {
             content.set(key.as_bytes(), comm.hints.text(key).unwrap_or("false").as_bytes())?;
+        }
+        if let Some(asserted) = comm.hints.text(ASSERTED_KINDS) {
+            content.set(ASSERTED_KINDS.as_bytes(), asserted.as_bytes())?;
         }
         content.set(b"mpi_memory_alloc_kinds", kinds.as_bytes())?;
         Ok(content)

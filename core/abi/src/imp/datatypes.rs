@@ -1,15 +1,14 @@
-//! Datatypes: sizes, names, constructors, packing (chapter 5).
+//! Datatypes: sizes, names, constructors, decoding (section 5.1).
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 
 use weft::Process;
 use weft::attributes::Holder;
-use weft_datatype::{Bounds, Datatype, Form};
+use weft_datatype::{Bounds, Datatype, Form, Grid, Unnamed, ValueIndex};
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
 use super::attributes;
 use super::environment::{bytes, datatype, write_string};
-use super::point_to_point::{receive_buffer, send_buffer};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -124,10 +123,8 @@ pub(crate) unsafe fn type_commit(of: *mut MPI_Datatype) -> Result<(), Raised> {
 pub(crate) unsafe fn type_free(of: *mut MPI_Datatype) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     let handle = unsafe { of.read() }.handle();
-    let is_derived = gate::with(|process| process.types.get(handle).map(|of| of.as_predefined().is_none()))?;
-    if is_derived {
-        attributes::delete_all_of(Holder::Datatype, handle)?;
-    }
+    gate::with(|process| process.types.check_freeable(handle))?;
+    attributes::delete_all_of(Holder::Datatype, handle)?;
     gate::with(|process| process.types.remove(handle))?;
     // SAFETY: as above.
     unsafe { of.write(MPI_Datatype::from_raw(abi::MPI_DATATYPE_NULL)) };
@@ -335,6 +332,116 @@ pub(crate) unsafe fn type_create_subarray(
     }
 }
 
+/// `MPI_Type_create_darray` (section 5.1.4).
+pub(crate) unsafe fn type_create_darray(
+    size: c_int,
+    rank: c_int,
+    ndims: c_int,
+    gsizes: IntArray,
+    distribs: *const c_int,
+    dargs: *const c_int,
+    psizes: *const c_int,
+    order: c_int,
+    oldtype: MPI_Datatype,
+    newtype: *mut MPI_Datatype,
+    width: Width,
+) -> Result<(), Raised> {
+    let count = usize::try_from(ndims).unwrap_or(0);
+    // SAFETY: the program passes arrays of `ndims` numbers; the entry has refused null.
+    unsafe {
+        let ints = |array: *const c_int| -> Vec<c_int> { (0..count).map(|i| array.add(i).read()).collect() };
+        let sizes = numbers(gsizes, count);
+        let (distributions, arguments, processes) = (ints(distribs), ints(dargs), ints(psizes));
+        let grid = Grid {
+            size,
+            rank,
+            sizes: &sizes,
+            distributions: &distributions,
+            arguments: &arguments,
+            processes: &processes,
+            order,
+        };
+        make(newtype, |process| Datatype::darray(&grid, process.types.get(oldtype.handle())?, form(width)))
+    }
+}
+
+/// Answers the handle of a predefined type without a name.
+unsafe fn answer_unnamed(newtype: *mut MPI_Datatype, name: Unnamed) -> Result<(), Raised> {
+    let handle = gate::with(|process| process.types.unnamed(name))?;
+    // SAFETY: the entry has refused null.
+    unsafe { newtype.write(MPI_Datatype::from_raw(handle.0)) };
+    Ok(())
+}
+
+/// `MPI_Type_create_f90_real` (section 19.1.9).
+pub(crate) unsafe fn type_create_f90_real(
+    p: c_int,
+    r: c_int,
+    newtype: *mut MPI_Datatype,
+) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { answer_unnamed(newtype, Unnamed::Real(p, r)) }
+}
+
+/// `MPI_Type_create_f90_complex` (section 19.1.9).
+pub(crate) unsafe fn type_create_f90_complex(
+    p: c_int,
+    r: c_int,
+    newtype: *mut MPI_Datatype,
+) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { answer_unnamed(newtype, Unnamed::Complex(p, r)) }
+}
+
+/// `MPI_Type_create_f90_integer` (section 19.1.9).
+pub(crate) unsafe fn type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { answer_unnamed(newtype, Unnamed::Integer(r)) }
+}
+
+/// `MPI_Type_match_size` (section 19.1.9).
+pub(crate) unsafe fn type_match_size(
+    typeclass: c_int,
+    size: c_int,
+    found: *mut MPI_Datatype,
+) -> Result<(), Raised> {
+    let classes = [abi::MPI_TYPECLASS_INTEGER, abi::MPI_TYPECLASS_REAL, abi::MPI_TYPECLASS_COMPLEX];
+    let matching = weft_datatype::Predefined::matching(typeclass, size).ok_or_else(|| {
+        let text = if classes.contains(&typeclass) {
+            format!("size is {size}; no type of this typeclass has so many bytes here")
+        } else {
+            format!(
+                "typeclass is {typeclass}; it must be MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL or \
+                 MPI_TYPECLASS_COMPLEX"
+            )
+        };
+        Error::new(ErrorClass::ARG, text)
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { found.write(MPI_Datatype::from_raw(matching.handle())) };
+    Ok(())
+}
+
+/// `MPI_Type_get_value_index` (section 6.9.4).
+pub(crate) unsafe fn type_get_value_index(
+    value_type: MPI_Datatype,
+    index_type: MPI_Datatype,
+    pair_type: *mut MPI_Datatype,
+) -> Result<(), Raised> {
+    let handle = gate::with(|process| {
+        let types = &mut process.types;
+        let found = ValueIndex::of(types.get(value_type.handle())?, types.get(index_type.handle())?);
+        Outcome::Ok(match found {
+            Some(ValueIndex::Named(pair)) => pair.handle(),
+            Some(ValueIndex::Unnamed(name)) => types.unnamed(name)?.0,
+            None => abi::MPI_DATATYPE_NULL,
+        })
+    })?;
+    // SAFETY: the entry has refused null.
+    unsafe { pair_type.write(MPI_Datatype::from_raw(handle)) };
+    Ok(())
+}
+
 /// `MPI_Type_get_envelope` (section 5.1.13).
 pub(crate) unsafe fn type_get_envelope(
     of: MPI_Datatype,
@@ -417,85 +524,6 @@ pub(crate) unsafe fn type_get_contents(
             let handle = gate::with(|process| process.types.handle_of(old))?;
             datatypes.add(index).write(MPI_Datatype::from_raw(handle.0));
         }
-    }
-    Ok(())
-}
-
-/// `MPI_Pack_size` (section 5.2).
-pub(crate) unsafe fn pack_size(
-    incount: i64,
-    of: MPI_Datatype,
-    comm: MPI_Comm,
-    size: CountOut,
-) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
-    let bytes = datatype(of, |of| of.packed_bytes(incount as u64))?;
-    // SAFETY: the entry has refused null.
-    unsafe { size.set(bytes as i64) };
-    Ok(())
-}
-
-/// The part of a packing buffer that a call may use.
-fn check_room(what: &str, position: i64, needed: usize, size: i64) -> Outcome<()> {
-    if position < 0 || position.checked_add(needed as i64).is_none_or(|end| end > size) {
-        return Err(Error::new(
-            ErrorClass::TRUNCATE,
-            format!("{needed} bytes at position {position} do not fit the {size} bytes of {what}"),
-        ));
-    }
-    Ok(())
-}
-
-/// `MPI_Pack` (section 5.2).
-pub(crate) unsafe fn pack(
-    inbuf: *const c_void,
-    incount: i64,
-    of: MPI_Datatype,
-    outbuf: *mut c_void,
-    outsize: i64,
-    position: CountOut,
-    comm: MPI_Comm,
-) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
-    // SAFETY: the program passes `incount` elements and `outsize` bytes of room, which do not overlap.
-    unsafe {
-        let at = position.get();
-        let end = datatype(of, |of| {
-            of.check_usable()?;
-            let buffer = send_buffer(of, inbuf, incount)?;
-            check_room("outbuf", at, buffer.len(), outsize)?;
-            let room = std::slice::from_raw_parts_mut(outbuf.cast::<u8>().add(at as usize), buffer.len());
-            buffer.pack(0, room);
-            Ok(at + buffer.len() as i64)
-        })?;
-        position.set(end);
-    }
-    Ok(())
-}
-
-/// `MPI_Unpack` (section 5.2).
-pub(crate) unsafe fn unpack(
-    inbuf: *const c_void,
-    insize: i64,
-    position: CountOut,
-    outbuf: *mut c_void,
-    outcount: i64,
-    of: MPI_Datatype,
-    comm: MPI_Comm,
-) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
-    // SAFETY: the program passes `insize` bytes and room for `outcount` elements, which do not overlap.
-    unsafe {
-        let at = position.get();
-        let end = datatype(of, |of| {
-            of.check_usable()?;
-            let mut buffer = receive_buffer(of, outbuf, outcount)?;
-            check_room("inbuf", at, buffer.len(), insize)?;
-            let data = std::slice::from_raw_parts(inbuf.cast::<u8>().add(at as usize), buffer.len());
-            buffer.unpack(0, data);
-            Ok(at + buffer.len() as i64)
-        })?;
-        position.set(end);
     }
     Ok(())
 }

@@ -2,11 +2,14 @@
 //! convention. Every procedure is re-exported here under its C name without `MPI_`, in lower case.
 
 mod abi_support;
+pub(crate) mod at_once;
 mod attributes;
+mod buffers;
 mod collective;
 mod communicators;
 mod completion;
 mod datatypes;
+mod datatypes_packing;
 mod environment;
 mod errors;
 mod generalized;
@@ -25,15 +28,19 @@ mod sendrecv;
 mod sessions;
 mod shared_memory;
 mod status;
+mod topologies;
+mod topology_inquiry;
 mod window_sync;
 mod windows;
 
 pub(crate) use abi_support::*;
 pub(crate) use attributes::*;
+pub(crate) use buffers::*;
 pub(crate) use collective::*;
 pub(crate) use communicators::*;
 pub(crate) use completion::*;
 pub(crate) use datatypes::*;
+pub(crate) use datatypes_packing::*;
 pub(crate) use environment::*;
 pub(crate) use errors::*;
 pub(crate) use generalized::*;
@@ -50,5 +57,7 @@ pub(crate) use probe::*;
 pub(crate) use sendrecv::*;
 pub(crate) use sessions::*;
 pub(crate) use status::*;
+pub(crate) use topologies::*;
+pub(crate) use topology_inquiry::*;
 pub(crate) use window_sync::*;
 pub(crate) use windows::*;

@@ -12,6 +12,7 @@ use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// The largest address constant (`MPI_BUFFER_AUTOMATIC`): data never lies there.
 pub(super) const LAST_ADDRESS_CONSTANT: usize = 2;
@@ -245,10 +246,12 @@ fn post(process: &mut Process, comm: MPI_Comm, selector: Selector, buffer: RecvB
     Ok(request)
 }
 
-/// Waits for a request of the engine and takes it.
+/// Waits for a request of the engine, which is what `call` does, and takes it.
 #[inline]
-pub(super) fn complete(request: RequestId) -> Completion {
-    gate::wait(|process| process.engine.is_complete(request).then(|| process.engine.take(request)))
+pub(super) fn complete(call: &'static str, request: RequestId) -> Completion {
+    gate::wait_for(call, Awaited::Own(request), |process| {
+        process.engine.is_complete(request).then(|| process.engine.take(request))
+    })
 }
 
 #[inline(always)]
@@ -256,6 +259,14 @@ pub(super) fn check(error: Option<Error>) -> Result<(), Raised> {
     match error {
         None => Ok(()),
         Some(error) => Err(error.into()),
+    }
+}
+
+const fn name_of(mode: SendMode) -> &'static str {
+    match mode {
+        SendMode::Standard => "MPI_Send",
+        SendMode::Synchronous => "MPI_Ssend",
+        SendMode::Ready => "MPI_Rsend",
     }
 }
 
@@ -278,7 +289,7 @@ unsafe fn blocking_send(
     };
     match started? {
         Started::Complete => Ok(()),
-        Started::Pending(request) => check(complete(request).error),
+        Started::Pending(request) => check(complete(name_of(mode), request).error),
     }
 }
 
@@ -346,7 +357,7 @@ pub(crate) unsafe fn recv(
     };
     let completion = match received? {
         Received::Done(completion) => completion,
-        Received::Pending(request) => complete(request),
+        Received::Pending(request) => complete("MPI_Recv", request),
         Received::Null => {
             // SAFETY: the program's status.
             unsafe { status::write(status, &MpiStatus::PROC_NULL) };

@@ -11,6 +11,7 @@ use super::{point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// What a probe looks for; `None` for `MPI_PROC_NULL`.
 fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selector>> {
@@ -25,7 +26,10 @@ pub(crate) unsafe fn probe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
-        Some(selector) => gate::wait(|process| process.engine.iprobe(selector)).into(),
+        Some(selector) => {
+            gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| process.engine.iprobe(selector))
+                .into()
+        }
         None => MpiStatus::PROC_NULL,
     };
     // SAFETY: the program's status.
@@ -90,8 +94,9 @@ pub(crate) unsafe fn mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let found =
-        selector(source, tag, comm)?.map(|selector| gate::wait(|process| take(process, selector, comm)));
+    let found = selector(source, tag, comm)?.map(|selector| {
+        gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| take(process, selector, comm))
+    });
     // SAFETY: the entry has refused a null message; the program's status.
     unsafe { report(found, message, status) };
     Ok(())
@@ -186,7 +191,9 @@ pub(crate) unsafe fn mrecv(
 ) -> Result<(), Raised> {
     // SAFETY: the program's memory stays until this call returns.
     let request = unsafe { start_matched((buf, count, datatype), message)? };
-    let done = gate::wait(|process| process.is_done(request).then(|| process.finish(request)));
+    let done = gate::wait_for("MPI_Mrecv", Awaited::One(request), |process| {
+        process.is_done(request).then(|| process.finish(request))
+    });
     // SAFETY: the program's status.
     unsafe { status::write(status, &done.status) };
     match done.error {

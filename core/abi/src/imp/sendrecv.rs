@@ -13,6 +13,7 @@ use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Starts both halves of a sendrecv; the receive first, so that a message to oneself is matched at once.
 ///
@@ -72,7 +73,7 @@ pub(crate) unsafe fn sendrecv(
 }
 
 unsafe fn finish_both((send, receive): (Handle, Handle), status: *mut MPI_Status) -> Result<(), Raised> {
-    let (send, receive) = gate::wait(|process| {
+    let (send, receive) = gate::wait_for("MPI_Sendrecv", Awaited::Both(send, receive), |process| {
         (process.is_done(send) && process.is_done(receive))
             .then(|| (process.finish(send), process.finish(receive)))
     });

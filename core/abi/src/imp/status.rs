@@ -40,6 +40,25 @@ pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
     }
 }
 
+/// As [`write`], of a message.
+///
+/// # Safety
+/// As [`write`].
+#[inline(always)]
+pub(super) unsafe fn write_message(status: *mut MPI_Status, from: &weft_engine::Status) {
+    if status.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*status).source = from.source.0 as c_int;
+        (*status).tag = from.tag.0;
+        (*status).internal[BYTES_LOW] = from.bytes as c_int;
+        (*status).internal[BYTES_HIGH] = (from.bytes >> 32) as c_int;
+        (*status).internal[CANCELLED] = c_int::from(from.cancelled);
+    }
+}
+
 fn bytes(status: &MPI_Status) -> u64 {
     u64::from(status.internal[BYTES_LOW] as u32) | u64::from(status.internal[BYTES_HIGH] as u32) << 32
 }

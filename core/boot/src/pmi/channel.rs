@@ -46,6 +46,15 @@ impl LauncherSocket {
         Ok(())
     }
 
+    /// Sends `bytes` unless the launcher does not read and there is no room for them; false when nothing was sent.
+    pub fn send_if_room(&self, bytes: &[u8]) -> bool {
+        match send(self.0, bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+            // A short line goes whole or not at all; the rest of a long one must follow.
+            Ok(sent) => self.send_all(&bytes[sent..]).is_ok(),
+            Err(_) => false,
+        }
+    }
+
     /// Waits for bytes and puts them at the start of `bytes`; their number is at least 1.
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize> {
         loop {

@@ -72,9 +72,10 @@ impl Process {
             None => Outcome::Intra(Arc::clone(&comm.group)),
             Some(inter) => Outcome::Inter((**inter).clone()),
         };
+        let topology = comm.topology.clone();
         let flags = self.flags() & (!context::WELL | well);
         let begun = self.begin_over_parent(parent, result, blocking, flags)?;
-        Ok(Construction { attributes, ..begun })
+        Ok(Construction { attributes, topology, ..begun })
     }
 
     /// Begins `MPI_Comm_split`; `color` is `None` for `MPI_UNDEFINED`. On an intercommunicator both sides' equal colors make an
@@ -109,6 +110,7 @@ impl Process {
             flags,
             attributes: Vec::new(),
             hints: Info::default(),
+            topology: None,
         })
     }
 
@@ -293,6 +295,7 @@ impl Process {
             flags: self.flags(),
             attributes: Vec::new(),
             hints: Info::default(),
+            topology: None,
         }
     }
 
@@ -323,6 +326,7 @@ impl Process {
             flags,
             attributes: Vec::new(),
             hints: Info::default(),
+            topology: None,
         })
     }
 
@@ -352,6 +356,7 @@ impl Process {
             flags,
             attributes: Vec::new(),
             hints: Info::default(),
+            topology: None,
         })
     }
 

@@ -181,6 +181,20 @@ impl SendSide {
         }
     }
 
+    /// Words for a send that is not done, and the receiver when the send waits for it; otherwise the program has to mark partitions.
+    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
+        let of = self.partitions.number;
+        match self.to {
+            Some(to) if self.granted < self.started => {
+                (format!("tag={}, {of} partitions, the receive is not started", to.tag.0), Some(to.peer))
+            }
+            Some(to) if !self.handed_over => {
+                (format!("tag={}, not all of {of} partitions are ready", to.tag.0), None)
+            }
+            to => (format!("{of} partitions on their way"), to.map(|to| to.peer)),
+        }
+    }
+
     /// Tells the receiver which request this is.
     pub(super) fn introduce(&self, engine: &mut Engine, handle: Handle) -> Result<()> {
         let Some(to) = self.to else { return Ok(()) };
@@ -374,6 +388,17 @@ impl ReceiveSide {
             empty_here: false,
             moving: Moving::default(),
             error: None,
+        }
+    }
+
+    /// Words for a receive that is not done, and the sender.
+    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
+        let of = self.partitions.number;
+        match self.from {
+            Some(from) => {
+                (format!("source={}, tag={}, {of} partitions", from.source.0, from.tag.0), Some(from.peer))
+            }
+            None => (format!("{of} partitions"), None),
         }
     }
 

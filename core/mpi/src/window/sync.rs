@@ -268,6 +268,17 @@ impl Window {
         open
     }
 
+    /// The targets of `MPI_Win_start` that have not posted.
+    pub fn not_posted(&self, targets: &BTreeSet<u32>) -> Vec<u32> {
+        targets.iter().copied().filter(|target| !self.incoming.posts.contains_key(target)).collect()
+    }
+
+    /// The origins of `MPI_Win_wait` that have not completed.
+    pub fn not_completed(&self) -> Vec<u32> {
+        let origins = self.epochs.posted.iter().flatten().copied();
+        origins.filter(|origin| !self.incoming.completes.contains_key(origin)).collect()
+    }
+
     /// `MPI_Win_complete`: over once the window is settled.
     ///
     /// # Errors

@@ -1,0 +1,162 @@
+//! Packing and unpacking at every cut, of few and of many elements; layouts as bytes and back, and hostile bytes.
+
+mod recipes;
+
+use proptest::prelude::*;
+use recipes::{Recipe, recipes};
+use weft_datatype::{Datatype, Form, Layout, Memory, Predefined};
+use weft_types::abi::*;
+
+/// Memory in which every byte of an element can be told from its neighbours.
+fn image(bytes: i64) -> Vec<u8> {
+    (0..bytes).map(|i| (i % 251) as u8).collect()
+}
+
+/// Packs and unpacks `from..to` of the packed bytes of `count` elements and compares with the list of places.
+fn check_range(datatype: &Datatype, count: u64, places: &[i64], from: usize, to: usize) {
+    let (low, high) = datatype.span(count).unwrap();
+    let mut user = image(high - low);
+    let origin = user.as_mut_ptr().wrapping_offset(-low as isize);
+    // SAFETY: `span` says which bytes from the origin are touched; `user` is exactly these.
+    let source = unsafe { Memory::read(origin, datatype, (low, high)) };
+    let mut packed = vec![0xee; to - from];
+    source.send_view(0, 0, places.len() as u64).pack(from, &mut packed);
+    let part = &places[from..to];
+    let expected: Vec<u8> = part.iter().map(|place| ((place - low) % 251) as u8).collect();
+    assert_eq!(packed, expected, "packed bytes {from}..{to}");
+
+    let mut other = vec![0xfb_u8; user.len()];
+    let origin = other.as_mut_ptr().wrapping_offset(-low as isize);
+    // SAFETY: as above, for `other`.
+    let target = unsafe { Memory::write(origin, datatype, (low, high)) };
+    target.recv_view(0, 0, places.len() as u64).unpack(from, &packed);
+    for place in part {
+        let at = (place - low) as usize;
+        assert_eq!(other[at], user[at]);
+        other[at] = 0xfb;
+    }
+    assert!(other.iter().all(|&byte| byte == 0xfb), "a byte outside the type map was touched");
+}
+
+fn is_plain(places: &[i64]) -> bool {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_cut_packs_and_unpacks_the_bytes_between(recipe in recipes(), count in 1_i64..4) {
+        let places = recipe.map().bytes(count);
+        prop_assume!(places.len() < 150 && is_plain(&places));
+        let datatype = recipe.build(Form::Int);
+        for from in 0..=places.len() {
+            for to in from..=places.len() {
+                check_range(&datatype, count as u64, &places, from, to);
+            }
+        }
+    }
+
+    #[test]
+    fn many_elements_are_packed_as_few_are(
+        recipe in recipes(),
+        count in 1_i64..2000,
+        cuts in (0.0_f64..1.0, 0.0_f64..1.0),
+    ) {
+        let one = recipe.map();
+        prop_assume!(one.size() > 0 && one.size() * count < 60_000 && one.extent().abs() < 2000);
+        let places = one.bytes(count);
+        prop_assume!(is_plain(&places));
+        let datatype = recipe.build(Form::Int);
+        check_range(&datatype, count as u64, &places, 0, places.len());
+        let cut = |part: f64| (part * places.len() as f64) as usize;
+        let (a, b) = (cut(cuts.0), cut(cuts.1));
+        check_range(&datatype, count as u64, &places, a.min(b), a.max(b));
+    }
+
+    #[test]
+    fn layouts_survive_the_way_to_another_process(recipe in recipes()) {
+        let datatype = recipe.build(Form::Int);
+        let bytes = datatype.layout().to_bytes(1 << 20).unwrap();
+        let rebuilt = Layout::from_bytes(&bytes).unwrap();
+        prop_assert_eq!(&rebuilt, &**datatype.layout());
+        prop_assert_eq!(rebuilt.reach(3), Some(datatype.span(3).unwrap()));
+        prop_assert!(datatype.layout().to_bytes(bytes.len() - 1).is_none());
+        for length in 0..bytes.len() {
+            prop_assert!(Layout::from_bytes(&bytes[..length]).is_err());
+        }
+    }
+
+    /// Whatever is accepted can be walked inside what `reach` says, and is written as it was read.
+    #[test]
+    fn hostile_bytes_are_refused_or_harmless(
+        recipe in recipes(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        noise in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let _ = Layout::from_bytes(&noise);
+        let mut bytes = recipe.build(Form::Int).layout().to_bytes(1 << 20).unwrap();
+        for (index, value) in changes {
+            let index = index.index(bytes.len());
+            bytes[index] = value;
+        }
+        if let Ok(layout) = Layout::from_bytes(&bytes) {
+            prop_assert_eq!(layout.to_bytes(1 << 20), Some(bytes));
+            let (low, high) = layout.reach(1).unwrap();
+            for skip in [0, layout.size / 2, layout.size.saturating_sub(100)] {
+                let (mut runs, len) = (0, 100.min(layout.size - skip));
+                layout.for_each_run(skip, len, |at, len| {
+                    runs += 1;
+                    assert!(at >= low && at + len as i64 <= high);
+                });
+                prop_assert!(runs <= 100);
+            }
+        }
+    }
+}
+
+/// The loops with fetching ahead, blocks of every length, both directions of the stride.
+#[test]
+fn blocks_of_every_length_at_near_and_far_strides() {
+    let byte = Datatype::from(Predefined::from_abi(MPI_BYTE).unwrap());
+    for length in (1..70).chain([100, 128, 129, 200]) {
+        for stride in [length + 1, 2 * length, 64, 512, 1000, -700] {
+            if i64::abs(stride) < length {
+                continue;
+            }
+            for count in [1, 2, 5, 130] {
+                let vector = Datatype::hvector(count, length, stride, &byte, Form::Int).unwrap();
+                let places: Vec<i64> = (0..count).flat_map(|i| i * stride..i * stride + length).collect();
+                check_range(&vector, 1, &places, 0, places.len());
+                check_range(&vector, 1, &places, 1, places.len() - places.len().min(2) / 2);
+                // The same blocks in a list, in another order.
+                let order: Vec<i64> = (0..count).map(|i| (i * 37 % count) * stride).collect();
+                if count != 130 {
+                    continue;
+                }
+                let listed = Datatype::hindexed_block(length, &order, &byte, Form::Int).unwrap();
+                let places: Vec<i64> = order.iter().flat_map(|&at| at..at + length).collect();
+                check_range(&listed, 1, &places, 0, places.len());
+                check_range(&listed, 1, &places, 3, places.len() - 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn nesting_has_a_limit_on_the_wire_only() {
+    let mut recipe = Recipe::Basic(MPI_BYTE);
+    for depth in 0..20 {
+        recipe = Recipe::Hvector(2, 1, 3 * 5_i64.pow(depth), Box::new(recipe));
+    }
+    let datatype = recipe.build(Form::Int);
+    assert!(datatype.layout().to_bytes(1 << 20).is_some());
+    let mut bytes = vec![1];
+    bytes.extend(1_i64.to_le_bytes());
+    let mut loop_of_one = vec![1];
+    [0_i64, 1, 1].iter().for_each(|word| loop_of_one.extend(word.to_le_bytes()));
+    bytes.extend(loop_of_one.repeat(100_000));
+    assert!(Layout::from_bytes(&bytes).is_err());
+}

@@ -1,0 +1,456 @@
+//! The vocabulary of RDMA devices: what is posted, what completes, how queue pairs are set up.
+//!
+//! The level is that of the verbs (InfiniBand Architecture Specification 1.7, chapters 10 and 11), the part of it that messages and
+//! one-sided communication need. Drivers: the emulator in user space, and libibverbs.
+
+use std::net::SocketAddr;
+
+/// Nanoseconds since any fixed moment; the clock is an argument, so that it can be virtual.
+pub type Nanos = u64;
+
+/// What regions and queue pairs belong to: only those of the same domain work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProtectionDomain(pub u32);
+
+/// A queue pair of a device, 24 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueuePairNumber(pub u32);
+
+/// A completion queue of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CompletionQueueId(pub u32);
+
+/// A shared receive queue of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SharedReceiveQueueId(pub u32);
+
+/// Names a memory region in own work requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LocalKey(pub u32);
+
+/// Names a memory region in work requests of other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RemoteKey(pub u32);
+
+/// What may be done with a memory region, beside reading it locally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Receives, reads and atomics of this process may write to it.
+    pub local_write: bool,
+    /// Others may write to it; needs `local_write`.
+    pub remote_write: bool,
+    /// Others may read it.
+    pub remote_read: bool,
+    /// Others may do atomics on it; needs `local_write`.
+    pub remote_atomic: bool,
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Access =
+        Access { local_write: true, remote_write: true, remote_read: true, remote_atomic: true };
+
+    /// Whether what needs `local_write` has it.
+    pub const fn is_consistent(self) -> bool {
+        self.local_write || !(self.remote_write || self.remote_atomic)
+    }
+}
+
+/// A registered region's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionKeys {
+    /// For own work requests.
+    pub local: LocalKey,
+    /// For other processes.
+    pub remote: RemoteKey,
+}
+
+/// Part of a registered region: one entry of a scatter or gather list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes.
+    pub length: u32,
+    /// The region.
+    pub key: LocalKey,
+}
+
+/// Memory of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteAddress {
+    /// Where it begins, in that process's addresses.
+    pub address: u64,
+    /// The region there.
+    pub key: RemoteKey,
+}
+
+/// What a send request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A message into the peer's next receive request.
+    Send {
+        /// Given to the receiver with the completion.
+        immediate: Option<u32>,
+    },
+    /// A write into the peer's memory.
+    Write {
+        /// Where to.
+        to: RemoteAddress,
+        /// With it, the peer's next receive request completes.
+        immediate: Option<u32>,
+    },
+    /// A read of the peer's memory.
+    Read {
+        /// Where from.
+        from: RemoteAddress,
+    },
+    /// Eight bytes of the peer's memory become `swap` if they are `compare`; what was there comes back.
+    CompareSwap {
+        /// Which eight bytes, aligned.
+        at: RemoteAddress,
+        /// Expected value.
+        compare: u64,
+        /// New value.
+        swap: u64,
+    },
+    /// `add` is added to eight bytes of the peer's memory; what was there comes back.
+    FetchAdd {
+        /// Which eight bytes, aligned.
+        at: RemoteAddress,
+        /// Addend, wrapping.
+        add: u64,
+    },
+    /// A datagram; only on queue pairs of that kind.
+    Datagram {
+        /// The device it goes to.
+        to: SocketAddr,
+        /// The queue pair there.
+        queue_pair: QueuePairNumber,
+        /// That queue pair's key.
+        qkey: u32,
+        /// Given to the receiver with the completion.
+        immediate: Option<u32>,
+    },
+}
+
+/// Own memory of a send request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    /// Registered memory: the data, or where an answer goes. It must stay until the request is complete.
+    Segments(&'a [Segment]),
+    /// These bytes one after another, copied when the request is posted.
+    Inline(&'a [&'a [u8]]),
+}
+
+/// A send request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkRequest<'a> {
+    /// Comes back with the completion.
+    pub id: u64,
+    /// What to do.
+    pub work: Work,
+    /// Own memory.
+    pub data: Data<'a>,
+    /// Whether success completes with an entry in the completion queue; failure always does.
+    pub signaled: bool,
+    /// Whether to wait until earlier reads and atomics of this queue pair are complete.
+    pub fence: bool,
+    /// Whether the receiver's completion is marked as one that it wants to be woken for.
+    pub solicited: bool,
+}
+
+impl<'a> WorkRequest<'a> {
+    /// A signaled request without any extras.
+    pub const fn new(id: u64, work: Work, segments: &'a [Segment]) -> WorkRequest<'a> {
+        WorkRequest {
+            id,
+            work,
+            data: Data::Segments(segments),
+            signaled: true,
+            fence: false,
+            solicited: false,
+        }
+    }
+}
+
+/// How a work request ended (section 11.6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionStatus {
+    /// As it should.
+    Success,
+    /// A message was longer than its receive request, or an answer had the wrong length.
+    LocalLength,
+    /// Own memory: key, bounds or rights do not allow it.
+    LocalProtection,
+    /// The queue pair was in error, or became so by another request.
+    Flushed,
+    /// The peer could make no sense of the request.
+    RemoteInvalidRequest,
+    /// The peer's memory: key, bounds or rights do not allow it.
+    RemoteAccess,
+    /// The peer could not finish it.
+    RemoteOperation,
+    /// No answer after all retries: the peer or the way to it is gone.
+    RetriesExceeded,
+    /// The peer posted no receive request in time.
+    NotReadyRetriesExceeded,
+}
+
+/// What completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletedWork {
+    /// A send or datagram of ours.
+    Send,
+    /// A write of ours.
+    Write,
+    /// A read of ours.
+    Read,
+    /// A compare and swap of ours.
+    CompareSwap,
+    /// A fetch and add of ours.
+    FetchAdd,
+    /// A receive: a message came.
+    Receive,
+    /// A receive: a write with immediate data came.
+    ReceiveWrite,
+}
+
+/// An entry of a completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Of the work request.
+    pub id: u64,
+    /// How it ended; unless in success, only `id` and `queue_pair` mean anything besides.
+    pub status: CompletionStatus,
+    /// What it was.
+    pub work: CompletedWork,
+    /// Bytes received, read or (datagrams) received with the 40 bytes in front.
+    pub bytes: u32,
+    /// The own queue pair.
+    pub queue_pair: QueuePairNumber,
+    /// Immediate data that came.
+    pub immediate: Option<u32>,
+    /// Whether the sender marked it.
+    pub solicited: bool,
+    /// Datagrams received: who sent it.
+    pub from: Option<(SocketAddr, QueuePairNumber)>,
+}
+
+/// The service of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Reliable connection: everything arrives, once and in order, or the queue pair is in error.
+    ReliableConnection,
+    /// Unreliable datagrams of at most one packet.
+    Datagram,
+}
+
+/// What a queue pair is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePairPlan {
+    /// Whose regions it may use.
+    pub domain: ProtectionDomain,
+    /// Its service.
+    pub service: Service,
+    /// Where send requests complete.
+    pub send_queue: CompletionQueueId,
+    /// Where receive requests complete.
+    pub receive_queue: CompletionQueueId,
+    /// Where receive requests come from; `None`: its own queue.
+    pub shared_receive_queue: Option<SharedReceiveQueueId>,
+    /// Most send requests that are posted and not complete.
+    pub max_send: u32,
+    /// Most receive requests that are posted and not complete; means nothing with a shared queue.
+    pub max_receive: u32,
+    /// Datagrams: what senders must know.
+    pub qkey: u32,
+}
+
+/// The other end of a connection, and how to receive from it: what brings a queue pair from *initialised* to *ready to receive*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// The device there.
+    pub address: SocketAddr,
+    /// The queue pair there.
+    pub queue_pair: QueuePairNumber,
+    /// The first packet number it will send.
+    pub first_packet: u32,
+    /// Largest payload of a packet in bytes: 256, 512, 1024, 2048 or 4096. Equal at both ends.
+    pub mtu: u32,
+    /// Reads and atomics of the peer that may be under way at a time.
+    pub max_incoming_reads: u8,
+    /// Code of the time that a sender without receive request shall wait (0 to 31).
+    pub not_ready_code: u8,
+    /// What the peer may do with the domain's memory.
+    pub access: Access,
+}
+
+/// How to send: what brings a queue pair from *ready to receive* to *ready to send*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sending {
+    /// The first packet number.
+    pub first_packet: u32,
+    /// Silence before packets are repeated: 4.096 us * 2^this; 0: never.
+    pub timeout: u8,
+    /// How often without any answer.
+    pub retries: u8,
+    /// How often when the peer is not ready; 7: for ever.
+    pub not_ready_retries: u8,
+    /// Own reads and atomics that may be under way at a time.
+    pub max_reads: u8,
+}
+
+/// The states of a queue pair that its owner sees (section 10.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePairState {
+    /// Just made, or reset.
+    Reset,
+    /// Receive requests may be posted.
+    Initialised,
+    /// Packets are taken.
+    ReadyToReceive,
+    /// Packets are taken and sent.
+    ReadyToSend,
+    /// Nothing moves any more; everything posted completes as flushed.
+    Error,
+}
+
+/// Why a device refused a call. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HcaRefusal {
+    /// There is no such object.
+    Unknown,
+    /// The queue pair is in a state that does not allow it.
+    State(QueuePairState),
+    /// The queue is full; try again when something has completed.
+    Full,
+    /// Too many segments, too many bytes, or a length that does not fit the operation.
+    Size,
+    /// The operation does not belong to this kind of queue pair, or the arguments contradict each other.
+    Invalid,
+    /// Keys, numbers, memory or other resources are exhausted.
+    Exhausted,
+}
+
+/// What a device can do. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HcaLimits {
+    /// Largest payload of a packet.
+    pub mtu: u32,
+    /// Largest message.
+    pub max_message: u32,
+    /// Largest inline request.
+    pub max_inline: u32,
+    /// Entries of a scatter or gather list.
+    pub max_segments: u32,
+    /// Send requests of one queue pair that are not complete.
+    pub max_send: u32,
+    /// Receive requests of one queue that are not complete.
+    pub max_receive: u32,
+    /// Reads and atomics of one queue pair under way.
+    pub max_reads: u8,
+}
+
+/// Memory that the device made and registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceBuffer {
+    /// Where it begins, for segments and remote addresses.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Its region's keys.
+    pub keys: RegionKeys,
+}
+
+/// A host channel adapter: what the transport over RDMA is written against, once for all devices.
+///
+/// One domain per device: everything that is made belongs together. No call waits.
+pub trait Hca {
+    /// What it sleeps on.
+    type Bell: crate::Bell + Clone + Send;
+
+    /// What it can do.
+    fn limits(&self) -> HcaLimits;
+
+    /// Where others reach it.
+    fn address(&self) -> SocketAddr;
+
+    /// Nanoseconds of the device's clock.
+    fn now(&self) -> Nanos;
+
+    /// Makes and registers memory.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`].
+    fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal>;
+
+    /// Part of a buffer that it made.
+    ///
+    /// # Panics
+    /// When the range lies in no buffer.
+    fn bytes(&self, address: u64, length: usize) -> &[u8];
+
+    /// As [`Hca::bytes`], to write to. The caller keeps off what is posted.
+    ///
+    /// # Panics
+    /// When the range lies in no buffer.
+    fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8];
+
+    /// A completion queue for `depth` entries.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`].
+    fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal>;
+
+    /// A shared receive queue for `depth` requests.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`].
+    fn make_shared_receive_queue(&mut self, depth: u32) -> Result<SharedReceiveQueueId, HcaRefusal>;
+
+    /// A queue pair in state *initialised*. The plan's domain is ignored.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn make_queue_pair(&mut self, plan: QueuePairPlan) -> Result<QueuePairNumber, HcaRefusal>;
+
+    /// Brings a queue pair to *ready to send*; both arguments for connections only.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn open_queue_pair(
+        &mut self,
+        number: QueuePairNumber,
+        ends: Option<(Remote, Sending)>,
+    ) -> Result<(), HcaRefusal>;
+
+    /// Ends a queue pair; nothing of it completes any more.
+    fn destroy_queue_pair(&mut self, number: QueuePairNumber);
+
+    /// Posts a send request.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
+
+    /// Posts a receive request to a shared queue.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn post_receive(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        id: u64,
+        segments: &[Segment],
+    ) -> Result<(), HcaRefusal>;
+
+    /// The oldest completion of a queue.
+    fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion>;
+
+    /// Lets the device work, where it has no hardware that does. True when something moved.
+    fn progress(&mut self) -> bool;
+
+    /// The bell to sleep on.
+    fn bell(&self) -> Self::Bell;
+}

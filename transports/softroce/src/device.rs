@@ -1,0 +1,637 @@
+//! A host channel adapter without sockets, threads or clock: requests, packets and time come in; packets and completions go out.
+
+use crate::memory::{self, Memory, Regions};
+use crate::queue_pair::{QueuePair, flushed_receive};
+use crate::queues::{CompletionQueue, ReceiveQueue};
+use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
+use crate::requester::{Ended, Requester};
+use crate::responder::{Outcome, Responder, Surroundings};
+use crate::wire::{Operation, Packet, icrc};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use weft_api::verbs::{
+    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal,
+    LocalKey, Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote,
+    Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
+};
+
+pub use crate::wire::icrc::Flow;
+
+/// Bytes in front of a received datagram: room for a global route header (section 11.4.1.2).
+pub const DATAGRAM_PREFIX: u32 = 40;
+
+/// Something that belongs to no completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A completion queue had no room: completions are lost.
+    Overrun(CompletionQueueId),
+    /// A queue pair went into error.
+    QueuePairFailed(QueuePairNumber),
+    /// Fewer receive requests than the limit are left.
+    LimitReached(SharedReceiveQueueId),
+}
+
+/// What happened to packets that came, for people and tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets given out.
+    pub sent: u64,
+    /// Packets taken in and understood.
+    pub received: u64,
+    /// Packets with a wrong invariant CRC.
+    pub corrupt: u64,
+    /// Packets that made no sense, or for queue pairs that do not exist or do not listen.
+    pub dropped: u64,
+    /// Datagrams for which no receive request was posted.
+    pub no_receive: u64,
+}
+
+/// A device; see the module. `M` is the memory behind the addresses.
+#[derive(Debug)]
+pub struct Device<M> {
+    local: SocketAddr,
+    memory: M,
+    regions: Regions,
+    queue_pairs: HashMap<u32, QueuePair>,
+    next_number: u32,
+    domains: u32,
+    completion_queues: Vec<CompletionQueue>,
+    shared_receives: Vec<ReceiveQueue>,
+    /// Queue pairs that may have something to send, each once, in turn.
+    active: VecDeque<u32>,
+    /// What time alone will have to do; entries may be outdated.
+    deadlines: BTreeMap<(Nanos, u32), ()>,
+    events: VecDeque<Event>,
+    counters: Counters,
+}
+
+impl<M: Memory> Device<M> {
+    /// A device that is reached at `local` and whose regions lie in `memory`.
+    pub fn new(local: SocketAddr, memory: M) -> Device<M> {
+        Device {
+            local,
+            memory,
+            regions: Regions::default(),
+            queue_pairs: HashMap::new(),
+            // 0 and 1 are management's.
+            next_number: 16,
+            domains: 0,
+            completion_queues: Vec::new(),
+            shared_receives: Vec::new(),
+            active: VecDeque::new(),
+            deadlines: BTreeMap::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Where the device is reached.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The memory behind the addresses.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The memory behind the addresses.
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// A new protection domain.
+    pub fn make_domain(&mut self) -> ProtectionDomain {
+        self.domains += 1;
+        ProtectionDomain(self.domains)
+    }
+
+    /// Registers `length` bytes at `address`.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] when the range wraps or rights contradict each other, or keys are exhausted.
+    pub fn register(
+        &mut self,
+        domain: ProtectionDomain,
+        address: u64,
+        length: u64,
+        access: Access,
+    ) -> Result<RegionKeys, Refusal> {
+        self.regions.register(domain, address, length, access).ok_or(Refusal::Invalid)
+    }
+
+    /// Takes a region's keys back.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`].
+    pub fn deregister(&mut self, key: LocalKey) -> Result<(), Refusal> {
+        if self.regions.remove(key.0) { Ok(()) } else { Err(Refusal::Unknown) }
+    }
+
+    /// A new completion queue for `depth` entries.
+    pub fn make_completion_queue(&mut self, depth: u32) -> CompletionQueueId {
+        self.completion_queues.push(CompletionQueue::new(depth));
+        CompletionQueueId(self.completion_queues.len() as u32 - 1)
+    }
+
+    /// A new shared receive queue for `depth` requests.
+    pub fn make_shared_receive_queue(&mut self, depth: u32) -> SharedReceiveQueueId {
+        self.shared_receives.push(ReceiveQueue::new(depth));
+        SharedReceiveQueueId(self.shared_receives.len() as u32 - 1)
+    }
+
+    /// Asks for one [`Event::LimitReached`] when fewer than `limit` requests are left.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`].
+    pub fn set_limit(&mut self, queue: SharedReceiveQueueId, limit: u32) -> Result<(), Refusal> {
+        self.shared_receives.get_mut(queue.0 as usize).ok_or(Refusal::Unknown)?.limit = limit;
+        Ok(())
+    }
+
+    /// A new queue pair in state *reset*.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`] for queues that do not exist, [`Refusal::Exhausted`].
+    pub fn make_queue_pair(&mut self, plan: QueuePairPlan) -> Result<QueuePairNumber, Refusal> {
+        let queues = self.completion_queues.len();
+        let known = |queue: CompletionQueueId| (queue.0 as usize) < queues;
+        let shared = plan.shared_receive_queue.is_none_or(|q| (q.0 as usize) < self.shared_receives.len());
+        if !known(plan.send_queue) || !known(plan.receive_queue) || !shared {
+            return Err(Refusal::Unknown);
+        }
+        if self.queue_pairs.len() >= 1 << 20 {
+            return Err(Refusal::Exhausted);
+        }
+        // Numbers come round late, so that packets of an old connection find nobody.
+        while self.queue_pairs.contains_key(&self.next_number) {
+            self.next_number = (self.next_number + 1) & 0x00ff_ffff;
+        }
+        let number = QueuePairNumber(self.next_number);
+        self.next_number = ((self.next_number + 1) & 0x00ff_ffff).max(16);
+        self.queue_pairs.insert(number.0, QueuePair::new(number, plan));
+        Ok(number)
+    }
+
+    /// Ends a queue pair; nothing of it completes any more.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`].
+    pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
+        let pair = self.queue_pairs.remove(&number.0).ok_or(Refusal::Unknown)?;
+        for queue in [pair.plan.send_queue, pair.plan.receive_queue] {
+            self.completion_queues[queue.0 as usize].forget(number);
+        }
+        Ok(())
+    }
+
+    /// The state of a queue pair; `None` when there is no such one.
+    pub fn state(&self, number: QueuePairNumber) -> Option<QueuePairState> {
+        self.queue_pairs.get(&number.0).map(|pair| pair.state)
+    }
+
+    /// *Reset* to *initialised*.
+    ///
+    /// # Errors
+    /// [`Refusal::State`], [`Refusal::Unknown`].
+    pub fn initialise(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
+        let pair = self.pair_in(number, QueuePairState::Reset)?;
+        pair.state = QueuePairState::Initialised;
+        Ok(())
+    }
+
+    /// *Initialised* to *ready to receive*; `remote` for connections only.
+    ///
+    /// # Errors
+    /// [`Refusal::State`], [`Refusal::Unknown`], [`Refusal::Invalid`] for an impossible MTU or a missing remote end.
+    pub fn ready_to_receive(
+        &mut self,
+        number: QueuePairNumber,
+        remote: Option<Remote>,
+    ) -> Result<(), Refusal> {
+        let pair = self.pair_in(number, QueuePairState::Initialised)?;
+        match (pair.plan.service, remote) {
+            (Service::Datagram, None) => {}
+            (Service::ReliableConnection, Some(remote))
+                if (256..=4096).contains(&remote.mtu) && remote.mtu.is_power_of_two() =>
+            {
+                pair.remote = Some(remote);
+                pair.responder = Some(Responder::new(remote));
+            }
+            _ => return Err(Refusal::Invalid),
+        }
+        pair.state = QueuePairState::ReadyToReceive;
+        Ok(())
+    }
+
+    /// *Ready to receive* to *ready to send*; `sending` for connections only.
+    ///
+    /// # Errors
+    /// [`Refusal::State`], [`Refusal::Unknown`], [`Refusal::Invalid`] when `sending` is missing or too much.
+    pub fn ready_to_send(
+        &mut self,
+        number: QueuePairNumber,
+        sending: Option<Sending>,
+    ) -> Result<(), Refusal> {
+        let pair = self.pair_in(number, QueuePairState::ReadyToReceive)?;
+        match (pair.plan.service, sending, pair.remote) {
+            (Service::Datagram, None, _) => {}
+            (Service::ReliableConnection, Some(sending), Some(remote)) => {
+                pair.requester = Some(Requester::new(sending, remote.mtu));
+            }
+            _ => return Err(Refusal::Invalid),
+        }
+        pair.state = QueuePairState::ReadyToSend;
+        Ok(())
+    }
+
+    /// Puts a queue pair into error: everything posted completes as flushed.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`].
+    pub fn fail(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
+        if !self.queue_pairs.contains_key(&number.0) {
+            return Err(Refusal::Unknown);
+        }
+        self.settle(number.0, Ended { fatal: true, ..Ended::default() });
+        Ok(())
+    }
+
+    fn pair_in(&mut self, number: QueuePairNumber, state: QueuePairState) -> Result<&mut QueuePair, Refusal> {
+        let pair = self.queue_pairs.get_mut(&number.0).ok_or(Refusal::Unknown)?;
+        if pair.state == state { Ok(pair) } else { Err(Refusal::State(pair.state)) }
+    }
+
+    /// Posts a send request (section 11.4.1.1). In state *error* it completes as flushed.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), Refusal> {
+        let pair = self.queue_pairs.get_mut(&number.0).ok_or(Refusal::Unknown)?;
+        let length = match request.data {
+            Data::Segments(segments) => memory::total(segments),
+            Data::Inline(parts) => parts.iter().map(|part| part.len() as u64).sum(),
+        };
+        if length > u64::from(MAX_MESSAGE) {
+            return Err(Refusal::Size);
+        }
+        let length = length as u32;
+        let is_datagram = matches!(request.work, Work::Datagram { .. });
+        if is_datagram != (pair.plan.service == Service::Datagram) {
+            return Err(Refusal::Invalid);
+        }
+        let atomic = matches!(request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
+        let into = atomic || matches!(request.work, Work::Read { .. });
+        if atomic && length != 8 || is_datagram && length > MAX_DATAGRAM {
+            return Err(Refusal::Size);
+        }
+        if into && matches!(request.data, Data::Inline(_)) {
+            return Err(Refusal::Invalid);
+        }
+        if pair.open_sends() >= pair.plan.max_send as usize {
+            return Err(Refusal::Full);
+        }
+        let data = match request.data {
+            Data::Inline(_) if length as usize > MAX_INLINE => return Err(Refusal::Size),
+            Data::Inline(parts) => request::Data::Inline(parts.concat().into()),
+            Data::Segments(segments) => {
+                request::Data::Segments(Segments::new(segments).ok_or(Refusal::Size)?)
+            }
+        };
+        let posted = Posted {
+            id: request.id,
+            work: request.work,
+            data,
+            length,
+            signaled: request.signaled,
+            fence: request.fence,
+            solicited: request.solicited,
+        };
+        match pair.state {
+            QueuePairState::ReadyToSend => {}
+            QueuePairState::Error => {
+                let ended = crate::requester::completion(&posted, CompletionStatus::Flushed, number);
+                self.complete(pair_queue(&self.queue_pairs, number, true), ended);
+                return Ok(());
+            }
+            state => return Err(Refusal::State(state)),
+        }
+        match &mut pair.requester {
+            Some(requester) => requester.post(posted),
+            None => pair.datagrams.push_back(posted),
+        }
+        self.list(number.0);
+        Ok(())
+    }
+
+    /// Posts a receive request to a queue pair's own queue (section 11.4.1.2). In state *error* it completes as flushed.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn post_receive(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        segments: &[Segment],
+    ) -> Result<(), Refusal> {
+        let pair = self.queue_pairs.get_mut(&number.0).ok_or(Refusal::Unknown)?;
+        if pair.plan.shared_receive_queue.is_some() {
+            return Err(Refusal::Invalid);
+        }
+        let segments = Segments::new(segments).ok_or(Refusal::Size)?;
+        match pair.state {
+            QueuePairState::Reset => Err(Refusal::State(QueuePairState::Reset)),
+            QueuePairState::Error => {
+                let queue = pair.plan.receive_queue;
+                self.complete(queue, flushed_receive(id, number));
+                Ok(())
+            }
+            _ if pair.receives.post(Received { id, segments }) => Ok(()),
+            _ => Err(Refusal::Full),
+        }
+    }
+
+    /// Posts a receive request to a shared queue.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn post_shared_receive(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        id: u64,
+        segments: &[Segment],
+    ) -> Result<(), Refusal> {
+        let receives = self.shared_receives.get_mut(queue.0 as usize).ok_or(Refusal::Unknown)?;
+        let segments = Segments::new(segments).ok_or(Refusal::Size)?;
+        if receives.post(Received { id, segments }) { Ok(()) } else { Err(Refusal::Full) }
+    }
+
+    /// Receive requests left in a shared queue.
+    pub fn shared_receives_left(&self, queue: SharedReceiveQueueId) -> usize {
+        self.shared_receives.get(queue.0 as usize).map_or(0, ReceiveQueue::len)
+    }
+
+    /// The oldest completion of a queue.
+    pub fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.completion_queues.get_mut(queue.0 as usize)?.pop()
+    }
+
+    /// The oldest event.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn complete(&mut self, queue: CompletionQueueId, completion: Completion) {
+        let entry = &mut self.completion_queues[queue.0 as usize];
+        let was = entry.overrun;
+        entry.push(completion);
+        if entry.overrun && !was {
+            self.events.push_back(Event::Overrun(queue));
+        }
+    }
+
+    /// Notes that a queue pair may have something to send or to wait for.
+    fn list(&mut self, number: u32) {
+        let Some(pair) = self.queue_pairs.get_mut(&number) else { return };
+        if !pair.listed {
+            pair.listed = true;
+            self.active.push_back(number);
+        }
+    }
+
+    /// Completions go to their queues; a queue pair that cannot go on is put into error.
+    fn settle(&mut self, number: u32, mut ended: Ended) {
+        let Some(pair) = self.queue_pairs.get_mut(&number) else { return };
+        let (send_queue, receive_queue) = (pair.plan.send_queue, pair.plan.receive_queue);
+        let mut received = Vec::new();
+        let failed = ended.fatal && pair.state != QueuePairState::Error;
+        if failed {
+            pair.fail(&mut ended, &mut received);
+        }
+        for completion in ended.completions {
+            self.complete(send_queue, completion);
+        }
+        for completion in received {
+            self.complete(receive_queue, completion);
+        }
+        if failed {
+            self.events.push_back(Event::QueuePairFailed(QueuePairNumber(number)));
+        }
+    }
+
+    /// Writes the next packet that may go out, sealed, into `datagram` (cleared first), and says where it goes.
+    pub fn transmit(&mut self, now: Nanos, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
+        // Each listed queue pair gets one packet in turn; who has none leaves the list.
+        while let Some(number) = self.active.pop_front() {
+            let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
+            datagram.clear();
+            let mut ended = Ended::default();
+            let to = pair.transmit(now, &self.regions, &self.memory, &mut ended, datagram);
+            match to {
+                Some(_) => self.active.push_back(number),
+                None => pair.listed = false,
+            }
+            if let Some(at) = pair.deadline() {
+                self.deadlines.insert((at, number), ());
+            }
+            if ended.fatal || !ended.completions.is_empty() {
+                self.settle(number, ended);
+            }
+            if let Some(to) = to {
+                icrc::seal(Flow { source: self.local, destination: to }, datagram);
+                self.counters.sent += 1;
+                return Some(to);
+            }
+        }
+        None
+    }
+
+    /// When [`Device::tick`] has something to do.
+    pub fn deadline(&self) -> Option<Nanos> {
+        self.deadlines.first_key_value().map(|((at, _), ())| *at)
+    }
+
+    /// Time passed: packets are repeated where answers are overdue.
+    pub fn tick(&mut self, now: Nanos) {
+        while let Some((&(at, number), ())) = self.deadlines.first_key_value() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop_first();
+            let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
+            if pair.state != QueuePairState::ReadyToSend {
+                continue;
+            }
+            let mut ended = Ended::default();
+            if let Some(requester) = &mut pair.requester {
+                requester.tick(now, &mut ended, pair.number);
+            }
+            if let Some(next) = pair.deadline() {
+                self.deadlines.insert((next, number), ());
+            }
+            self.settle(number, ended);
+            self.list(number);
+        }
+    }
+
+    /// Takes in a datagram. `identification` is that of its IPv4 header, 0 where the driver cannot know it.
+    pub fn receive(&mut self, now: Nanos, from: SocketAddr, identification: u16, datagram: &[u8]) {
+        let flow = Flow { source: from, destination: self.local };
+        let Some(bytes) = icrc::open(flow, identification, datagram) else {
+            self.counters.corrupt += 1;
+            return;
+        };
+        let taken = match Packet::parse(bytes) {
+            Ok(packet) if packet.opcode.is_datagram() => self.receive_datagram(from, &packet),
+            Ok(packet) => self.receive_connected(now, from, &packet),
+            Err(_) => false,
+        };
+        if taken {
+            self.counters.received += 1;
+        } else {
+            self.counters.dropped += 1;
+        }
+    }
+
+    fn receive_connected(&mut self, now: Nanos, from: SocketAddr, packet: &Packet<'_>) -> bool {
+        let Some(pair) = self.queue_pairs.get_mut(&packet.to) else { return false };
+        let expected = pair.remote.is_some_and(|remote| remote.address.ip() == from.ip());
+        if !expected || !pair.receives_packets() || packet.pkey & 0x7fff != 0x7fff {
+            return false;
+        }
+        let (number, plan) = (pair.number, pair.plan);
+        if packet.opcode.is_response() {
+            let Some(requester) = &mut pair.requester else { return false };
+            let mut ended = Ended::default();
+            match (packet.opcode.operation(), packet.aeth) {
+                (Operation::Acknowledge, Some(aeth)) => {
+                    requester.acknowledged(now, packet.psn, aeth.syndrome, &mut ended, number);
+                }
+                _ => requester.answered(now, packet, &mut self.memory, &mut ended, number),
+            }
+            if let Some(at) = pair.deadline() {
+                self.deadlines.insert((at, number.0), ());
+            }
+            self.settle(number.0, ended);
+        } else {
+            let Some(responder) = &mut pair.responder else { return false };
+            let receives = match plan.shared_receive_queue {
+                Some(shared) => &mut self.shared_receives[shared.0 as usize],
+                None => &mut pair.receives,
+            };
+            let outcome = responder.receive(
+                packet,
+                &mut Surroundings {
+                    own: number,
+                    domain: plan.domain,
+                    regions: &self.regions,
+                    receives,
+                    memory: &mut self.memory,
+                },
+            );
+            self.received(number, plan, outcome);
+        }
+        self.list(number.0);
+        true
+    }
+
+    fn received(&mut self, number: QueuePairNumber, plan: QueuePairPlan, outcome: Outcome) {
+        if let Some(completion) = outcome.completion {
+            self.complete(plan.receive_queue, completion);
+        }
+        if let (true, Some(shared)) = (outcome.limit, plan.shared_receive_queue) {
+            self.events.push_back(Event::LimitReached(shared));
+        }
+        if outcome.fatal {
+            self.settle(number.0, Ended { fatal: true, ..Ended::default() });
+        }
+    }
+
+    /// A datagram goes into the next receive request behind 40 bytes, or is lost (section 9.8.3.2).
+    fn receive_datagram(&mut self, from: SocketAddr, packet: &Packet<'_>) -> bool {
+        let Some(pair) = self.queue_pairs.get_mut(&packet.to) else { return false };
+        let Some(deth) = packet.deth.filter(|deth| deth.qkey == pair.plan.qkey) else { return false };
+        if pair.plan.service != Service::Datagram || !pair.receives_packets() {
+            return false;
+        }
+        let (number, plan) = (pair.number, pair.plan);
+        let receives = match plan.shared_receive_queue {
+            Some(shared) => &mut self.shared_receives[shared.0 as usize],
+            None => &mut pair.receives,
+        };
+        let Some((request, limit)) = receives.take() else {
+            self.counters.no_receive += 1;
+            return true;
+        };
+        let segments = request.segments.as_slice();
+        let bytes = DATAGRAM_PREFIX + packet.payload.len() as u32;
+        let fits = u64::from(bytes) <= memory::total(segments);
+        let allowed = segments.iter().all(|&segment| self.regions.allows_local(plan.domain, segment, true));
+        let status = match (fits, allowed) {
+            (true, true) => CompletionStatus::Success,
+            (false, _) => CompletionStatus::LocalLength,
+            (_, false) => CompletionStatus::LocalProtection,
+        };
+        if status == CompletionStatus::Success {
+            memory::scatter(
+                &mut self.memory,
+                segments,
+                0,
+                &route_header(from, self.local, packet.payload.len()),
+            );
+            memory::scatter(&mut self.memory, segments, u64::from(DATAGRAM_PREFIX), packet.payload);
+        }
+        let completion = Completion {
+            id: request.id,
+            status,
+            work: CompletedWork::Receive,
+            bytes,
+            queue_pair: number,
+            immediate: packet.immediate,
+            solicited: packet.solicited,
+            from: Some((from, QueuePairNumber(deth.from))),
+        };
+        let fatal = status != CompletionStatus::Success;
+        self.received(number, plan, Outcome { completion: Some(completion), limit, fatal });
+        true
+    }
+}
+
+/// Largest payload of a datagram: one packet of the largest MTU.
+pub const MAX_DATAGRAM: u32 = 4096;
+
+fn pair_queue(pairs: &HashMap<u32, QueuePair>, number: QueuePairNumber, send: bool) -> CompletionQueueId {
+    let plan = &pairs[&number.0].plan;
+    if send { plan.send_queue } else { plan.receive_queue }
+}
+
+/// What stands in front of a received datagram: the IPv6 header, or the IPv4 header in the last 20 bytes (annex A17.4.5.1).
+fn route_header(from: SocketAddr, to: SocketAddr, payload: usize) -> [u8; DATAGRAM_PREFIX as usize] {
+    use std::net::IpAddr;
+    let mut header = [0; DATAGRAM_PREFIX as usize];
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            header[20] = 0x45;
+            header[22..24].copy_from_slice(&(payload as u16 + 20 + 8 + 12 + 8 + 4).to_be_bytes());
+            header[28] = 64;
+            header[29] = 17;
+            header[32..36].copy_from_slice(&from.octets());
+            header[36..40].copy_from_slice(&to.octets());
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            header[0] = 0x60;
+            header[4..6].copy_from_slice(&(payload as u16 + 8 + 12 + 8 + 4).to_be_bytes());
+            header[6] = 17;
+            header[7] = 64;
+            header[8..24].copy_from_slice(&from.octets());
+            header[24..40].copy_from_slice(&to.octets());
+        }
+        _ => {}
+    }
+    header
+}

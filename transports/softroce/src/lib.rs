@@ -1,0 +1,47 @@
+//! The fabric emulator: a host channel adapter in user space that speaks RoCEv2.
+//!
+//! The core is sans-IO. A [`Device`] owns protection domains, memory regions, completion queues, queue pairs and shared
+//! receive queues; it takes requests, datagrams and the time, and gives datagrams and completions. Drivers move the datagrams:
+//! over UDP, or over a simulated network with virtual time. The packets are those of RoCEv2, so that dissectors read them
+//! and other devices can be the peer.
+//!
+//! ```text
+//! wire/          packets, invariant CRC                      psn.rs        numbers that wrap
+//! memory.rs      regions: keys, bounds, rights               queues.rs     completion and receive queues
+//! requester.rs   the sending half of a connection            request.rs    work requests as they are kept
+//! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
+//! device.rs      the doors                                arena.rs      memory of its own
+//! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
+//! trace.rs       a wire that writes down what passes
+//! ```
+//!
+//! What holds:
+//! * Every request is executed once and in order, however often its packets come: the responder goes by packet numbers and
+//!   remembers the answers of reads and atomics that may be asked for again.
+//! * No byte outside a region that the key names, with the right, and of the queue pair's domain, is touched.
+//! * Everything is bounded: packets in flight by a window that loss halves, answers by the requests of the peer's window,
+//!   remembered answers by `max_incoming_reads`, tries by `retries`.
+#![forbid(unsafe_code)]
+
+mod arena;
+mod card;
+mod device;
+mod memory;
+mod psn;
+mod queue_pair;
+mod queues;
+mod request;
+mod requester;
+mod responder;
+mod trace;
+mod udp;
+pub mod wire;
+
+pub use arena::Arena;
+pub use card::{Card, Wire};
+pub use device::{Counters, DATAGRAM_PREFIX, Device, Event, Flow, MAX_DATAGRAM};
+pub use memory::Memory;
+pub use psn::Psn;
+pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
+pub use trace::{Capture, Traced};
+pub use udp::{Udp, UdpBell};

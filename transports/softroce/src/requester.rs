@@ -1,0 +1,542 @@
+//! The sending half of a reliable connection: packets, acknowledgements, retransmission (sections 9.7.3, 9.7.5.2).
+//!
+//! Requests lie in `queue` in posting order. Each gets its packet numbers when its first packet is due (`started` counts
+//! those). `cursor` names the next packet to go out; going back N moves it to the oldest unacknowledged packet, and nothing
+//! else. Everything before `unacknowledged` is done for good.
+
+use crate::memory::{self, Memory, Regions};
+use crate::psn::Psn;
+use crate::request::{Data, Posted};
+use crate::wire::{AtomicEth, Opcode, Packet, Reth, Syndrome};
+use std::collections::VecDeque;
+use weft_api::verbs::{
+    CompletedWork, Completion, CompletionStatus, Nanos, ProtectionDomain, QueuePairNumber, Sending, Work,
+};
+
+/// Packets in flight at most; also what a new connection may send before it hears anything.
+const MAX_WINDOW: u32 = 128;
+/// Packets in flight at least, however lossy the way is.
+const MIN_WINDOW: u32 = 2;
+/// An acknowledgement is asked for at least this often.
+const ACK_EVERY: u32 = 16;
+
+#[derive(Debug)]
+struct Entry {
+    request: Posted,
+    /// Its first packet number; means nothing before it is started.
+    first: Psn,
+    /// Packet numbers it takes.
+    packets: u32,
+    /// Answer packets that are here, for reads and atomics.
+    answered: u32,
+    /// What was wrong with it when it should have started.
+    refused: Option<CompletionStatus>,
+}
+
+/// The next packet to go out: of which entry (by its distance from the front of the queue), which packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    entry: usize,
+    packet: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Requester {
+    queue: VecDeque<Entry>,
+    /// Entries that have packet numbers.
+    started: usize,
+    cursor: Cursor,
+    /// First number of the next entry that starts.
+    next: Psn,
+    unacknowledged: Psn,
+    config: Sending,
+    mtu: u32,
+    window: u32,
+    /// Acknowledged packets since the window last grew.
+    credit: u32,
+    retries_left: u8,
+    not_ready_left: u8,
+    deadline: Option<Nanos>,
+    /// The peer was not ready: nothing goes out before.
+    paused_until: Option<Nanos>,
+    /// The oldest unacknowledged packet when we went back last for a reason other than a timeout or a request of the peer.
+    went_back_at: Option<Psn>,
+}
+
+/// What became of a request, for its completion queue; and whether the queue pair can go on.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) fatal: bool,
+}
+
+impl Requester {
+    pub(crate) fn new(config: Sending, mtu: u32) -> Requester {
+        let first = Psn::new(config.first_packet);
+        Requester {
+            queue: VecDeque::new(),
+            started: 0,
+            cursor: Cursor { entry: 0, packet: 0 },
+            next: first,
+            unacknowledged: first,
+            config,
+            mtu,
+            window: MAX_WINDOW / 4,
+            credit: 0,
+            retries_left: config.retries,
+            not_ready_left: config.not_ready_retries,
+            deadline: None,
+            paused_until: None,
+            went_back_at: None,
+        }
+    }
+
+    pub(crate) fn post(&mut self, request: Posted) {
+        let packets = request.packets(self.mtu);
+        self.queue.push_back(Entry { request, first: self.next, packets, answered: 0, refused: None });
+    }
+
+    /// Requests that are not complete.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// When [`Requester::tick`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.paused_until.or(self.deadline)
+    }
+
+    /// Writes the next packet that may go out now into `out`, without invariant CRC.
+    pub(crate) fn transmit<M: Memory>(
+        &mut self,
+        now: Nanos,
+        to: QueuePairNumber,
+        domain: ProtectionDomain,
+        regions: &Regions,
+        memory: &M,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.paused_until.is_some() {
+            return false;
+        }
+        if self.cursor.entry == self.started && !self.start(domain, regions) {
+            return false;
+        }
+        let Cursor { entry: index, packet } = self.cursor;
+        if self.must_wait_for_reads(index, packet) {
+            return false;
+        }
+        let entry = &self.queue[index];
+        let psn = entry.first.plus(packet);
+        if psn.ahead_of(self.unacknowledged) >= self.window as i32 {
+            return false;
+        }
+        let fills_window = psn.plus(1).ahead_of(self.unacknowledged) >= self.window as i32;
+        emit(entry, packet, psn, to, self.mtu, fills_window, memory, out);
+        let whole = entry.request.wants_answer() || packet + 1 == entry.packets;
+        self.cursor = if whole {
+            Cursor { entry: index + 1, packet: 0 }
+        } else {
+            Cursor { entry: index, packet: packet + 1 }
+        };
+        if self.deadline.is_none() {
+            self.arm(now);
+        }
+        true
+    }
+
+    /// Gives the next posted entry its packet numbers. False when there is none, or it must not start.
+    fn start(&mut self, domain: ProtectionDomain, regions: &Regions) -> bool {
+        let Some(entry) = self.queue.get_mut(self.started) else { return false };
+        if entry.refused.is_some() {
+            return false;
+        }
+        if let Data::Segments(segments) = &entry.request.data {
+            let into = entry.request.wants_answer();
+            if !segments.as_slice().iter().all(|&segment| regions.allows_local(domain, segment, into)) {
+                // It ends when everything before it has.
+                entry.refused = Some(CompletionStatus::LocalProtection);
+                return false;
+            }
+        }
+        entry.first = self.next;
+        self.next = self.next.plus(entry.packets);
+        self.started += 1;
+        true
+    }
+
+    /// Whether the peer's limit of reads, or a fence, holds this packet back.
+    fn must_wait_for_reads(&self, index: usize, packet: u32) -> bool {
+        let entry = &self.queue[index];
+        if packet > 0 && !entry.request.wants_answer() {
+            return false;
+        }
+        let open = self.queue.iter().take(index).filter(|entry| entry.request.wants_answer()).count();
+        entry.request.fence && open > 0
+            || entry.request.wants_answer() && open >= usize::from(self.config.max_reads)
+    }
+
+    /// An acknowledgement came.
+    pub(crate) fn acknowledged(
+        &mut self,
+        now: Nanos,
+        psn: Psn,
+        syndrome: Syndrome,
+        ended: &mut Ended,
+        own: QueuePairNumber,
+    ) {
+        let named = if matches!(syndrome, Syndrome::Ack(_)) { psn.plus(1) } else { psn };
+        if named.ahead_of(self.next) > 0 {
+            return; // Of packets that were never sent.
+        }
+        let current = named.ahead_of(self.unacknowledged) >= 0;
+        self.advance(now, named, ended, own);
+        if !current || self.queue.is_empty() {
+            return;
+        }
+        if named.ahead_of(self.unacknowledged) > 0 {
+            // An answer before it was lost (section 9.7.5.1.3).
+            return self.go_back_once(now);
+        }
+        match syndrome {
+            Syndrome::Ack(_) => {}
+            Syndrome::Sequence => {
+                self.shrink();
+                self.go_back(now);
+            }
+            Syndrome::NotReady(code) => {
+                if self.not_ready_left == 0 {
+                    return self.fail(CompletionStatus::NotReadyRetriesExceeded, ended, own);
+                }
+                if self.config.not_ready_retries != 7 {
+                    self.not_ready_left -= 1;
+                }
+                self.go_back(now);
+                self.paused_until = Some(now + Syndrome::delay_ns(code));
+            }
+            Syndrome::InvalidRequest => self.fail(CompletionStatus::RemoteInvalidRequest, ended, own),
+            Syndrome::RemoteAccess => self.fail(CompletionStatus::RemoteAccess, ended, own),
+            Syndrome::RemoteOperation => self.fail(CompletionStatus::RemoteOperation, ended, own),
+            Syndrome::Reserved(_) => {}
+        }
+    }
+
+    /// Part of the answer to a read, or the answer to an atomic, came.
+    pub(crate) fn answered<M: Memory>(
+        &mut self,
+        now: Nanos,
+        packet: &Packet<'_>,
+        memory: &mut M,
+        ended: &mut Ended,
+        own: QueuePairNumber,
+    ) {
+        let psn = packet.psn;
+        let Some(index) = self
+            .queue
+            .iter()
+            .take(self.started)
+            .position(|entry| entry.request.wants_answer() && entry.answered < entry.packets)
+        else {
+            return;
+        };
+        let entry = &self.queue[index];
+        let expected = entry.first.plus(entry.answered);
+        match psn.ahead_of(expected) {
+            0 => {}
+            1.. => return self.go_back_once(now), // One is missing.
+            _ => return,                          // We have it.
+        }
+        let atomic = packet.original.is_some();
+        if atomic == matches!(entry.request.work, Work::Read { .. }) {
+            return; // A stray packet of an earlier life of this number.
+        }
+        let original = packet.original.map(u64::to_ne_bytes);
+        let bytes = original.as_ref().map_or(packet.payload, |bytes| bytes.as_slice());
+        let offset = u64::from(entry.answered) * u64::from(self.mtu);
+        let due =
+            if atomic { 8 } else { (u64::from(entry.request.length) - offset).min(u64::from(self.mtu)) };
+        if bytes.len() as u64 != due {
+            self.advance(now, entry.first, ended, own);
+            return self.fail(CompletionStatus::LocalLength, ended, own);
+        }
+        if let Data::Segments(segments) = &entry.request.data {
+            memory::scatter(memory, segments.as_slice(), offset, bytes);
+        }
+        self.queue[index].answered += 1;
+        self.advance(now, psn.plus(1), ended, own);
+    }
+
+    /// Everything before `upto` is acknowledged, unless an answer is missing.
+    fn advance(&mut self, now: Nanos, upto: Psn, ended: &mut Ended, own: QueuePairNumber) {
+        let mut reached = upto;
+        while self.started > 0 {
+            let entry = &self.queue[0];
+            if upto.ahead_of(entry.first.plus(entry.packets)) < 0 {
+                break;
+            }
+            if entry.request.wants_answer() && entry.answered < entry.packets {
+                break;
+            }
+            let done = self.queue.pop_front().expect("started entries are in the queue");
+            self.started -= 1;
+            self.cursor = match self.cursor.entry {
+                0 => Cursor { entry: 0, packet: 0 },
+                entry => Cursor { entry: entry - 1, ..self.cursor },
+            };
+            if done.request.signaled {
+                ended.completions.push(completion(&done.request, CompletionStatus::Success, own));
+            }
+        }
+        if self.started > 0 {
+            let entry = &self.queue[0];
+            if entry.request.wants_answer() {
+                let here = entry.first.plus(entry.answered);
+                if reached.ahead_of(here) > 0 {
+                    reached = here;
+                }
+            }
+        }
+        let progress = reached.ahead_of(self.unacknowledged);
+        if progress > 0 {
+            self.unacknowledged = reached;
+            self.skip_acknowledged();
+            self.grow(progress as u32);
+            self.retries_left = self.config.retries;
+            self.not_ready_left = self.config.not_ready_retries;
+            self.went_back_at = None;
+            if self.started > 0 { self.arm(now) } else { self.deadline = None }
+        }
+        if self.started == 0
+            && let Some(status) = self.queue.front().and_then(|entry| entry.refused)
+        {
+            self.fail(status, ended, own);
+        }
+    }
+
+    /// A refused request at the front, which nothing is waited for any more, ends here.
+    pub(crate) fn end_refused(&mut self, ended: &mut Ended, own: QueuePairNumber) {
+        if self.started == 0
+            && let Some(status) = self.queue.front().and_then(|entry| entry.refused)
+        {
+            self.fail(status, ended, own);
+        }
+    }
+
+    /// The cursor never points at what is acknowledged.
+    fn skip_acknowledged(&mut self) {
+        if self.cursor.entry == 0 && self.started > 0 {
+            let behind = self.unacknowledged.ahead_of(self.queue[0].first.plus(self.cursor.packet));
+            if behind > 0 && !self.queue[0].request.wants_answer() {
+                self.cursor.packet += behind as u32;
+            } else if behind > 0 {
+                self.cursor.packet = self.queue[0].answered;
+            }
+        }
+    }
+
+    fn go_back_once(&mut self, now: Nanos) {
+        if self.went_back_at != Some(self.unacknowledged) {
+            self.go_back(now);
+            self.went_back_at = Some(self.unacknowledged);
+        }
+    }
+
+    /// All from the oldest unacknowledged packet on goes out again.
+    fn go_back(&mut self, now: Nanos) {
+        if self.started == 0 {
+            return;
+        }
+        let entry = &self.queue[0];
+        let packet = if entry.request.wants_answer() {
+            entry.answered
+        } else {
+            self.unacknowledged.ahead_of(entry.first).max(0) as u32
+        };
+        self.cursor = Cursor { entry: 0, packet };
+        // A read further on whose answer is partly here asks for the rest only; its packets start anew from there.
+        self.arm(now);
+    }
+
+    /// Time passed.
+    pub(crate) fn tick(&mut self, now: Nanos, ended: &mut Ended, own: QueuePairNumber) {
+        if let Some(until) = self.paused_until {
+            if now >= until {
+                self.paused_until = None;
+                if self.started > 0 {
+                    self.arm(now);
+                }
+            }
+            return;
+        }
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        if self.retries_left == 0 {
+            return self.fail(CompletionStatus::RetriesExceeded, ended, own);
+        }
+        self.retries_left -= 1;
+        self.window = MIN_WINDOW;
+        self.went_back_at = None;
+        self.go_back(now);
+    }
+
+    /// Starts the clock for the oldest unacknowledged packet; later tries wait longer.
+    fn arm(&mut self, now: Nanos) {
+        self.deadline = match self.config.timeout {
+            0 => None,
+            timeout => {
+                let tried = u32::from(self.config.retries.saturating_sub(self.retries_left)).min(4);
+                Some(now + (4096_u64 << timeout.min(31) << tried))
+            }
+        };
+    }
+
+    fn grow(&mut self, packets: u32) {
+        self.credit += packets;
+        if self.credit >= self.window {
+            self.credit = 0;
+            self.window = (self.window * 2).min(self.window + ACK_EVERY).min(MAX_WINDOW);
+        }
+    }
+
+    fn shrink(&mut self) {
+        self.window = (self.window / 2).max(MIN_WINDOW);
+        self.credit = 0;
+    }
+
+    /// The oldest request ends with `status`; the queue pair cannot go on.
+    fn fail(&mut self, status: CompletionStatus, ended: &mut Ended, own: QueuePairNumber) {
+        if let Some(entry) = self.queue.pop_front() {
+            self.started = self.started.saturating_sub(1);
+            ended.completions.push(completion(&entry.request, status, own));
+        }
+        ended.fatal = true;
+    }
+
+    /// Everything posted ends as flushed.
+    pub(crate) fn flush(&mut self, ended: &mut Ended, own: QueuePairNumber) {
+        for entry in self.queue.drain(..) {
+            ended.completions.push(completion(&entry.request, CompletionStatus::Flushed, own));
+        }
+        self.started = 0;
+        self.cursor = Cursor { entry: 0, packet: 0 };
+        self.deadline = None;
+        self.paused_until = None;
+    }
+}
+
+/// The completion of a send request.
+pub(crate) fn completion(request: &Posted, status: CompletionStatus, own: QueuePairNumber) -> Completion {
+    let work = match request.work {
+        Work::Send { .. } | Work::Datagram { .. } => CompletedWork::Send,
+        Work::Write { .. } => CompletedWork::Write,
+        Work::Read { .. } => CompletedWork::Read,
+        Work::CompareSwap { .. } => CompletedWork::CompareSwap,
+        Work::FetchAdd { .. } => CompletedWork::FetchAdd,
+    };
+    Completion {
+        id: request.id,
+        status,
+        work,
+        bytes: request.length,
+        queue_pair: own,
+        immediate: None,
+        solicited: false,
+        from: None,
+    }
+}
+
+/// Writes packet number `packet` of an entry.
+fn emit<M: Memory>(
+    entry: &Entry,
+    packet: u32,
+    psn: Psn,
+    to: QueuePairNumber,
+    mtu: u32,
+    fills_window: bool,
+    memory: &M,
+    out: &mut Vec<u8>,
+) {
+    let request = &entry.request;
+    let last = packet + 1 == entry.packets;
+    let mut wire = Packet::new(opcode(request.work, packet == 0, last), to.0, psn);
+    match request.work {
+        Work::Read { from } => {
+            let skipped = u64::from(packet) * u64::from(mtu);
+            wire.reth = Some(Reth {
+                address: from.address.wrapping_add(skipped),
+                rkey: from.key.0,
+                length: request.length - skipped as u32,
+            });
+            wire.ack_request = true;
+            return wire.emit(out);
+        }
+        Work::CompareSwap { at, compare, swap } => {
+            wire.atomic = Some(AtomicEth { address: at.address, rkey: at.key.0, swap_or_add: swap, compare });
+            wire.ack_request = true;
+            return wire.emit(out);
+        }
+        Work::FetchAdd { at, add } => {
+            wire.atomic =
+                Some(AtomicEth { address: at.address, rkey: at.key.0, swap_or_add: add, compare: 0 });
+            wire.ack_request = true;
+            return wire.emit(out);
+        }
+        Work::Write { to, immediate } => {
+            if packet == 0 {
+                wire.reth = Some(Reth { address: to.address, rkey: to.key.0, length: request.length });
+            }
+            wire.immediate = immediate.filter(|_| last);
+        }
+        Work::Send { immediate } => wire.immediate = immediate.filter(|_| last),
+        Work::Datagram { .. } => unreachable!("datagrams are not posted to connections"),
+    }
+    // Who may send no more without an answer asks for one.
+    wire.ack_request = last || fills_window || (packet + 1).is_multiple_of(ACK_EVERY);
+    wire.solicited = request.solicited && last;
+    let offset = packet * mtu;
+    let length = (request.length - offset).min(mtu);
+    wire.emit_around(length as usize, out, |out| bytes_of(request, offset, length, memory, out));
+}
+
+/// Appends `length` bytes from `offset` on of a request's data.
+pub(crate) fn bytes_of<M: Memory>(request: &Posted, offset: u32, length: u32, memory: &M, out: &mut Vec<u8>) {
+    match &request.data {
+        Data::Inline(bytes) => out.extend(&bytes[offset as usize..][..length as usize]),
+        Data::Segments(segments) => {
+            memory::gather(memory, segments.as_slice(), u64::from(offset), length as usize, out);
+        }
+    }
+}
+
+fn opcode(work: Work, first: bool, last: bool) -> Opcode {
+    match work {
+        Work::Send { immediate } => match (first, last, immediate.is_some()) {
+            (true, false, _) => Opcode::SEND_FIRST,
+            (false, false, _) => Opcode::SEND_MIDDLE,
+            (false, true, false) => Opcode::SEND_LAST,
+            (false, true, true) => Opcode::SEND_LAST_IMMEDIATE,
+            (true, true, false) => Opcode::SEND_ONLY,
+            (true, true, true) => Opcode::SEND_ONLY_IMMEDIATE,
+        },
+        Work::Write { immediate, .. } => match (first, last, immediate.is_some()) {
+            (true, false, _) => Opcode::WRITE_FIRST,
+            (false, false, _) => Opcode::WRITE_MIDDLE,
+            (false, true, false) => Opcode::WRITE_LAST,
+            (false, true, true) => Opcode::WRITE_LAST_IMMEDIATE,
+            (true, true, false) => Opcode::WRITE_ONLY,
+            (true, true, true) => Opcode::WRITE_ONLY_IMMEDIATE,
+        },
+        Work::Read { .. } => Opcode::READ_REQUEST,
+        Work::CompareSwap { .. } => Opcode::COMPARE_SWAP,
+        Work::FetchAdd { .. } => Opcode::FETCH_ADD,
+        Work::Datagram { immediate, .. } => {
+            if immediate.is_some() {
+                Opcode::DATAGRAM_SEND_IMMEDIATE
+            } else {
+                Opcode::DATAGRAM_SEND
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A network of devices in virtual time: datagrams are lost, doubled, delayed and thereby reordered, from one seed.
+
+#![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use weft_api::verbs::*;
+use weft_sim::Random;
+use weft_softroce::{Device, Memory};
+
+/// Where the memory of every device begins.
+pub const BASE: u64 = 0x7000_0000_0000;
+
+/// Bytes behind addresses from [`BASE`] on.
+#[derive(Debug)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Bytes {
+    fn at(address: u64, length: usize) -> std::ops::Range<usize> {
+        let start = (address - BASE) as usize;
+        start..start + length
+    }
+}
+
+impl Memory for Bytes {
+    fn read(&self, address: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self.0[Bytes::at(address, into.len())]);
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        self.0[Bytes::at(address, bytes.len())].copy_from_slice(bytes);
+    }
+
+    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> u64 {
+        let place = &mut self.0[Bytes::at(address, 8)];
+        let old = u64::from_ne_bytes(place.try_into().unwrap());
+        place.copy_from_slice(&change(old).to_ne_bytes());
+        old
+    }
+}
+
+/// What the network does to a datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss: f64,
+    pub doubling: f64,
+    pub damage: f64,
+    /// Longest delay in nanoseconds; the shortest is 500.
+    pub delay: u64,
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults { loss: 0.0, doubling: 0.0, damage: 0.0, delay: 1 };
+}
+
+pub struct Network {
+    pub devices: Vec<Device<Bytes>>,
+    pub now: Nanos,
+    pub random: Random,
+    pub faults: Faults,
+    /// Devices that say and hear nothing any more.
+    pub dead: Vec<usize>,
+    flying: BTreeMap<(Nanos, u64), (usize, usize, Vec<u8>)>,
+    serial: u64,
+    pub packets: u64,
+    /// What left the devices, if it shall be written down.
+    pub record: Option<weft_softroce::Capture<Vec<u8>>>,
+}
+
+pub fn address(device: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 7, 0, 1 + device as u8), 4791))
+}
+
+impl Network {
+    pub fn new(devices: usize, memory: usize, seed: u64, faults: Faults) -> Network {
+        Network {
+            devices: (0..devices).map(|i| Device::new(address(i), Bytes(vec![0; memory]))).collect(),
+            now: 0,
+            random: Random::new(seed),
+            faults,
+            dead: Vec::new(),
+            flying: BTreeMap::new(),
+            serial: 0,
+            packets: 0,
+            record: None,
+        }
+    }
+
+    /// One event: everything that can leave leaves; then the next datagram arrives or the next clock rings. False when nothing is left.
+    pub fn step(&mut self) -> bool {
+        let mut datagram = Vec::new();
+        for from in 0..self.devices.len() {
+            while let Some(to) = self.devices[from].transmit(self.now, &mut datagram) {
+                self.packets += 1;
+                if let Some(record) = &mut self.record {
+                    record.write(self.now, address(from), to, &datagram).expect("a vector takes everything");
+                }
+                let to =
+                    (0..self.devices.len()).find(|&i| address(i) == to).expect("a device of this network");
+                self.fly(from, to, &datagram);
+            }
+        }
+        let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
+        let clock = self.devices.iter().filter_map(Device::deadline).min();
+        let Some(next) = [arrival, clock].into_iter().flatten().min() else { return false };
+        self.now = self.now.max(next);
+        if arrival == Some(next) {
+            let (_, (from, to, datagram)) = self.flying.pop_first().expect("it was just seen");
+            if !self.dead.contains(&from) && !self.dead.contains(&to) {
+                self.devices[to].receive(self.now, address(from), 0, &datagram);
+            }
+        } else {
+            for device in &mut self.devices {
+                device.tick(self.now);
+            }
+        }
+        true
+    }
+
+    fn fly(&mut self, from: usize, to: usize, datagram: &[u8]) {
+        let copies = 1 + usize::from(self.random.chance(self.faults.doubling));
+        for _ in 0..copies {
+            if self.random.chance(self.faults.loss) {
+                continue;
+            }
+            let mut datagram = datagram.to_vec();
+            if self.random.chance(self.faults.damage) {
+                let bit = self.random.below(datagram.len() as u64 * 8) as usize;
+                datagram[bit / 8] ^= 1 << (bit % 8);
+            }
+            let at = self.now + 500 + self.random.below(self.faults.delay);
+            self.serial += 1;
+            self.flying.insert((at, self.serial), (from, to, datagram));
+        }
+    }
+
+    /// Steps until nothing moves by itself.
+    pub fn settle(&mut self) {
+        let mut steps = 0_u64;
+        while self.step() {
+            steps += 1;
+            assert!(steps < 5_000_000, "the network does not come to rest");
+        }
+    }
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    pub device: usize,
+    pub pair: QueuePairNumber,
+    pub sends: CompletionQueueId,
+    pub receives: CompletionQueueId,
+    pub keys: RegionKeys,
+}
+
+pub struct Plan {
+    pub mtu: u32,
+    pub first_packets: [u32; 2],
+    pub sending: Sending,
+    pub max_send: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            mtu: 1024,
+            first_packets: [0xff_fff0, 7],
+            sending: Sending { first_packet: 0, timeout: 4, retries: 7, not_ready_retries: 7, max_reads: 4 },
+            max_send: 256,
+        }
+    }
+}
+
+/// Connects two devices, each with all its memory registered.
+pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End; 2] {
+    let mut ends = devices.map(|device| {
+        let d = &mut network.devices[device];
+        let domain = d.make_domain();
+        let bytes = d.memory().0.len() as u64;
+        let keys = d.register(domain, BASE, bytes, Access::ALL).unwrap();
+        let (sends, receives) = (d.make_completion_queue(4096), d.make_completion_queue(4096));
+        let pair = d
+            .make_queue_pair(QueuePairPlan {
+                domain,
+                service: Service::ReliableConnection,
+                send_queue: sends,
+                receive_queue: receives,
+                shared_receive_queue: None,
+                max_send: plan.max_send,
+                max_receive: 256,
+                qkey: 0,
+            })
+            .unwrap();
+        End { device, pair, sends, receives, keys }
+    });
+    for me in 0..2 {
+        let (own, other) = (ends[me], ends[1 - me]);
+        let d = &mut network.devices[own.device];
+        d.initialise(own.pair).unwrap();
+        let remote = Remote {
+            address: address(other.device),
+            queue_pair: other.pair,
+            first_packet: plan.first_packets[1 - me],
+            mtu: plan.mtu,
+            max_incoming_reads: plan.sending.max_reads,
+            not_ready_code: 1,
+            access: Access::ALL,
+        };
+        d.ready_to_receive(own.pair, Some(remote)).unwrap();
+        d.ready_to_send(own.pair, Some(Sending { first_packet: plan.first_packets[me], ..plan.sending }))
+            .unwrap();
+    }
+    ends.sort_by_key(|end| end.device);
+    ends
+}
+
+/// `WEFT_SEED` alone, or `WEFT_SEEDS` (default `default`) of them.
+pub fn seeds(default: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
+    match number("WEFT_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("WEFT_SEEDS").unwrap_or(default),
+    }
+}

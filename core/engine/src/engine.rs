@@ -385,6 +385,11 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
     /// session waits for.
     pub fn moves_any(&self, owner: u32) -> bool {
@@ -394,11 +399,6 @@ impl Engine {
             let moves = !matches!(request.phase, Phase::Posted | Phase::Complete);
             moves && request.owner << 1 == owner << 1
         })
-    }
-
-    /// Whether a process is known to be gone.
-    pub fn is_lost(&self, peer: PeerId) -> bool {
-        self.state.any_dead && self.state.is_dead(peer)
     }
 
     /// What this engine was told when it was made.

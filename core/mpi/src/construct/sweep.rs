@@ -127,7 +127,7 @@ impl Sweep {
         if let Some(colors) = &mut self.colors {
             let (_, below) = self.tree.children[self.heard];
             let before = colors.subtree.len();
-            table::read(&mut reader, below, |entry| colors.subtree.push(entry))?;
+            table::read(&mut reader, below, None, |_, entry| colors.subtree.push(entry))?;
             if colors.subtree.len() - before != below as usize {
                 return Err(reader.broken());
             }
@@ -145,6 +145,14 @@ impl Sweep {
     /// What came out, when this process's part is done.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.outcome.take()
+    }
+
+    /// Takes part, but does not look for its own group.
+    #[cfg(test)]
+    pub(crate) fn lose_interest(&mut self) {
+        if let Some(colors) = &mut self.colors {
+            colors.own.color = Entry::NO_COLOR;
+        }
     }
 
     /// Bytes that colors and keys take here now.
@@ -194,7 +202,11 @@ impl Sweep {
         if groups == TABLE {
             let table = reader.rest();
             let mut found = Picker::new(colors.own.color, colors.second);
-            table::read(&mut Reader::new(table), self.size, |entry| found.look(entry))?;
+            if colors.own.color != Entry::NO_COLOR {
+                table::read(&mut Reader::new(table), self.size, Some(colors.own.color), |rank, entry| {
+                    found.look(rank, entry);
+                })?;
+            }
             let mut letter = agreed.to_bytes().to_vec();
             letter.extend_from_slice(table);
             self.tell(tabled(letter), found.finish());
@@ -254,19 +266,16 @@ fn tabled(mut letter: Vec<u8>) -> Vec<u8> {
 struct Picker {
     color: i32,
     second: u32,
-    next: u32,
     /// (key, rank) of both groups.
     found: [Vec<(i32, u32)>; 2],
 }
 
 impl Picker {
     fn new(color: i32, second: u32) -> Picker {
-        Picker { color, second, next: 0, found: [Vec::new(), Vec::new()] }
+        Picker { color, second, found: [Vec::new(), Vec::new()] }
     }
 
-    fn look(&mut self, entry: Entry) {
-        let rank = self.next;
-        self.next += 1;
+    fn look(&mut self, rank: u32, entry: Entry) {
         if entry.color == self.color && entry.color != Entry::NO_COLOR {
             self.found[usize::from(rank >= self.second)].push((entry.key, rank));
         }
@@ -279,7 +288,7 @@ impl Picker {
         }
         let [first, second] = self.found.map(|mut found| {
             found.sort_unstable();
-            Group::from_peers(found.into_iter().map(|(_, rank)| PeerId(rank)))
+            Group::from_iter(found.into_iter().map(|(_, rank)| PeerId(rank)))
         });
         Some(Members { first, second })
     }
@@ -287,7 +296,7 @@ impl Picker {
 
 fn pick(color: i32, second: u32, entries: impl Iterator<Item = Entry>) -> Option<Members> {
     let mut picker = Picker::new(color, second);
-    entries.for_each(|entry| picker.look(entry));
+    (0..).zip(entries).for_each(|(rank, entry)| picker.look(rank, entry));
     picker.finish()
 }
 
@@ -304,7 +313,7 @@ fn sort(colors: &Colors) -> BTreeMap<i32, Members> {
         .map(|same| {
             let side = |second: bool| {
                 let ranks = same.iter().map(|&(.., rank)| rank);
-                Group::from_peers(ranks.filter(|&rank| (rank >= colors.second) == second).map(PeerId))
+                Group::from_iter(ranks.filter(|&rank| (rank >= colors.second) == second).map(PeerId))
             };
             (same[0].0, Members { first: side(false), second: side(true) })
         })
@@ -315,8 +324,126 @@ impl Members {
     /// The processes, given those of the parent's groups.
     pub(crate) fn processes(&self, first: &Group, second: &Group) -> (Group, Group) {
         let of = |ranks: &Group, all: &Group, skip: u32| {
-            Group::from_peers(ranks.peers().map(|rank| all.peer(Rank(rank.0 - skip))))
+            Group::from_iter(ranks.peers().map(|rank| all.peer(Rank(rank.0 - skip))))
         };
         (of(&self.first, first, 0), of(&self.second, second, first.size()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{ROOM, WELL};
+    use proptest::prelude::*;
+
+    fn proposal(word: u64) -> Proposal {
+        Proposal { mask: [word; 8], flags: WELL | ROOM }
+    }
+
+    /// Runs all processes; letters are delivered in an order that `order` decides.
+    fn run(mut sweeps: Vec<Sweep>, order: u64) -> Vec<Outcome> {
+        let mut letters: Vec<(u32, u32, Vec<u8>)> = Vec::new();
+        let mut state = order;
+        loop {
+            for (from, sweep) in (0..).zip(&mut sweeps) {
+                letters.extend(sweep.leaving().into_iter().map(|(to, letter)| (from, to, letter)));
+            }
+            let due: Vec<usize> = (0..letters.len())
+                .filter(|&index| sweeps[letters[index].1 as usize].next() == Some(letters[index].0))
+                .collect();
+            if due.is_empty() {
+                assert!(letters.is_empty(), "letters that nobody waits for");
+                return sweeps.iter_mut().map(|sweep| sweep.outcome().expect("done")).collect();
+            }
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (_, to, letter) = letters.swap_remove(due[(state >> 33) as usize % due.len()]);
+            sweeps[to as usize].hear(&letter).expect("a letter");
+        }
+    }
+
+    #[test]
+    fn all_get_what_all_agree_to() {
+        for size in 1..40 {
+            let sweeps = (0..size).map(|place| Sweep::agree(place, size, proposal(!(1 << place)))).collect();
+            for outcome in run(sweeps, 7) {
+                assert_eq!(outcome.agreed.mask, [!((1 << size) - 1); 8]);
+                assert_eq!(outcome.members, None);
+            }
+        }
+    }
+
+    #[test]
+    fn trees_join_all() {
+        for size in 1..70 {
+            for place in 0..size {
+                let tree = Tree::new(place, size);
+                let mut next = place + 1;
+                for (child, below) in tree.children {
+                    assert_eq!((child, Tree::new(child, size).parent), (next, Some(place)));
+                    next += below;
+                }
+                assert!(place > 0 || next == size);
+            }
+        }
+    }
+
+    /// The definition: by color, side, key, rank.
+    fn wanted(entries: &[Entry], second: u32, rank: usize) -> Option<Members> {
+        let color = entries[rank].color;
+        if color == Entry::NO_COLOR {
+            return None;
+        }
+        let mut same: Vec<(i32, u32)> = (0..)
+            .zip(entries)
+            .filter(|(_, entry)| entry.color == color)
+            .map(|(rank, entry)| (entry.key, rank))
+            .collect();
+        same.sort_unstable();
+        let side = |second_side| {
+            let ranks = same.iter().map(|&(_, rank)| rank).filter(|&rank| (rank >= second) == second_side);
+            Group::from_iter(ranks.map(PeerId))
+        };
+        Some(Members { first: side(false), second: side(true) })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+        /// Up to some hundred members, so that both forms of the way down are met.
+        #[test]
+        fn a_split_is_that_of_the_definition(
+            size in 1u32..700, colors in 1i32..400, keys in 0i32..5, kind in 0u32..4, part in 0u32..=100, seed in any::<u64>(),
+        ) {
+            let mut state = seed;
+            let mut random = |limit: i32| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                ((state >> 33) % limit.unsigned_abs() as u64) as i32
+            };
+            let entries: Vec<Entry> = (0..size as i32)
+                .map(|rank| match kind {
+                    0 => Entry { color: rank / colors, key: rank },
+                    1 => Entry { color: rank % colors, key: -rank },
+                    2 => Entry { color: random(colors + 1) - 1, key: random(keys + 1) },
+                    _ => Entry { color: random(colors + 1) - 1, key: random(i32::MAX) },
+                })
+                .collect();
+            let second = size * part / 100;
+            let sweeps = (0..size)
+                .map(|place| Sweep::split(place, size, second, entries[place as usize], proposal(5)))
+                .collect();
+            for (rank, outcome) in run(sweeps, seed).into_iter().enumerate() {
+                prop_assert_eq!(outcome.agreed.mask, [5; 8]);
+                prop_assert_eq!(outcome.members, wanted(&entries, second, rank));
+            }
+        }
+
+        #[test]
+        fn nonsense_is_refused_or_heard_but_does_no_harm(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200), place in 0u32..4,
+        ) {
+            let own = Entry { color: 1, key: 0 };
+            let mut sweep = Sweep::split(place, 4, 4, own, proposal(1));
+            let _ = sweep.hear(&bytes);
+        }
     }
 }

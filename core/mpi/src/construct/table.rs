@@ -36,18 +36,20 @@ impl Entry {
         Ok(Entry { color: from.number()? as i32, key: from.number()? as i32 })
     }
 
-    fn minus(self, other: Entry) -> Entry {
-        Entry { color: self.color.wrapping_sub(other.color), key: self.key.wrapping_sub(other.key) }
+    /// The step from `other` to here, if it is one.
+    fn minus(self, other: Entry) -> Option<Entry> {
+        Some(Entry { color: self.color.checked_sub(other.color)?, key: self.key.checked_sub(other.key)? })
     }
 
-    fn plus(self, step: Entry, times: u32) -> Entry {
-        let times = times as i32;
-        Entry {
-            color: self.color.wrapping_add(step.color.wrapping_mul(times)),
-            key: self.key.wrapping_add(step.key.wrapping_mul(times)),
-        }
+    /// `times` steps further, if that exists.
+    fn plus(self, step: Entry, times: u32) -> Option<Entry> {
+        let further =
+            |from: i32, step: i32| i32::try_from(i64::from(from) + i64::from(step) * i64::from(times)).ok();
+        Some(Entry { color: further(self.color, step.color)?, key: further(self.key, step.key)? })
     }
 }
+
+const NO_STEP: Entry = Entry { color: 0, key: 0 };
 
 /// `first, first + step, ...`: `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,7 @@ const PLAIN: u32 = u32::MAX;
 pub(crate) fn write(entries: &[Entry], to: &mut Vec<u8>) {
     let start = to.len();
     to.extend_from_slice(&(entries.len() as u32).to_le_bytes());
-    let plain = to.len() + 4 + entries.len() * size_of::<Entry>();
+    let plain = to.len() + 4 + size_of_val(entries);
     if let Some(runs) = runs(entries) {
         write_patterns(&runs, to, plain);
         if to.len() <= plain {
@@ -94,13 +96,15 @@ fn runs(entries: &[Entry]) -> Option<Vec<Run>> {
 /// The run at the front. One of two entries is taken for one when the second begins a longer one.
 fn first_run(entries: &[Entry]) -> Option<Run> {
     let &[first, ref rest @ ..] = entries else { return None };
-    let step = rest.first().map_or(Entry { color: 0, key: 0 }, |second| second.minus(first));
-    let more = rest.iter().zip(1..).take_while(|&(&entry, times)| entry == first.plus(step, times)).count();
+    let alone = Some(Run { first, step: NO_STEP, count: 1 });
+    let Some(step) = rest.first().and_then(|second| second.minus(first)) else { return alone };
+    let more =
+        rest.iter().zip(1..).take_while(|&(&entry, times)| first.plus(step, times) == Some(entry)).count();
     if more == 1
         && let [second, third, fourth, ..] = *rest
         && fourth.minus(third) == third.minus(second)
     {
-        return Some(Run { first, step: Entry { color: 0, key: 0 }, count: 1 });
+        return alone;
     }
     Some(Run { first, step, count: more as u32 + 1 })
 }
@@ -113,8 +117,8 @@ fn write_patterns(runs: &[Run], to: &mut Vec<u8>, limit: usize) {
     while !rest.is_empty() && to.len() <= limit {
         let (period, repeats) = longest_pattern(rest);
         let stride = match repeats {
-            1 => Entry { color: 0, key: 0 },
-            _ => rest[period].first.minus(rest[0].first),
+            1 => NO_STEP,
+            _ => rest[period].first.minus(rest[0].first).unwrap_or(NO_STEP),
         };
         to.extend_from_slice(&(period as u32).to_le_bytes());
         to.extend_from_slice(&repeats.to_le_bytes());
@@ -133,12 +137,13 @@ fn write_patterns(runs: &[Run], to: &mut Vec<u8>, limit: usize) {
 /// How many runs at the front to repeat, and how often, so that most runs are covered.
 fn longest_pattern(runs: &[Run]) -> (usize, u32) {
     let repeats = |period: usize| {
-        let Some(next) = runs.get(period) else { return 1 };
-        let stride = next.first.minus(runs[0].first);
+        let Some(stride) = runs.get(period).and_then(|next| next.first.minus(runs[0].first)) else {
+            return 1;
+        };
         let same = |(index, run): &(usize, &Run)| {
             let like = runs[index % period];
             let first = like.first.plus(stride, (index / period) as u32);
-            (run.first, run.step, run.count) == (first, like.step, like.count)
+            (Some(run.first), run.step, run.count) == (first, like.step, like.count)
         };
         (runs.iter().enumerate().take_while(same).count() / period) as u32
     };
@@ -150,48 +155,134 @@ fn longest_pattern(runs: &[Run]) -> (usize, u32) {
         .expect("period 1 is always there")
 }
 
-/// Takes entries off the front of a message and hands them out, in order.
+/// Takes entries off the front of a message and hands them out with their places: all of them in order, or those of one color in any
+/// order, which does not look at the others where they are regular.
 ///
 /// # Errors
 /// `MPI_ERR_INTERN` for bytes that are no entries, or more of them than `most`.
-pub(crate) fn read(from: &mut Reader<'_>, most: u32, mut each: impl FnMut(Entry)) -> Result<()> {
+pub(crate) fn read(
+    from: &mut Reader<'_>,
+    most: u32,
+    color: Option<i32>,
+    mut each: impl FnMut(u32, Entry),
+) -> Result<()> {
     let total = from.number()?;
     if total > most {
         return Err(from.broken());
     }
     let patterns = from.number()?;
     if patterns == PLAIN {
-        for _ in 0..total {
-            each(Entry::read(from)?);
+        for place in 0..total {
+            let entry = Entry::read(from)?;
+            if color.is_none_or(|color| color == entry.color) {
+                each(place, entry);
+            }
         }
         return Ok(());
     }
-    let mut left = total;
+    let mut place = 0;
     for _ in 0..patterns {
         let (period, repeats) = (from.number()? as usize, from.number()?);
         let stride = Entry::read(from)?;
         if !(1..=PERIOD).contains(&period) {
             return Err(from.broken());
         }
-        let mut runs = [Run { first: stride, step: stride, count: 0 }; PERIOD];
-        let mut given = 0_u32;
-        for run in &mut runs[..period] {
+        let mut pattern = Pattern { runs: [NO_RUN; PERIOD], period, stride, repeats };
+        for run in &mut pattern.runs[..period] {
             *run = Run { count: from.number()?, first: Entry::read(from)?, step: Entry::read(from)? };
-            given = given.saturating_add(run.count);
         }
-        let given = given.checked_mul(repeats).filter(|&given| given > 0);
-        left = match given.and_then(|given| left.checked_sub(given)) {
-            Some(left) => left,
-            None => return Err(from.broken()),
+        let given = pattern.length().checked_mul(repeats).filter(|&given| given > 0);
+        let Some(given) = given.filter(|&given| given <= total - place && pattern.is_legal()) else {
+            return Err(from.broken());
         };
-        for repeat in 0..repeats {
-            for run in &runs[..period] {
-                let first = run.first.plus(stride, repeat);
-                (0..run.count).for_each(|times| each(first.plus(run.step, times)));
+        match color {
+            None => pattern.all(|at, entry| each(place + at, entry)),
+            Some(color) => pattern.of_color(color, |at, entry| each(place + at, entry)),
+        }
+        place += given;
+    }
+    if place == total { Ok(()) } else { Err(from.broken()) }
+}
+
+const NO_RUN: Run = Run { first: NO_STEP, step: NO_STEP, count: 0 };
+
+/// Some runs, repeated.
+#[derive(Clone, Copy, Debug)]
+struct Pattern {
+    runs: [Run; PERIOD],
+    period: usize,
+    stride: Entry,
+    repeats: u32,
+}
+
+impl Pattern {
+    fn runs(&self) -> &[Run] {
+        &self.runs[..self.period]
+    }
+
+    /// Entries of one repetition.
+    fn length(&self) -> u32 {
+        self.runs().iter().fold(0, |length, run| length.saturating_add(run.count))
+    }
+
+    /// Whether all entries exist: steps being constant, those at the corners tell.
+    fn is_legal(&self) -> bool {
+        self.runs().iter().all(|run| {
+            let last = run.first.plus(self.stride, self.repeats - 1);
+            let ends = [Some(run.first), last].into_iter();
+            ends.map(|first| first?.plus(run.step, run.count.saturating_sub(1))).all(|end| end.is_some())
+        })
+    }
+
+    fn entry(&self, run: &Run, repeat: u32, times: u32) -> Entry {
+        let first = run.first.plus(self.stride, repeat);
+        first.and_then(|first| first.plus(run.step, times)).expect("the pattern was checked")
+    }
+
+    fn all(&self, mut each: impl FnMut(u32, Entry)) {
+        let mut at = 0;
+        for repeat in 0..self.repeats {
+            for run in self.runs() {
+                for times in 0..run.count {
+                    each(at, self.entry(run, repeat, times));
+                    at += 1;
+                }
             }
         }
     }
-    if left == 0 { Ok(()) } else { Err(from.broken()) }
+
+    /// Those of one color, in any order.
+    fn of_color(&self, color: i32, mut each: impl FnMut(u32, Entry)) {
+        let length = self.length();
+        let mut before = 0;
+        for run in self.runs() {
+            let repeats = match run.step.color {
+                0 => steps_to(color, run.first.color, self.stride.color, self.repeats),
+                _ => 0..self.repeats,
+            };
+            for repeat in repeats {
+                let first = self.entry(run, repeat, 0).color;
+                for times in steps_to(color, first, run.step.color, run.count) {
+                    each(repeat * length + before + times, self.entry(run, repeat, times));
+                }
+            }
+            before += run.count;
+        }
+    }
+}
+
+/// The steps, of `count`, at which a color that begins with `first` and grows by `step` is the wanted one.
+fn steps_to(wanted: i32, first: i32, step: i32, count: u32) -> std::ops::Range<u32> {
+    let distance = i64::from(wanted) - i64::from(first);
+    match i64::from(step) {
+        0 if distance == 0 => 0..count,
+        0 => 0..0,
+        step if distance % step == 0 && (0..i64::from(count)).contains(&(distance / step)) => {
+            let times = (distance / step) as u32;
+            times..times + 1
+        }
+        _ => 0..0,
+    }
 }
 
 #[cfg(test)]
@@ -207,7 +298,18 @@ mod tests {
 
     fn entries(bytes: &[u8]) -> Result<Vec<Entry>> {
         let mut found = Vec::new();
-        read(&mut Reader::new(bytes), 1 << 20, |entry| found.push(entry))?;
+        read(&mut Reader::new(bytes), 1 << 20, None, |place, entry| {
+            assert_eq!(place as usize, found.len());
+            found.push(entry);
+        })?;
+        for color in [Entry::NO_COLOR, 0, 1, 5] {
+            let mut those = Vec::new();
+            read(&mut Reader::new(bytes), 1 << 20, Some(color), |place, entry| those.push((place, entry)))?;
+            those.sort_unstable_by_key(|&(place, _)| place);
+            let wanted: Vec<_> =
+                (0..).zip(found.iter().copied()).filter(|(_, entry)| entry.color == color).collect();
+            assert_eq!(those, wanted);
+        }
         Ok(found)
     }
 
@@ -232,6 +334,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn extremes_are_written_and_read(given in proptest::collection::vec((prop_oneof![Just(-1), Just(0), Just(i32::MAX)], prop_oneof![Just(i32::MIN), Just(0), Just(i32::MAX)]), 0..40)) {
+            let given: Vec<Entry> = given.into_iter().map(|(color, key)| Entry { color, key }).collect();
+            prop_assert_eq!(entries(&bytes(&given)).expect("readable"), given);
+        }
+
         #[test]
         fn what_was_written_is_read(given in proptest::collection::vec((-1..4i32, any::<i32>()), 0..70), cut in 0..500usize) {
             let given: Vec<Entry> = given.into_iter().map(|(color, key)| Entry { color, key: key % 3 }).collect();

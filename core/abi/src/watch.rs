@@ -173,7 +173,7 @@ impl<'a> Wait<'a> {
             Awaited::Any(requests) => all(requests, false),
             Awaited::Probe(selector) => Described::Probe(*selector),
             Awaited::Construction(construction, parent) => {
-                Described::Construction(construction.borrow().request(), *parent)
+                Described::Construction(construction.borrow().awaits(), *parent)
             }
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),

@@ -463,6 +463,11 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
     /// session waits for.
     pub fn moves_any(&self, owner: u32) -> bool {
@@ -482,11 +487,6 @@ impl Engine {
             requests: self.state.requests.in_use().count(),
             peers: self.state.peers.count(),
         }
-    }
-
-    /// Whether a process is known to be gone.
-    pub fn is_lost(&self, peer: PeerId) -> bool {
-        self.state.any_dead && self.state.is_dead(peer)
     }
 
     /// What this engine was told when it was made.

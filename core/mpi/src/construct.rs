@@ -54,7 +54,8 @@ pub struct Construction {
     flags: u64,
     attributes: Vec<Attribute>,
     hints: Info,
-    topology: Option<Arc<Topology>>,
+    /// The virtual topology of the new communicator; set before the first poll.
+    pub topology: Option<Arc<Topology>>,
 }
 
 #[derive(Debug)]
@@ -207,10 +208,30 @@ impl Process {
     }
 }
 
+/// What a construction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    /// A collective on the parent.
+    Agreement(RequestId),
+    /// What this process has to say.
+    Process(PeerId),
+}
+
 impl Construction {
     /// The error handler that the communicator will have.
     pub fn errhandler(&self) -> Handle {
         self.errhandler
+    }
+
+    /// What it waits for, to be described.
+    pub fn awaits(&self) -> Awaits {
+        match &self.stage {
+            Stage::Agreeing { request, .. } => Awaits::Agreement(*request),
+            Stage::Sweeping(sweep) => {
+                Awaits::Process(self.everyone.peers.peer(Rank(sweep.next().unwrap_or(self.everyone.place.0))))
+            }
+            Stage::Meeting(meeting) => Awaits::Process(meeting.awaits()),
+        }
     }
 
     /// The same, with hints for the new communicator (section 7.4.4).
@@ -218,21 +239,6 @@ impl Construction {
     pub fn with_hints(mut self, hints: Info) -> Construction {
         self.hints = hints;
         self
-    }
-
-    /// The same, with a virtual topology for the new communicator (section 8.3).
-    #[must_use]
-    pub fn with_topology(mut self, topology: Arc<Topology>) -> Construction {
-        self.topology = Some(topology);
-        self
-    }
-
-    /// The collective that it waits for, to be described; `None` while it waits for letters.
-    pub fn request(&self) -> Option<RequestId> {
-        match self.stage {
-            Stage::Agreeing { request, .. } => Some(request),
-            Stage::Sweeping(_) | Stage::Meeting(_) => None,
-        }
     }
 
     /// Goes on as far as possible without waiting. `None`: not done yet; otherwise the new communicator, or none for this

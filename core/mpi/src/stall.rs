@@ -4,6 +4,7 @@
 //! at any time" (no needs), so that no description can make a job look more blocked than it is.
 
 use crate::comm::Comm;
+use crate::construct::Awaits;
 use crate::process::Process;
 use crate::request::{Kind, Local, Operation};
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
@@ -26,8 +27,8 @@ pub enum Awaited {
     },
     /// A message to be probed for.
     Probe(Selector),
-    /// A communicator being made: the request of the agreement under way, if it is one, and the parent.
-    Construction(Option<RequestId>, Handle),
+    /// A communicator being made: what the agreement under way waits for, and the parent.
+    Construction(Awaits, Handle),
     /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
     Window(Handle, Vec<u32>, bool),
     /// The end of everything under way.
@@ -102,7 +103,7 @@ impl Process {
     }
 
     fn members(&self, context: ContextId) -> Option<Ranks> {
-        self.comm_on(context).map(|comm| comm.group.peers().map(|peer| peer.0).collect())
+        self.comm_on(context).map(|comm| comm.processes().map(|peer| peer.0).collect())
     }
 
     fn tell_selector(&self, from: Selector, room: Option<u64>) -> Told {
@@ -140,6 +141,13 @@ impl Process {
         };
         let arguments = format!("{}{which}", self.name_on(running.context));
         Told { verb: "collective", arguments, brief: String::new(), needs, collective }
+    }
+
+    fn tell_agreement(&self, awaits: Awaits) -> Told {
+        match awaits {
+            Awaits::Agreement(request) => self.tell_engine(request),
+            Awaits::Process(peer) => Told { needs: vec![of_one(peer)], ..Told::default() },
+        }
     }
 
     fn tell_engine(&self, request: RequestId) -> Told {
@@ -215,8 +223,7 @@ impl Process {
             Local::Generalized(_) => unknown("generalized request, which the program completes"),
             Local::Construction(making) => match making.construction.as_ref() {
                 Some(construction) => {
-                    let told =
-                        construction.request().map(|request| self.tell_engine(request)).unwrap_or_default();
+                    let told = self.tell_agreement(construction.awaits());
                     Told { verb: "communicator being made", ..told }
                 }
                 None => Told::default(),
@@ -258,8 +265,8 @@ impl Process {
                 Blocked { call: call.to_owned(), since, ..told }
             }
             Awaited::Probe(from) => blocked(self.tell_selector(*from, None)),
-            Awaited::Construction(request, parent) => {
-                let told = request.map(|request| self.tell_engine(request)).unwrap_or_default();
+            Awaited::Construction(awaits, parent) => {
+                let told = self.tell_agreement(*awaits);
                 match self.comms.get(*parent) {
                     Ok(comm) => {
                         blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })

@@ -24,6 +24,7 @@ pub(super) struct Exchanged {
 /// Takes the next number of the communicator's collective channel for messages of our own.
 pub(super) fn own_tag(process: &mut Process, comm: Handle) -> Result<Tag> {
     let comm = process.comms.get_mut(comm)?;
+    comm.check_intra("a virtual topology")?;
     let sequence = comm.collectives;
     comm.collectives = sequence.wrapping_add(1);
     Ok(weft_coll::tag(false, sequence, 0))

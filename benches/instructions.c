@@ -8,7 +8,7 @@
 #include "osu/line.h"
 #include <valgrind/callgrind.h>
 
-enum { CALLS = 50, WARMUP = 20, MOST = 8192 };
+enum { CALLS = 50, WARMUP = 20, MOST = 65536, WINDOW = 64 };
 
 /* The marks themselves cost some instructions: the row "nothing" tells how many. */
 #define COUNT(call)                 \
@@ -131,6 +131,92 @@ static void wait_of_arrived(int size)
     irecv_with(size, 1);
 }
 
+/* A receive posted before its message comes, and its wait: what a message costs the receiver in all. */
+static void irecv_and_wait(int size)
+{
+    MPI_Request request;
+    if (rank == 0) {
+        COUNT(MPI_Irecv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request));
+        let_other();
+        COUNT(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    } else {
+        await_other();
+        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        done();
+    }
+}
+
+/* A window of receives whose messages have all arrived: counts the one Waitall. */
+static void waitall_of_arrived(int size)
+{
+    MPI_Request requests[WINDOW];
+    int i;
+    for (i = 0; i < WINDOW; i++) {
+        if (rank == 0)
+            MPI_Irecv(data + i * size, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &requests[i]);
+    }
+    if (rank == 0) {
+        let_other();
+        COUNT(MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE));
+    } else {
+        await_other();
+        for (i = 0; i < WINDOW; i++)
+            MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        done();
+    }
+}
+
+/* A window of sends: counts the one Waitall, which has nothing to wait for. */
+static void waitall_of_isends(int size)
+{
+    MPI_Request requests[WINDOW];
+    int i;
+    if (rank == 0) {
+        for (i = 0; i < WINDOW; i++)
+            MPI_Isend(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &requests[i]);
+        COUNT(MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE));
+        let_other();
+    } else {
+        await_other();
+        for (i = 0; i < WINDOW; i++)
+            MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+/* Persistent requests, made once. */
+static MPI_Request persistent_send = MPI_REQUEST_NULL, persistent_receive = MPI_REQUEST_NULL;
+
+static void start_of_send(int size)
+{
+    if (rank == 0) {
+        if (persistent_send == MPI_REQUEST_NULL)
+            MPI_Send_init(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &persistent_send);
+        COUNT(MPI_Start(&persistent_send));
+        MPI_Wait(&persistent_send, MPI_STATUS_IGNORE);
+        let_other();
+    } else {
+        await_other();
+        MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void start_of_receive(int size)
+{
+    if (rank == 0) {
+        if (persistent_receive == MPI_REQUEST_NULL)
+            MPI_Recv_init(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &persistent_receive);
+        COUNT(MPI_Start(&persistent_receive));
+        let_other();
+        MPI_Wait(&persistent_receive, MPI_STATUS_IGNORE);
+    } else {
+        await_other();
+        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        done();
+    }
+}
+
 static void iprobe_of_none(int size)
 {
     int flag;
@@ -157,9 +243,15 @@ int main(int argc, char **argv)
         {"nothing", nothing, 0},          {"MPI_Comm_rank", comm_rank_call, 0},
         {"MPI_Isend_8", isend_call, 8},   {"MPI_Wait_of_isend_8", wait_of_isend, 8},
         {"MPI_Send_8", send_call, 8},     {"MPI_Send_1024", send_call, 1024},
+        {"MPI_Send_65536", send_call, 65536},
         {"MPI_Irecv_8", irecv_call, 8},   {"MPI_Wait_of_arrived_8", wait_of_arrived, 8},
         {"MPI_Recv_of_arrived_8", recv_of_arrived, 8}, {"MPI_Recv_of_arrived_1024", recv_of_arrived, 1024},
+        {"MPI_Recv_of_arrived_65536", recv_of_arrived, 65536},
         {"MPI_Iprobe_of_none", iprobe_of_none, 0},
+        {"MPI_Irecv_and_Wait_8", irecv_and_wait, 8}, {"MPI_Irecv_and_Wait_1024", irecv_and_wait, 1024},
+        {"MPI_Waitall_of_64_arrived_8", waitall_of_arrived, 8},
+        {"MPI_Waitall_of_64_isends_8", waitall_of_isends, 8},
+        {"MPI_Start_of_send_8", start_of_send, 8}, {"MPI_Start_of_receive_8", start_of_receive, 8},
     };
     size_t k;
     int i;
@@ -182,6 +274,10 @@ int main(int argc, char **argv)
             snprintf(text, sizeof text, "%s %d", rows[k].name, CALLS);
             CALLGRIND_DUMP_STATS_AT(text);
         }
+    }
+    if (rank == 0) {
+        MPI_Request_free(&persistent_send);
+        MPI_Request_free(&persistent_receive);
     }
     MPI_Finalize();
     return 0;

@@ -15,6 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Whether the header is of MPI 4.1 or later; what older peers lack is left out for them. */
+#define MPI_41 (MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1))
+
 static int check_rank = -1;
 static int check_size = 0;
 static int check_failures = 0;

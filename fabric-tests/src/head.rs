@@ -12,8 +12,8 @@
 //! `Covers` (sections of the standard whose lines in the checklist the program holds) and `Ranks` are required. The
 //! others: `Timeout` (seconds, default 60), `Exit` (`0`, `nonzero`, or a number; default 0), `Stderr` (a text that
 //! must appear there; may be repeated), `Absent` (a text that must not appear in either stream; may be repeated),
-//! `Args` (of the program), `Env` (`NAME=value`; may be repeated), `Flags` (of the compiler), `Aborts: yes` (ranks do
-//! not print their last line). This file is also compiled into the build script.
+//! `Args` (of the program), `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Flags` (of the compiler), `Aborts: yes` (ranks do
+//! not print their last line), `Leaves: yes` (objects are alive at the end, on purpose). This file is also compiled into the build script.
 
 /// What the head comment of one program says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,16 @@ pub struct Head {
     pub absent: Vec<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
+    /// Options of mpiexec.
+    pub mpiexec: Vec<String>,
     /// Environment of mpiexec and its ranks.
     pub env: Vec<(String, String)>,
     /// Further flags of the compiler.
     pub flags: Vec<String>,
     /// Whether the ranks end without their `PASS` line.
     pub aborts: bool,
+    /// Whether objects are alive at the end on purpose, so that a look for leaks finds them.
+    pub leaves: bool,
 }
 
 /// The exit code that mpiexec must have.
@@ -65,9 +69,11 @@ impl Head {
             stderr: Vec::new(),
             absent: Vec::new(),
             args: Vec::new(),
+            mpiexec: Vec::new(),
             env: Vec::new(),
             flags: Vec::new(),
             aborts: false,
+            leaves: false,
         };
         for line in source[start + 2..end].lines() {
             let line = line.trim().trim_start_matches('*').trim();
@@ -92,12 +98,14 @@ impl Head {
                 "Stderr" => head.stderr.push(value.to_owned()),
                 "Absent" => head.absent.push(value.to_owned()),
                 "Args" => head.args.extend(words()),
+                "Mpiexec" => head.mpiexec.extend(words()),
                 "Env" => {
                     let (key, text) = value.split_once('=').ok_or(format!("Env: {value} has no ="))?;
                     head.env.push((key.to_owned(), text.to_owned()));
                 }
                 "Flags" => head.flags.extend(words()),
                 "Aborts" => head.aborts = value == "yes",
+                "Leaves" => head.leaves = value == "yes",
                 _ => {}
             }
         }
@@ -118,13 +126,14 @@ mod tests {
     #[test]
     fn all_fields_of_a_head_are_read() {
         let head = Head::parse(
-            "/* Says: what.\n * Covers: 3.5, 3.7.4\n * Ranks: 1 2\n * Exit: nonzero\n * Stderr: rank 1\n * Env: A=b\n */\nint x;",
+            "/* Says: what.\n * Covers: 3.5, 3.7.4\n * Ranks: 1 2\n * Exit: nonzero\n * Stderr: rank 1\n * Env: A=b\n * Mpiexec: -l -s none\n */\nint x;",
         )
         .unwrap();
         assert_eq!(head.covers, ["3.5", "3.7.4"]);
         assert_eq!(head.ranks, [1, 2]);
         assert_eq!(head.exit, Exit::Nonzero);
         assert_eq!(head.stderr, ["rank 1"]);
+        assert_eq!(head.mpiexec, ["-l", "-s", "none"]);
         assert_eq!(head.env, [("A".to_owned(), "b".to_owned())]);
         assert_eq!(head.timeout, 60);
     }

@@ -6,9 +6,14 @@
 //! `scripts/link-abi` links into `libmpi_abi.so.1` and `libmpi_abi.a`.
 
 mod args;
+mod caller;
 mod ctypes;
 mod departure;
 mod gate;
 mod generated;
 mod imp;
+mod leftovers;
 mod raise;
+mod snapshot;
+mod threads;
+mod watch;

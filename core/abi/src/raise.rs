@@ -4,15 +4,16 @@
 //! directly. The sentence behind it is kept per thread, latest one first, and joins the class's words in
 //! `MPI_Error_string`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 use weft::errhandler::Action;
 use weft_types::{Error, ErrorClass, Handle, HandleKind, abi};
 
 use crate::ctypes::{
-    MPI_Comm, MPI_Comm_errhandler_function, MPI_Session, MPI_Session_errhandler_function, MPI_Win,
-    MPI_Win_errhandler_function,
+    MPI_Comm, MPI_Comm_errhandler_function, MPI_File, MPI_File_errhandler_function, MPI_Session,
+    MPI_Session_errhandler_function, MPI_Win, MPI_Win_errhandler_function,
 };
 use crate::gate;
 
@@ -25,8 +26,14 @@ pub(crate) enum On {
     Comm(Handle),
     /// A window. A stale handle counts as nothing.
     Win(Handle),
-    /// A session with this error handler.
-    Session(MPI_Session, Handle),
+    /// A file, or none: then it goes to the default file error handler (section 14.7).
+    File(Handle),
+    /// A session. A stale handle counts as nothing.
+    Session(Handle),
+    /// The session that a group was derived from; a group of the World Model counts as nothing.
+    Group(Handle),
+    /// A session that does not exist yet, with the error handler it is to have (section 11.3.1).
+    Opening(Handle),
 }
 
 /// An error on its way to a handler. One pointer wide, so that a result stays in a register.
@@ -57,12 +64,6 @@ impl Raised {
     pub(crate) fn on_comm(comm: Handle, error: Error) -> Raised {
         let of_window = comm.kind_bits() == HandleKind::Win as u32;
         Raised::new(error, if of_window { On::Win(comm) } else { On::Comm(comm) })
-    }
-
-    /// An error on a session with that error handler.
-    #[cold]
-    pub(crate) fn on_session(session: MPI_Session, errhandler: Handle, error: Error) -> Raised {
-        Raised::new(error, On::Session(session, errhandler))
     }
 
     /// The same error, raised on a communicator if on nothing else.
@@ -139,6 +140,15 @@ pub(crate) fn finish_on_win(function: &'static str, win: MPI_Win, result: Result
     }
 }
 
+/// The return value of the entry point `function`, whose errors without another object are raised on `object`. For procedures
+/// that no program calls often.
+pub(crate) fn finish_on(function: &'static str, object: On, result: Result<(), Raised>) -> c_int {
+    match result {
+        Ok(()) => abi::MPI_SUCCESS,
+        Err(raised) => raise(function, raised.or_on(object)),
+    }
+}
+
 /// The return value of the `MPI_T_` entry point `function`: no error handler runs (section 15.3.10).
 #[inline(always)]
 #[allow(dead_code, reason = "called by generated code once an MPI_T procedure is implemented")]
@@ -159,84 +169,145 @@ pub(crate) fn raise(function: &'static str, raised: Raised) -> c_int {
     remember(class, format!("{function}: {}", error.text()));
     // With MPI_ERR_IN_STATUS the handler is told the failing request's own code (section 9.3.1).
     let told = if code == abi::MPI_ERR_IN_STATUS { class } else { code };
-    let (on, errhandler) = handler_of(on);
-    match gate::always(|always| always.errhandlers.action(errhandler)) {
-        Action::Return => {}
-        Action::Fatal => end(function, &error, told, on, "MPI_ERRORS_ARE_FATAL"),
-        Action::Abort => end(function, &error, told, on, "MPI_ERRORS_ABORT"),
-        Action::Call(address) => call_handler(on, address, told),
-    }
+    run_handler(function, on, &error, told);
     code
 }
 
-/// Calls a user's error handler on an object, as `MPI_Comm_call_errhandler` does; the predefined ones end the job or return.
+/// Calls a user's error handler on an object, as `MPI_Comm_call_errhandler` does; the predefined ones end processes or return.
 pub(crate) fn call_errhandler(function: &'static str, on: On, code: c_int) {
-    let (on, errhandler) = handler_of(on);
     let class = gate::always(|always| always.codes.class(code)).unwrap_or(abi::MPI_ERR_UNKNOWN);
     let error =
         Error::new(ErrorClass(class), format!("the program called the error handler with code {code}"));
+    run_handler(function, on, &error, code);
+}
+
+fn run_handler(function: &'static str, on: On, error: &Error, code: c_int) {
+    let (on, errhandler) = handler_of(on);
     match gate::always(|always| always.errhandlers.action(errhandler)) {
         Action::Return => {}
-        Action::Fatal => end(function, &error, code, on, "MPI_ERRORS_ARE_FATAL"),
-        Action::Abort => end(function, &error, code, on, "MPI_ERRORS_ABORT"),
-        Action::Call(address) => call_handler(on, address, code),
+        Action::Fatal => end(function, error, code, on, "MPI_ERRORS_ARE_FATAL"),
+        Action::Abort => end(function, error, code, on, "MPI_ERRORS_ABORT"),
+        Action::Call(address) => call_handler(function, on, address, error, code),
     }
 }
 
-/// The object that counts in the end, and its error handler.
-fn handler_of(on: On) -> (On, Handle) {
-    if let On::Session(_, errhandler) = on {
-        return (on, errhandler);
-    }
-    let phase = gate::phase();
-    if phase & (gate::WORLD | gate::SESSION) == 0 {
-        return (On::Nothing, Handle(abi::MPI_ERRORS_ARE_FATAL));
-    }
-    gate::with(|process| {
-        if let On::Comm(comm) = on
-            && let Ok(comm) = process.comms.get(comm)
-        {
-            return (On::Comm(comm.handle), comm.errhandler);
-        }
-        if let On::Win(win) = on
-            && let Ok(win) = process.windows.get(win)
-        {
-            return (On::Win(win.handle), win.errhandler);
-        }
-        match process.comms.get(Handle(abi::MPI_COMM_SELF)) {
-            Ok(own) => (On::Comm(own.handle), own.errhandler),
-            Err(_) => (On::Nothing, process.initial_errhandler),
-        }
+/// The initial error handler (section 11.2.1).
+fn initial_errhandler() -> Handle {
+    static INITIAL: OnceLock<Handle> = OnceLock::new();
+    *INITIAL.get_or_init(|| {
+        let asked = weft::environment::Requests::before_joining().initial_errhandler;
+        weft::environment::initial_errhandler(asked.as_deref())
     })
 }
 
-fn call_handler(on: On, address: usize, mut code: c_int) {
+/// The object that counts in the end, and its error handler (section 9.3, figure 9.1).
+fn handler_of(on: On) -> (On, Handle) {
+    if let On::Opening(errhandler) = on {
+        return (on, errhandler);
+    }
+    if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
+        return (On::Nothing, initial_errhandler());
+    }
+    let found = gate::with(|process| {
+        let session = |handle: Handle| {
+            let session = process.sessions.get(handle).ok()?;
+            Some((On::Session(handle), session.errhandler))
+        };
+        let own = match on {
+            On::Comm(comm) => {
+                process.comms.get(comm).ok().map(|comm| (On::Comm(comm.handle), comm.errhandler))
+            }
+            On::Win(win) => process.windows.get(win).ok().map(|win| (On::Win(win.handle), win.errhandler)),
+            On::File(_) => Some((On::File(Handle(abi::MPI_FILE_NULL)), process.file_errhandler)),
+            On::Session(handle) => session(handle),
+            On::Group(group) => process.sessions.origin(group).and_then(session),
+            On::Nothing | On::Opening(_) => None,
+        };
+        own.or_else(|| {
+            let own = process.comms.get(Handle(abi::MPI_COMM_SELF)).ok()?;
+            Some((On::Comm(own.handle), own.errhandler))
+        })
+    });
+    found.unwrap_or_else(|| (On::Nothing, initial_errhandler()))
+}
+
+thread_local! {
+    /// Error handlers of the program that run in this thread, one inside the other.
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A handler whose own calls fail on the same object calls itself for ever; before the stack ends, the job does.
+const DEEPEST: u32 = 100;
+
+fn call_handler(function: &'static str, on: On, address: usize, error: &Error, mut code: c_int) {
+    if NESTED.get() == DEEPEST {
+        let text = format!(
+            "an error handler of the program made calls that failed on the same object, {DEEPEST} levels deep; the latest: {}",
+            error.text()
+        );
+        end(function, &Error::new(error.class(), text), code, on, "of the program has no end and so");
+    }
+    NESTED.set(NESTED.get() + 1);
     match on {
-        On::Session(mut session, _) => {
+        On::Session(handle) => {
+            let mut session = MPI_Session::from_raw(handle.0);
             // SAFETY: the address came from MPI_Session_create_errhandler.
-            let function = unsafe { std::mem::transmute::<usize, MPI_Session_errhandler_function>(address) };
+            let handler = unsafe { std::mem::transmute::<usize, MPI_Session_errhandler_function>(address) };
             // SAFETY: the program's function, called as section 9.3.4 says.
-            unsafe { function(&raw mut session, &raw mut code) };
+            unsafe { handler(&raw mut session, &raw mut code) };
+        }
+        On::Opening(_) => {
+            let mut session = MPI_Session::from_raw(abi::MPI_SESSION_NULL);
+            // SAFETY: as above.
+            let handler = unsafe { std::mem::transmute::<usize, MPI_Session_errhandler_function>(address) };
+            // SAFETY: as above.
+            unsafe { handler(&raw mut session, &raw mut code) };
         }
         On::Win(win) => {
             let mut win = MPI_Win::from_raw(win.0);
             // SAFETY: the address came from MPI_Win_create_errhandler.
-            let function = unsafe { std::mem::transmute::<usize, MPI_Win_errhandler_function>(address) };
+            let handler = unsafe { std::mem::transmute::<usize, MPI_Win_errhandler_function>(address) };
             // SAFETY: the program's function, called as section 9.3.2 says.
-            unsafe { function(&raw mut win, &raw mut code) };
+            unsafe { handler(&raw mut win, &raw mut code) };
         }
-        On::Comm(_) | On::Nothing => {
+        On::File(file) => {
+            let mut file = MPI_File::from_raw(file.0);
+            // SAFETY: the address came from MPI_File_create_errhandler.
+            let handler = unsafe { std::mem::transmute::<usize, MPI_File_errhandler_function>(address) };
+            // SAFETY: the program's function, called as section 9.3.3 says.
+            unsafe { handler(&raw mut file, &raw mut code) };
+        }
+        On::Comm(_) | On::Group(_) | On::Nothing => {
             let handle = if let On::Comm(comm) = on { comm } else { Handle(abi::MPI_COMM_SELF) };
             let mut comm = MPI_Comm::from_raw(handle.0);
             // SAFETY: the address came from MPI_Comm_create_errhandler.
-            let function = unsafe { std::mem::transmute::<usize, MPI_Comm_errhandler_function>(address) };
+            let handler = unsafe { std::mem::transmute::<usize, MPI_Comm_errhandler_function>(address) };
             // SAFETY: the program's function, called as section 9.3.1 says.
-            unsafe { function(&raw mut comm, &raw mut code) };
+            unsafe { handler(&raw mut comm, &raw mut code) };
         }
     }
+    NESTED.set(NESTED.get() - 1);
 }
 
-/// Prints one screen and ends the job.
+/// Whom MPI_ERRORS_ABORT ends: the processes of the object, of a session or no object this one (section 9.3).
+fn scope(on: On) -> Option<Vec<u32>> {
+    if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
+        return None;
+    }
+    gate::with(|process| match on {
+        On::Comm(comm) => process.abort_scope(comm),
+        On::Win(win) => {
+            let win = process.windows.get(win).ok()?;
+            process.some_ranks(&win.group)
+        }
+        // No file of a group can exist without MPI-IO; MPI_FILE_NULL is everybody's own.
+        On::File(_) | On::Nothing | On::Session(_) | On::Opening(_) | On::Group(_) => {
+            Some(vec![process.job.rank]).filter(|_| process.job.size > 1)
+        }
+    })
+}
+
+/// Prints one screen and ends the job, or what the handler `MPI_ERRORS_ABORT` is about.
 #[cold]
 fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str) -> ! {
     let class = error.class();
@@ -245,38 +316,47 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
         None => "a process outside initialised MPI".to_owned(),
     };
     let object = match on {
-        On::Nothing => "no object; the initial error handler".to_owned(),
-        On::Session(..) => "a session".to_owned(),
+        On::Nothing => "no object, where the initial error handler".to_owned(),
+        On::Session(_) | On::Opening(_) | On::Group(_) => "a session, whose error handler".to_owned(),
+        On::File(_) => "MPI_FILE_NULL, whose error handler".to_owned(),
         On::Win(win) => gate::with(|process| {
-            process.windows.get(win).map_or_else(|_| "a window".to_owned(), |win| win.display_name())
+            let name = process.windows.get(win).map(|win| win.display_name());
+            format!("{}, whose error handler", name.unwrap_or_else(|_| "a window".to_owned()))
         }),
         On::Comm(comm) => gate::with(|process| {
-            process.comms.get(comm).map_or_else(|_| "a communicator".to_owned(), |comm| comm.display_name())
+            let name = process.comms.get(comm).map(|comm| comm.display_name());
+            format!("{}, whose error handler", name.unwrap_or_else(|_| "a communicator".to_owned()))
         }),
     };
+    let scope = if handler == "MPI_ERRORS_ABORT" { scope(on) } else { None };
+    let victims = if scope.is_some() { "the processes it is about" } else { "the job" };
     let meaning = weft::codes::standard_text(class.code()).unwrap_or("error class of the program");
     eprintln!(
         "weft: {function} failed on {who} (process {})\n  \
            class    {class:?} ({}): {meaning}\n  \
            reason   {}\n  \
-           raised   on {object}, whose error handler {handler} ends the job\n  \
+           raised   on {object} {handler} ends {victims}\n  \
            remedy   correct the call, or attach MPI_ERRORS_RETURN to handle the error in the program",
         std::process::id(),
         class.code(),
         error.text()
     );
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
-    gate::abort(status, &format!("{function} failed on {who}: {class:?}: {}", error.text()))
+    let message = format!("{function} failed on {who}: {class:?}: {}", error.text());
+    match scope {
+        Some(ranks) => gate::abort_ranks(status, &message, &ranks),
+        None => gate::abort(status, &message),
+    }
 }
 
 /// Raises the error of a procedure that Weft does not have yet.
 #[cold]
 #[inline(never)]
 pub(crate) fn unsupported(function: &'static str) -> c_int {
-    raise(
-        function,
-        Error::new(ErrorClass::UNSUPPORTED_OPERATION, "this procedure is not implemented in Weft yet").into(),
-    )
+    let of_files = function.starts_with("MPI_File_");
+    let on = if of_files { On::File(Handle(abi::MPI_FILE_NULL)) } else { On::Nothing };
+    let text = "this procedure is not implemented in Weft yet";
+    raise(function, Raised::new(Error::new(ErrorClass::UNSUPPORTED_OPERATION, text), on))
 }
 
 /// The same for `MPI_T_` procedures, which only return a code.

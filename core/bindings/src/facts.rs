@@ -5,9 +5,10 @@ use std::cell::Cell;
 use crate::Result;
 use crate::tsv::{Row, Table, matches};
 
-const FACTS: [&str; 11] = [
+const FACTS: [&str; 12] = [
     "anytime",
     "width",
+    "at-once",
     "replacement",
     "direction",
     "length",

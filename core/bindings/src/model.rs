@@ -53,6 +53,8 @@ pub struct Procedure {
     pub anytime: bool,
     /// The implementation is told which form was called.
     pub width: bool,
+    /// The entry point first asks a short form of the implementation, which may have the whole answer.
+    pub at_once: bool,
     /// Name in the `mpi_f08` module, with remarks.
     pub fortran_2008: String,
     /// Name in the `mpi` module and `mpif.h`, with remarks.
@@ -316,6 +318,7 @@ fn procedure(
         arguments,
         anytime: facts.get(base, "-", "anytime").is_some(),
         width: facts.get(base, "-", "width").is_some(),
+        at_once: facts.get(base, "-", "at-once").is_some(),
         fortran_2008: cell("f08_interface")?.to_owned(),
         fortran: cell("mpi_mpif.h_interface")?.to_owned(),
         semantics: cell("a2_semantics")?.to_owned(),

@@ -17,6 +17,15 @@ pub const NODE_FD_VARIABLE: &str = "WEFT_NODE_FD";
 
 const VERSION: &str = "1";
 
+/// A named set of processes (section 11.3.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSet {
+    /// Its name, a URI.
+    pub name: String,
+    /// Its members by their ranks in the job, ascending.
+    pub ranks: Vec<u32>,
+}
+
 /// What the launcher tells one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Card {
@@ -38,6 +47,9 @@ pub struct Card {
     pub binding: Option<CpuSet>,
     /// NUMA node this rank was placed on.
     pub numa_node: Option<u32>,
+    /// CPUs of each of the local ranks, in their order; empty when none was given any. On a machine that is only described
+    /// (`HWLOC_XMLFILE`, `HWLOC_SYNTHETIC`) these are CPUs of the description, and nobody is bound.
+    pub local_cpus: Vec<CpuSet>,
     /// Program and arguments as given to mpiexec.
     pub command: Vec<String>,
     /// Number of processes asked for this program.
@@ -48,6 +60,10 @@ pub struct Card {
     pub initial_errhandler: Option<String>,
     /// Value of `--memory-alloc-kinds`.
     pub memory_alloc_kinds: Option<String>,
+    /// Further requests for this program, by the keys of MPI_INFO_ENV.
+    pub asked: Vec<(String, String)>,
+    /// The job's process sets but for those the standard names.
+    pub psets: Vec<ProcessSet>,
     /// Inode of the node segment, by which a rank knows that the inherited descriptor still is what it was.
     pub segment_inode: u64,
 }
@@ -67,11 +83,21 @@ impl Card {
         optional(&mut text, "universe", self.universe_size);
         optional(&mut text, "bind", self.binding.as_ref());
         optional(&mut text, "numa", self.numa_node);
+        if !self.local_cpus.is_empty() {
+            let lists: Vec<String> = self.local_cpus.iter().map(CpuSet::to_string).collect();
+            field(&mut text, "cpus", lists.join("/"));
+        }
         optional(&mut text, "wdir", self.wdir.as_ref());
         optional(&mut text, "errhandler", self.initial_errhandler.as_ref());
         optional(&mut text, "memkinds", self.memory_alloc_kinds.as_ref());
         for word in &self.command {
             field(&mut text, "arg", word);
+        }
+        for (key, value) in &self.asked {
+            field(&mut text, "ask", format!("{key}={value}"));
+        }
+        for set in &self.psets {
+            field(&mut text, "pset", format!("{} {}", ranks_text(&set.ranks), set.name));
         }
         text
     }
@@ -98,10 +124,18 @@ impl Card {
                 "universe" => card.universe_size = Some(number(item, &value)?),
                 "bind" => card.binding = Some(number(item, &value)?),
                 "numa" => card.numa_node = Some(number(item, &value)?),
+                "cpus" => {
+                    card.local_cpus =
+                        value.split('/').map(|list| number(item, list)).collect::<Result<_>>()?;
+                }
                 "wdir" => card.wdir = Some(value),
                 "errhandler" => card.initial_errhandler = Some(value),
                 "memkinds" => card.memory_alloc_kinds = Some(value),
                 "arg" => card.command.push(value),
+                "ask" => {
+                    card.asked.extend(value.split_once('=').map(|(key, value)| (key.into(), value.into())))
+                }
+                "pset" => card.psets.push(parse_set(item, &value)?),
                 _ => {}
             }
         }
@@ -129,6 +163,15 @@ impl Card {
         if self.cores == 0 {
             return Err(bad(text, "names no cores"));
         }
+        let sound = |set: &ProcessSet| {
+            set.ranks.is_sorted_by(|a, b| a < b) && set.ranks.last().is_some_and(|&last| last < self.size)
+        };
+        if !self.psets.iter().all(sound) {
+            return Err(bad(text, "names process sets that do not fit the job"));
+        }
+        if !self.local_cpus.is_empty() && self.local_cpus.len() != self.local_ranks.len() {
+            return Err(bad(text, "names CPUs for another number of local ranks"));
+        }
         Ok(())
     }
 }
@@ -147,7 +190,7 @@ fn optional(text: &mut String, key: &str, value: Option<impl ToString>) {
 }
 
 /// Ascending ranks as ranges (`0-7,9`): short for the usual job.
-fn ranks_text(ranks: &[u32]) -> String {
+pub(crate) fn ranks_text(ranks: &[u32]) -> String {
     let mut text = String::new();
     let mut rest = ranks;
     while let Some(&first) = rest.first() {
@@ -182,6 +225,22 @@ fn parse_ranks(item: &str, text: &str) -> Result<Vec<u32>> {
         ranks.extend(first..=last);
     }
     Ok(ranks)
+}
+
+/// Reads ranks as they are written in the card and in requests to the launcher (`0-7,9`), ascending.
+///
+/// Errors: class `MPI_ERR_OTHER`, naming the text.
+pub fn parse_rank_list(text: &str) -> Result<Vec<u32>> {
+    let ranks = parse_ranks(text, text)?;
+    match ranks.is_sorted_by(|a, b| a < b) {
+        true => Ok(ranks),
+        false => Err(bad(text, "is no ascending list of ranks")),
+    }
+}
+
+fn parse_set(item: &str, text: &str) -> Result<ProcessSet> {
+    let (ranks, name) = text.split_once(' ').ok_or_else(|| bad(item, "has a process set without a name"))?;
+    Ok(ProcessSet { name: name.to_owned(), ranks: parse_ranks(item, ranks)? })
 }
 
 fn number<T: std::str::FromStr>(item: &str, value: &str) -> Result<T> {
@@ -219,21 +278,30 @@ mod tests {
             let mut local_ranks: Vec<u32> =
                 (0..size).filter(|&r| r == rank || flags.get(r as usize).copied().unwrap_or(false)).collect();
             local_ranks.dedup();
+            let psets = vec![ProcessSet { name: format!("a://{appnum}"), ranks: local_ranks.clone() }];
             Card {
                 rank,
                 size,
                 job_id: strings.0,
                 appnum,
                 universe_size: places.1.map(|n| n as i32),
-                local_ranks,
                 cores,
+                local_cpus: match &places.0 {
+                    Some(cpus) => {
+                        (0..local_ranks.len()).map(|at| cpus.iter().map(|cpu| cpu + at).collect()).collect()
+                    }
+                    None => Vec::new(),
+                },
                 binding: places.0.map(|cpus| cpus.into_iter().collect()),
                 numa_node: places.1,
+                local_ranks,
                 command,
                 maxprocs,
                 wdir: strings.1,
                 initial_errhandler: strings.2,
-                memory_alloc_kinds: strings.3,
+                memory_alloc_kinds: strings.3.clone(),
+                asked: strings.3.map(|value| ("soft".to_owned(), value)).into_iter().collect(),
+                psets,
                 segment_inode: u64::MAX - u64::from(maxprocs),
             }
         })

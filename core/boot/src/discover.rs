@@ -40,6 +40,7 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         cores: machine::usable(&machine::allowed_cpus()),
         binding: None,
         numa_node: None,
+        local_cpus: Vec::new(),
         segment: NodeSegment::Private,
         launcher: LauncherKind::Singleton,
         command: own_command(),
@@ -47,6 +48,8 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         wdir: None,
         initial_errhandler: None,
         memory_alloc_kinds: None,
+        asked: Vec::new(),
+        psets: Vec::new(),
     };
     (job, Box::new(Alone::default()))
 }
@@ -82,6 +85,7 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         cores: card.cores,
         binding: card.binding,
         numa_node: card.numa_node,
+        local_cpus: card.local_cpus,
         segment: NodeSegment::Shared(segment.into()),
         launcher: LauncherKind::Weft,
         command: card.command,
@@ -89,6 +93,8 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         wdir: card.wdir,
         initial_errhandler: card.initial_errhandler.map(|name| name.to_ascii_lowercase()),
         memory_alloc_kinds: card.memory_alloc_kinds,
+        asked: card.asked,
+        psets: card.psets,
     };
     Ok((job, Box::new(launcher)))
 }

@@ -88,7 +88,12 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         ));
     }
     let mates = match said.size {
-        1 => share::Mates { ranks: vec![0], cpus: allowed_cpus(), segment: NodeSegment::Private },
+        1 => share::Mates {
+            ranks: vec![0],
+            cpus: allowed_cpus(),
+            each: vec![allowed_cpus()],
+            segment: NodeSegment::Private,
+        },
         size => {
             let nodes = said.mapping.as_deref().and_then(|text| mapping::nodes(text, size).ok());
             share::meet_mates(said.rank, size, &said.job_id, nodes.as_deref(), launcher.as_mut())?
@@ -107,6 +112,11 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         cores: usable(&mates.cpus),
         numa_node: Topology::read(&LiveSystem, &own).numa_node(&own).filter(|_| bound),
         binding: Some(own).filter(|_| bound),
+        // Where all may go everywhere there is nothing to tell.
+        local_cpus: match mates.each.iter().all(|cpus| *cpus == mates.cpus) {
+            true => Vec::new(),
+            false => mates.each,
+        },
         segment: mates.segment,
         launcher: said.kind,
         command: own_command(),
@@ -114,6 +124,8 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         wdir: None,
         initial_errhandler: None,
         memory_alloc_kinds: None,
+        asked: Vec::new(),
+        psets: Vec::new(),
     };
     Ok((job, launcher))
 }

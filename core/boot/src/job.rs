@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use weft_place::CpuSet;
 use weft_types::Result;
 
+use crate::card::{self, Card, ProcessSet};
+use crate::discover::own_command;
 use crate::launcher::Launcher;
 use crate::segment;
 
@@ -56,6 +58,9 @@ pub struct Job {
     pub binding: Option<CpuSet>,
     /// NUMA node of `binding`, when it lies in one.
     pub numa_node: Option<u32>,
+    /// CPUs of each of the local ranks, in their order, the same list at all of them; empty when none is restricted or nobody
+    /// told. On a machine that is only described ([`crate::machine::hardware`]) these are CPUs of the description.
+    pub local_cpus: Vec<CpuSet>,
     /// The node's shared memory; see [`Job::node_segment`].
     pub segment: NodeSegment,
     /// Who started this process.
@@ -71,6 +76,46 @@ pub struct Job {
     pub initial_errhandler: Option<String>,
     /// Memory allocation kinds asked for (section 11.4.3).
     pub memory_alloc_kinds: Option<String>,
+    /// What else was asked for, by the keys of MPI_INFO_ENV: "soft", "host", "arch", "path", "file", "thread_level".
+    pub asked: Vec<(String, String)>,
+    /// Process sets the launcher made: of each program of the command line, and those that were named there.
+    pub psets: Vec<ProcessSet>,
+}
+
+/// What was asked of a process when it was launched; see the fields of [`Job`] of the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Number of processes asked for.
+    pub maxprocs: Option<u32>,
+    /// Working directory asked for.
+    pub wdir: Option<String>,
+    /// Initial error handler, lower case.
+    pub initial_errhandler: Option<String>,
+    /// Memory allocation kinds.
+    pub memory_alloc_kinds: Option<String>,
+    /// The other keys of MPI_INFO_ENV.
+    pub asked: Vec<(String, String)>,
+}
+
+impl Requests {
+    /// What can be known without joining the job, which is all of it under Weft's mpiexec: before initialisation (sections
+    /// 10 and 11.2.1).
+    pub fn before_joining() -> Requests {
+        let card = std::env::var(card::VARIABLE).ok().and_then(|text| Card::parse(&text).ok());
+        match card {
+            None => Requests { command: own_command(), ..Requests::default() },
+            Some(card) => Requests {
+                command: card.command,
+                maxprocs: Some(card.maxprocs),
+                wdir: card.wdir,
+                initial_errhandler: card.initial_errhandler.map(|name| name.to_ascii_lowercase()),
+                memory_alloc_kinds: card.memory_alloc_kinds,
+                asked: card.asked,
+            },
+        }
+    }
 }
 
 impl Job {
@@ -80,6 +125,23 @@ impl Job {
     /// Errors: class `MPI_ERR_OTHER` with what is wrong with the launcher's variables or channel and what to do.
     pub fn discover() -> Result<(Job, Box<dyn Launcher>)> {
         crate::discover::discover()
+    }
+
+    /// A number for this node: its lowest rank, which no other node has.
+    pub fn node(&self) -> u32 {
+        self.local_ranks.first().copied().unwrap_or(self.rank)
+    }
+
+    /// What was asked of this process when it was launched.
+    pub fn requests(&self) -> Requests {
+        Requests {
+            command: self.command.clone(),
+            maxprocs: self.maxprocs,
+            wdir: self.wdir.clone(),
+            initial_errhandler: self.initial_errhandler.clone(),
+            memory_alloc_kinds: self.memory_alloc_kinds.clone(),
+            asked: self.asked.clone(),
+        }
     }
 
     /// Whether more ranks live on this node than cores may be used.

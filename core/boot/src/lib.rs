@@ -19,6 +19,8 @@ pub mod machine;
 pub mod pmi;
 pub mod segment;
 mod share;
+pub mod stall;
 
-pub use job::{Job, LauncherKind, NodeSegment};
+pub use card::ProcessSet;
+pub use job::{Job, LauncherKind, NodeSegment, Requests};
 pub use launcher::{Aborter, Launcher};

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sched::{CpuSet as KernelCpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use weft_place::{CpuSet, System, limits};
+use weft_place::{CpuSet, Hardware, System, limits};
 
 /// The kernel's files as they are.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +34,51 @@ pub fn usable(cpus: &CpuSet) -> usize {
     limits::cpu_quota(&LiveSystem).unwrap_or(usize::MAX).min(cpus.len()).max(1)
 }
 
+/// A machine that hwloc's variables describe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The variable and its value, for messages.
+    pub source: String,
+    /// The description.
+    pub text: String,
+    /// Whether `text` is XML; otherwise it is a synthetic description.
+    pub is_xml: bool,
+    /// Whether it is said to be this machine (`HWLOC_THISSYSTEM=1`).
+    pub is_here: bool,
+}
+
+/// What `HWLOC_XMLFILE` or, without it, `HWLOC_SYNTHETIC` describes; `None` when neither is set.
+///
+/// # Errors
+/// The file that cannot be read, in words.
+pub fn described() -> Result<Option<Described>, String> {
+    let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let is_here = value("HWLOC_THISSYSTEM").as_deref() == Some("1");
+    if let Some(path) = value("HWLOC_XMLFILE") {
+        let source = format!("HWLOC_XMLFILE={path}");
+        let text = fs::read_to_string(&path).map_err(|error| format!("{source}: {error}"))?;
+        return Ok(Some(Described { source, text, is_xml: true, is_here }));
+    }
+    Ok(value("HWLOC_SYNTHETIC").map(|text| Described {
+        source: "HWLOC_SYNTHETIC".to_owned(),
+        text,
+        is_xml: false,
+        is_here,
+    }))
+}
+
+/// The parts of this machine, or of the one that hwloc's variables describe, and whether it is this one.
+///
+/// # Errors
+/// What cannot be read of the description, in words.
+pub fn hardware() -> Result<(Hardware, bool), String> {
+    let Some(Described { source, text, is_xml, is_here }) = described()? else {
+        return Ok((Hardware::read(&LiveSystem, &allowed_cpus()), true));
+    };
+    let hardware = if is_xml { Hardware::xml(&text) } else { Hardware::synthetic(&text) };
+    Ok((hardware.map_err(|why| format!("{source}: {why}"))?, is_here))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +88,12 @@ mod tests {
         let cpus = allowed_cpus();
         assert!(!cpus.is_empty());
         assert!((1..=cpus.len()).contains(&usable(&cpus)));
+    }
+
+    #[test]
+    fn this_machine_has_parts() {
+        let (hardware, is_here) = hardware().expect("no variable of hwloc is set");
+        assert!(is_here && allowed_cpus().is_subset(&hardware.cpus()));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Mates {
     pub(crate) ranks: Vec<u32>,
     /// CPUs they may use together.
     pub(crate) cpus: CpuSet,
+    /// CPUs of each.
+    pub(crate) each: Vec<CpuSet>,
     /// Their memory.
     pub(crate) segment: NodeSegment,
 }
@@ -94,6 +96,7 @@ pub(crate) fn meet_mates(
 
     let mut ranks = Vec::new();
     let mut cpus = CpuSet::new();
+    let mut each = Vec::new();
     let mut leader = None;
     for other in candidates {
         let text = launcher.get(&key("c", other))?.unwrap_or_default();
@@ -103,6 +106,7 @@ pub(crate) fn meet_mates(
         }
         leader = leader.or(Some((other, theirs.memory)));
         cpus = cpus.union(&theirs.cpus);
+        each.push(theirs.cpus);
         ranks.push(other);
     }
     let (leader, address) = leader.ok_or_else(|| lost(rank, "nothing"))?;
@@ -111,7 +115,7 @@ pub(crate) fn meet_mates(
         None => address.and_then(open_memory),
     };
     let segment = agree(rank, &ranks, job_id, opened, launcher)?;
-    Ok(Mates { ranks, cpus, segment })
+    Ok(Mates { ranks, cpus, each, segment })
 }
 
 /// The second round: all have the leader's memory, or all take a file. Every rank of the job takes part in the fence.

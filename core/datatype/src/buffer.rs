@@ -379,6 +379,19 @@ impl RecvBuf {
         }
     }
 
+    /// As [`RecvBuf::unpack`] of a whole message, into a buffer that owns nothing and has room for it: dropping or
+    /// forgetting such a buffer is the same. False when it is another one; then nothing was copied.
+    #[inline(always)]
+    pub fn unpack_plain(&mut self, data: &[u8]) -> bool {
+        if self.0.extra.is_some() || data.len() > self.0.bytes {
+            return false;
+        }
+        // SAFETY: the constructor's promise: `bytes` writable bytes at `address`, which are at least as many as the data
+        // have; user memory and a transport buffer do not overlap.
+        unsafe { copy_bytes(data.as_ptr(), self.0.address, data.len()) };
+        true
+    }
+
     #[inline(never)]
     fn unpack_runs(&mut self, offset: usize, data: &[u8]) {
         let Some((layout, skip)) = self.0.in_range(offset, data.len()) else { return };
@@ -396,6 +409,22 @@ fn copy(from: &[u8], to: &mut [u8]) {
         *to = *from;
     } else {
         to.copy_from_slice(from);
+    }
+}
+
+/// Copies `bytes` bytes; the most usual small message without a call.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `bytes` bytes, and the two do not overlap.
+#[inline(always)]
+unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if bytes == 8 {
+            to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
+        } else if bytes > 0 {
+            std::ptr::copy_nonoverlapping(from, to, bytes);
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use crate::engine::{Engine, State};
 use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
 use crate::requests::{ANSWERED, Phase, TAKEN};
-use weft_api::{Handler, Transport};
+use std::ops::ControlFlow;
+use weft_api::{Handler, Sink, Transport};
 use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Announce, Cts, Header, Kind, SyncPrefix};
@@ -20,6 +21,8 @@ pub(crate) enum Todo {
     Reply(Header),
     /// A receive has met an announced message: fetch what does not come by itself.
     Fetch(u32),
+    /// Nothing was taken: this process has not been met.
+    Meet,
     /// The packet makes no sense: no more is said to or heard from this peer.
     Broken(&'static str),
 }
@@ -27,7 +30,28 @@ pub(crate) enum Todo {
 /// Packets taken from one peer before others get a turn.
 const DRAIN_BURST: u32 = 32;
 
+/// Packets taken in one round of progress, so that a flood does not keep the caller from looking at its own request.
+const ROUND: u32 = 512;
+
 impl Engine {
+    /// Takes what has come from everybody. True when there was something.
+    #[inline]
+    pub(crate) fn take_packets(&mut self) -> bool {
+        let mut left = ROUND;
+        loop {
+            let mut arrivals = Arrivals { state: &mut self.state, index: NOBODY, charges: 0 };
+            let todo = self.fabric.poll(DRAIN_BURST, &mut left, &mut arrivals);
+            arrivals.settle();
+            while let Some(index) = self.state.owing.pop() {
+                self.give_credit(self.state.peers.at(index).id);
+            }
+            match todo {
+                None => return left != ROUND,
+                Some((peer, todo)) => self.follow(peer, todo),
+            }
+        }
+    }
+
     /// Takes packets of one peer.
     pub(crate) fn drain(&mut self, id: PeerId) {
         let index = self.meet(id);
@@ -43,9 +67,12 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     fn follow(&mut self, id: PeerId, todo: Todo) {
+        let index = self.meet(id);
         match todo {
-            Todo::Nothing => {}
+            // The process has been met here.
+            Todo::Nothing | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Broken(what) => {
@@ -56,10 +83,13 @@ impl Engine {
                 self.bury(id, error);
             }
         }
+        if self.state.peers.at(index).ledger.is_due() {
+            self.give_credit(id);
+        }
     }
 }
 
-/// Any packet of peer `index`.
+/// The next packet of peer `index`.
 struct Arrival<'a> {
     state: &'a mut State,
     index: u32,
@@ -68,22 +98,76 @@ struct Arrival<'a> {
 impl Handler for Arrival<'_> {
     type Outcome = Todo;
 
-    #[inline(always)]
+    #[inline]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Todo) {
         (true, self.state.handle(self.index, header, payload))
     }
 }
 
+/// All packets; those of peer `index` at the moment.
+struct Arrivals<'a> {
+    state: &'a mut State,
+    index: u32,
+    /// What its messages are charged with that have gone to a user's buffer.
+    charges: u32,
+}
+
+/// No peer.
+const NOBODY: u32 = u32::MAX;
+
+impl Arrivals<'_> {
+    /// Enters the charges.
+    #[inline(always)]
+    fn settle(&mut self) {
+        if self.index != NOBODY && self.state.peers.at_mut(self.index).ledger.release(self.charges) {
+            self.state.owing.push(self.index);
+        }
+        self.charges = 0;
+    }
+}
+
+impl Sink for Arrivals<'_> {
+    type Outcome = Todo;
+
+    #[inline(always)]
+    fn begin(&mut self, peer: PeerId) -> ControlFlow<Todo> {
+        self.settle();
+        match self.state.peers.index(peer) {
+            Some(index) => {
+                self.index = index;
+                ControlFlow::Continue(())
+            }
+            None => {
+                self.index = NOBODY;
+                ControlFlow::Break(Todo::Meet)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, header: Header, payload: &[u8]) -> ControlFlow<Todo> {
+        if header.is_eager() {
+            self.charges += self.state.eager(self.index, header, payload);
+            return ControlFlow::Continue(());
+        }
+        match self.state.handle_other(self.index, header, payload) {
+            Todo::Nothing => ControlFlow::Continue(()),
+            todo => ControlFlow::Break(todo),
+        }
+    }
+}
+
 impl State {
-    #[inline]
     fn handle(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
-        if header.kind() == Some(Kind::Eager) {
-            self.eager(index, header, payload);
+        if header.is_eager() {
+            let charges = self.eager(index, header, payload);
+            self.peers.at_mut(index).ledger.release(charges);
             return Todo::Nothing;
         }
         self.handle_other(index, header, payload)
     }
 
+    #[inline(never)]
     fn handle_other(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
         // A buried peer's last packets are not believed, but for whole messages, which need no answer.
         if self.peers.at(index).dead {
@@ -99,28 +183,34 @@ impl State {
             Some(Kind::Taken) => self.answered(index, header, true),
             Some(Kind::Matched) => self.answered(index, header, false),
             Some(Kind::Credit) => {
-                self.peers.at_mut(index).window.grant(header.value().min(u64::from(u32::MAX)) as u32);
+                let peer = self.peers.at_mut(index);
+                peer.window.grant(header.value() as u32);
+                peer.announce.grant((header.value() >> 32) as u32);
+                self.let_go(index);
                 Todo::Nothing
             }
+            Some(Kind::More) => self.more_is_wanted(index, header),
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
             None => Todo::Broken("a packet of unknown kind"),
         }
     }
 
-    /// A whole message.
-    #[inline]
-    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) {
-        match self.posted.take(Key::of(header)) {
-            Some(slot) => {
-                self.deliver(slot, header, payload);
-                self.peers.at_mut(index).ledger.release(charge(payload.len() as u32));
-            }
-            None => {
-                let length = payload.len() as u32;
-                self.keep(index, header, u64::from(length), length, charge(length), payload);
-            }
-        }
+    /// A whole message. Answers what it is charged with, if it has gone to a user's buffer.
+    #[inline(always)]
+    fn eager(&mut self, index: u32, header: Header, payload: &[u8]) -> u32 {
+        let Some(slot) = self.posted.take(Key::of(header)) else {
+            self.keep_eager(index, header, payload);
+            return 0;
+        };
+        self.deliver(slot, header, payload);
+        charge(payload.len() as u32)
+    }
+
+    #[inline(never)]
+    fn keep_eager(&mut self, index: u32, header: Header, payload: &[u8]) {
+        let length = payload.len() as u32;
+        self.keep(index, header, u64::from(length), length, charge(length), payload);
     }
 
     fn eager_sync(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
@@ -144,9 +234,18 @@ impl State {
         }
     }
 
-    /// Puts a whole message into the buffer of a receive and ends it.
-    #[inline]
+    /// Puts a whole message into the buffer of a posted receive and ends it.
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, slot: u32, header: Header, data: &[u8]) {
+        let request = self.requests.at_mut(slot);
+        if request.receive_plain(header, data) {
+            return;
+        }
+        self.deliver_general(slot, header, data);
+    }
+
+    #[inline(never)]
+    fn deliver_general(&mut self, slot: u32, header: Header, data: &[u8]) {
         let request = self.requests.at_mut(slot);
         request.header = header;
         let buffer = request.recv_buf();
@@ -183,10 +282,14 @@ impl State {
             return Todo::Broken("more data at once than it may");
         }
         let synchronous = header.flags() & Announce::SYNCHRONOUS != 0;
+        let Ok(credit) = self.count_announcement(index, header) else {
+            return Todo::Broken("more announcements than it may");
+        };
         let left = announce.lead - data.len() as u32;
         match self.posted.take(Key::of(header)) {
             Some(slot) => {
                 self.requests.moving += 1;
+                self.announcement_left(index, credit);
                 self.expect(slot, self.peers.at(index).id, header, &announce);
                 self.place(slot, 0, data);
                 self.lead_goes_to(index, LeadTarget::Request(slot), left, announce.lead);
@@ -199,6 +302,7 @@ impl State {
                 message.synchronous = synchronous;
                 message.remote = announce.request;
                 message.address = announce.address;
+                message.credit = credit;
                 self.lead_goes_to(index, LeadTarget::Message(slot), left, announce.lead);
                 Todo::Nothing
             }

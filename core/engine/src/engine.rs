@@ -3,11 +3,12 @@
 use crate::internal::Notice;
 use crate::messages::Messages;
 use crate::peers::Peers;
-use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
+    Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -38,14 +39,22 @@ pub(crate) struct State {
     pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
+    /// Peers to whom budget is to be given back.
+    pub(crate) owing: Vec<u32>,
     /// Receives in phase Reading.
     pub(crate) reading: VecDeque<u32>,
     /// Budget used by messages to ourselves that wait for a receive.
     pub(crate) own_held: u32,
     /// Processes that were lost and whose loss was not acknowledged.
     pub(crate) lost: Vec<PeerId>,
+    /// Processes lost so far.
+    pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// Whether a watched request has ended since [`Engine::take_ended_watched`].
+    pub(crate) ended_watched: bool,
+    /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
+    pub(crate) wary: bool,
 }
 
 impl Engine {
@@ -64,10 +73,14 @@ impl Engine {
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
+            owing: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
+            losses: 0,
             any_dead: false,
+            ended_watched: false,
+            wary: false,
         };
         Ok(Engine { fabric: transports, state })
     }
@@ -100,9 +113,29 @@ impl Engine {
         }
         // An open window says: connected, alive, and nothing queues that this message could overtake.
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let sent = self.fabric.send_now(to.peer, header, bytes);
+        let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
+        }
+        sent
+    }
+
+    /// As [`Engine::send_at_once`], of a message that fits one packet of the transport.
+    #[inline(never)]
+    pub fn send_packet_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
+        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
+        let charge = match u32::try_from(bytes.len()) {
+            Ok(length) if length <= peer.limits.single.min(peer.limits.packet) => charge(length),
+            _ => return false,
+        };
+        if charge > peer.window.open() {
+            return false;
+        }
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        let fill = |out: &mut [u8]| out.copy_from_slice(bytes);
+        let sent = self.fabric.send_copy(to.peer, header, bytes.len(), fill).is_ok();
+        if sent {
+            peer.window.spend_open(charge);
         }
         sent
     }
@@ -120,17 +153,28 @@ impl Engine {
             return self.receive_unexpected(entry, message, buffer);
         }
         let peer = from.peer.unwrap_or(ANYBODY);
-        let slot = self.state.requests.insert(
-            Phase::Posted,
-            peer,
-            Header::from_words([0, 0]),
-            Buffer::Recv(buffer),
-        )?;
+        let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
-        if self.state.any_dead {
-            self.state.fail_hopeless(slot);
+        if self.state.wary {
+            self.look_twice(from, Some(slot));
         }
         Ok(self.state.requests.id(slot))
+    }
+
+    /// As [`Engine::recv`] from a named source with a named tag, tagged with `owner`, for callers that count instructions.
+    /// `None` says that nothing was done, and nothing about why: the message may be here.
+    #[inline(always)]
+    pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
+        let state = &mut self.state;
+        if !state.unexpected.is_empty() || state.wary {
+            return None;
+        }
+        let (slot, request) = state.requests.take_free()?;
+        request.post(from.peer, buffer, owner);
+        let id = request.id(slot);
+        let key = Key::new(from.context, from.source, from.tag);
+        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
+        Some(id)
     }
 
     /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
@@ -164,6 +208,41 @@ impl Engine {
         None
     }
 
+    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
+    /// and no message waits; for callers that count instructions.
+    #[inline(always)]
+    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
+        let wanted = Key::new(from.context, from.source, from.tag);
+        let mut turn = 0;
+        loop {
+            let state = &mut self.state;
+            if !state.unexpected.is_empty() || !state.posted.is_empty() {
+                return Soon::Nothing;
+            }
+            let Some(peer) = state.peers.find_mut(from.peer) else { return Soon::Nothing };
+            match self.fabric.receive(from.peer, Awaited { wanted, buffer }) {
+                Some(Seen::Received(bytes)) => {
+                    if peer.ledger.release(charge(bytes)) {
+                        self.give_credit(from.peer);
+                    }
+                    let (source, tag) = (from.source, from.tag);
+                    return Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
+                }
+                Some(Seen::Announced) => return Soon::Announced,
+                Some(Seen::Other) => return Soon::Nothing,
+                None => {}
+            }
+            turn += 1;
+            if turn >= turns {
+                return Soon::Nothing;
+            }
+            std::hint::spin_loop();
+            if turn % 32 == 0 {
+                self.progress();
+            }
+        }
+    }
+
     /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
     /// progress would keep it as unexpected, with a copy more) from none.
     #[inline]
@@ -184,14 +263,25 @@ impl Engine {
     }
 
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
+    #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
-        let (_, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((_, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         Some(self.state.message_status(message))
     }
 
     /// As [`Engine::iprobe`], and takes the message out of matching (section 3.8.2).
     pub fn improbe(&mut self, from: Selector) -> Option<(MessageId, Status)> {
-        let (entry, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((entry, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         let status = self.state.message_status(message);
         let extracted = self.state.messages.extract(message)?;
         self.state.unexpected.remove(entry);
@@ -226,6 +316,12 @@ impl Engine {
         self.state.requests.at(request.slot()).phase == Phase::Complete
     }
 
+    /// Whether a complete request ended with an error.
+    #[inline]
+    pub fn has_failed(&self, request: RequestId) -> bool {
+        self.state.requests.at(request.slot()).error.is_some()
+    }
+
     /// How a request ended, without freeing it (`MPI_Request_get_status`); `None` while it has not.
     pub fn peek(&self, request: RequestId) -> Option<Completion> {
         let request = self.state.requests.at(request.slot());
@@ -244,6 +340,18 @@ impl Engine {
         let completion = entry.completion();
         self.state.requests.remove(slot);
         completion
+    }
+
+    /// How far a request is, for callers that count instructions.
+    #[inline(always)]
+    pub fn ending(&self, request: RequestId) -> Ending {
+        self.state.requests.ending(request)
+    }
+
+    /// How a request ended of which [`Engine::ending`] just said that it ended well; frees it.
+    #[inline(always)]
+    pub fn take_well(&mut self, request: RequestId) -> Status {
+        self.state.requests.take_well(request)
     }
 
     /// Nobody will ask for the request any more (`MPI_Request_free`): it goes on to its end and is freed there.
@@ -269,6 +377,39 @@ impl Engine {
         self.state.requests.at(request.slot()).owner
     }
 
+    /// The request in `slot` when the bits of `mask` of its generation are those of `generation`: for handles that have no room
+    /// for all of it.
+    #[inline]
+    pub fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        self.state.requests.recall(slot, generation, mask)
+    }
+
+    /// A thread is about to sleep for a request that has not ended: whoever ends it must ring (see
+    /// [`Engine::take_ended_watched`]). Holds until the request ends.
+    pub fn watch(&mut self, request: RequestId) {
+        self.state.requests.at_mut(request.slot()).flags |= WATCHED;
+    }
+
+    /// Whether a watched request has ended since the last call: the owner then rings the bell, once it has given back the
+    /// engine's lock.
+    #[inline]
+    pub fn take_ended_watched(&mut self) -> bool {
+        std::mem::take(&mut self.state.ended_watched)
+    }
+
+    /// An engine of this process for another lane: it shares nothing with this one but the process's sleep.
+    ///
+    /// # Errors
+    /// As [`Transports::lane`].
+    pub fn open_lane(&self, lane: u32) -> Result<Engine> {
+        let config = EngineConfig {
+            // All lanes but the first share what one engine may be made to hold.
+            eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
+            ..self.state.config.clone()
+        };
+        Engine::new(config, self.fabric.lane(lane)?)
+    }
+
     /// Whether slot and generation name a request: stale handles do not.
     #[inline]
     pub fn exists(&self, request: RequestId) -> bool {
@@ -278,20 +419,23 @@ impl Engine {
     /// Moves everything of this process that can move without waiting. True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut moved = false;
-        // Bounded, so that a flood does not keep the caller from looking at its own request.
-        for _ in 0..16 {
-            let Some(peer) = self.fabric.ready() else { break };
-            moved = true;
-            self.drain(peer);
-            if self.state.peers.len() == 1 {
-                break;
-            }
-        }
+        !self.is_idle() && self.move_all()
+    }
+
+    /// Whether it can be seen at a glance that nothing can move.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        let state = &self.state;
+        state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
+    }
+
+    #[inline(never)]
+    fn move_all(&mut self) -> bool {
+        let mut moved = self.fabric.progress();
+        moved |= self.take_packets();
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();
         }
-        moved |= self.fabric.progress();
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
@@ -319,6 +463,22 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
+    /// session waits for.
+    pub fn moves_any(&self, owner: u32) -> bool {
+        let requests = &self.state.requests;
+        requests.in_use().any(|slot| {
+            let request = requests.at(slot);
+            let moves = !matches!(request.phase, Phase::Posted | Phase::Complete);
+            moves && request.owner << 1 == owner << 1
+        })
+    }
+
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
@@ -339,8 +499,7 @@ impl Handler for FirstPacket<'_> {
 
     #[inline(always)]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Early) {
-        let whole = header.words()[0] as u32 == Kind::Eager as u32;
-        if !whole || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
+        if !header.is_eager() || !self.wanted.accepts(Key::of(header)) || payload.len() > self.buffer.len() {
             return (false, near(self.wanted, header));
         }
         if !self.posted.is_empty() && self.posted.accepts(Key::of(header)) {
@@ -352,6 +511,35 @@ impl Handler for FirstPacket<'_> {
         let (source, tag) = (header.source(), header.tag());
         let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
         (true, Early::Received(Completion { status, error: None }))
+    }
+}
+
+/// The very message that a blocking receive waits for; any other packet stays.
+struct Awaited<'a> {
+    wanted: Key,
+    buffer: &'a mut RecvBuf,
+}
+
+/// What [`Awaited`] saw.
+enum Seen {
+    /// The message, of that many bytes; it is in the buffer.
+    Received(u32),
+    /// Its announcement.
+    Announced,
+    /// Another packet.
+    Other,
+}
+
+impl Handler for Awaited<'_> {
+    type Outcome = Seen;
+
+    #[inline(always)]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Seen) {
+        if header.is_eager() && Key::of(header) == self.wanted && self.buffer.unpack_plain(payload) {
+            return (true, Seen::Received(payload.len() as u32));
+        }
+        let announced = header.kind() == Some(Kind::Rts) && Key::of(header) == self.wanted;
+        (false, if announced { Seen::Announced } else { Seen::Other })
     }
 }
 
@@ -379,20 +567,24 @@ impl State {
         if error.is_some() {
             request.error = error;
         }
-        let unclaimed = request.token != 0 || request.flags & RELEASED != 0;
+        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
-        if unclaimed {
+        if concerns_others {
             self.hand_over(slot);
         }
     }
 
-    /// An ended request that nobody will take: to the executor, or to nobody.
+    /// An ended request that somebody sleeps for, or that nobody will take: it goes to the executor, or to nobody.
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, slot: u32) {
         let request = self.requests.at(slot);
+        self.ended_watched |= request.flags & WATCHED != 0;
+        if request.token == 0 && request.flags & RELEASED == 0 {
+            return;
+        }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
             self.notices.push_back(Notice { token, completion: request.completion() });
         }

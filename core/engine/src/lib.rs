@@ -7,8 +7,10 @@ mod arrive;
 mod depart;
 mod engine;
 mod failure;
+mod held;
 mod internal;
 mod messages;
+mod outlook;
 mod own;
 mod peers;
 mod receive;
@@ -20,9 +22,12 @@ mod wait;
 pub mod world;
 
 pub use engine::Engine;
+pub use outlook::{Outlook, Running, Stray};
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
-    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
+    Started, Status,
 };
 pub use wait::Waiter;
+pub use weft_shm::bias;

@@ -3,7 +3,7 @@
 //! A request's identifier is its slot and the slot's generation, so that a stale handle is found. Slot 0 is never
 //! used (see [`RequestId::COMPLETE`]). Which phase follows which is described in `README.md`.
 
-use crate::types::{Completion, RequestId, Status};
+use crate::types::{Completion, Ending, RequestId, Status};
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
@@ -72,24 +72,30 @@ pub(crate) enum Buffer {
 }
 
 /// Nobody will take the request: it is freed when it ends.
-pub(crate) const RELEASED: u8 = 1;
+pub(crate) const RELEASED: u16 = 1;
 /// Synchronous mode.
-pub(crate) const SYNCHRONOUS: u8 = 2;
+pub(crate) const SYNCHRONOUS: u16 = 2;
 /// Send: the receiver has started to receive (Matched, Taken or Cts has come).
-pub(crate) const ANSWERED: u8 = 4;
+pub(crate) const ANSWERED: u16 = 4;
 /// Send: the receiver has said that it is done with our memory (Taken).
-pub(crate) const TAKEN: u8 = 8;
+pub(crate) const TAKEN: u16 = 8;
 /// Cancellation was asked for.
-pub(crate) const CANCEL_ASKED: u8 = 16;
+pub(crate) const CANCEL_ASKED: u16 = 16;
 /// It was cancelled.
-pub(crate) const CANCELLED: u8 = 32;
+pub(crate) const CANCELLED: u16 = 32;
+/// Send in phase Queued: has what it takes to be announced (a credit).
+pub(crate) const CREDITED: u16 = 64;
+/// The credit is one that the receiver asked for.
+pub(crate) const OF_ASKED: u16 = 128;
+/// A thread sleeps for it: its end rings.
+pub(crate) const WATCHED: u16 = 256;
 
 /// One operation under way.
 #[derive(Debug)]
 pub(crate) struct Request {
     generation: u8,
     pub(crate) phase: Phase,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
     pub(crate) owner: u32,
     /// The process at the other end; [`ANYBODY`] for a receive from any source that is not matched.
     pub(crate) peer: PeerId,
@@ -123,6 +129,26 @@ const _: () = assert!(size_of::<Request>() <= 192, "a request is at most 192 byt
 pub(crate) const ANYBODY: PeerId = PeerId(u32::MAX);
 
 impl Request {
+    #[inline(always)]
+    pub(crate) fn id(&self, slot: u32) -> RequestId {
+        RequestId(join(slot, self.generation))
+    }
+
+    /// Fills a free request: a receive that is being posted.
+    #[inline(always)]
+    pub(crate) fn post(&mut self, peer: PeerId, buffer: RecvBuf, owner: u32) {
+        self.phase = Phase::Posted;
+        self.flags = 0;
+        self.owner = owner;
+        self.peer = peer;
+        self.lead = 0;
+        self.token = 0;
+        self.header = Header::from_words([0, 0]);
+        self.moved = 0;
+        self.wanted = 0;
+        self.buffer = Buffer::Recv(buffer);
+    }
+
     pub(crate) fn completion(&self) -> Completion {
         Completion {
             status: Status {
@@ -133,6 +159,23 @@ impl Request {
             },
             error: self.error.clone(),
         }
+    }
+
+    /// Takes a whole message into the buffer of a posted receive that waits for nothing but a caller who takes it, and
+    /// ends it: what [`crate::engine::State::finish`] does, in the usual case. False when the case is another one.
+    #[inline(always)]
+    pub(crate) fn receive_plain(&mut self, header: Header, data: &[u8]) -> bool {
+        if self.token != 0 || self.flags & RELEASED != 0 {
+            return false;
+        }
+        let Buffer::Recv(buffer) = &mut self.buffer else { return false };
+        if !buffer.unpack_plain(data) {
+            return false;
+        }
+        self.header = header;
+        self.wanted = data.len() as u64;
+        self.phase = Phase::Complete;
+        true
     }
 
     /// The buffer of a send.
@@ -208,6 +251,68 @@ impl Requests {
         Ok(slot)
     }
 
+    /// A free slot, taken off the list of free ones, and its request; `None` when new memory is needed.
+    #[inline(always)]
+    pub(crate) fn take_free(&mut self) -> Option<(u32, &mut Request)> {
+        let slot = self.free;
+        if slot == 0 {
+            return None;
+        }
+        let request = self.slots.get_mut(slot as usize)?;
+        self.free = request.entry;
+        Some((slot, request))
+    }
+
+    /// A receive that is being posted.
+    ///
+    /// # Errors
+    /// All slots are in use.
+    #[inline]
+    pub(crate) fn insert_receive(&mut self, peer: PeerId, buffer: RecvBuf) -> Result<u32> {
+        if self.free == 0 {
+            self.free = self.grow()?;
+        }
+        let slot = self.free;
+        let request = &mut self.slots[slot as usize];
+        self.free = request.entry;
+        request.post(peer, buffer, 0);
+        Ok(slot)
+    }
+
+    /// See [`crate::Engine::ending`].
+    #[inline(always)]
+    pub(crate) fn ending(&self, id: RequestId) -> Ending {
+        let (slot, generation) = split(id.0);
+        let Some(request) = self.slots.get(slot as usize) else { return Ending::Otherwise };
+        if request.generation != generation || request.phase == Phase::Free {
+            Ending::Otherwise
+        } else if request.phase != Phase::Complete {
+            Ending::NotYet
+        } else if request.error.is_some() || request.flags & CANCELLED != 0 {
+            Ending::Otherwise
+        } else {
+            Ending::Well
+        }
+    }
+
+    /// See [`crate::Engine::take_well`].
+    #[inline(always)]
+    pub(crate) fn take_well(&mut self, id: RequestId) -> Status {
+        let slot = id.slot();
+        let request = &mut self.slots[slot as usize];
+        debug_assert!(request.phase == Phase::Complete && request.error.is_none());
+        request.phase = Phase::Free;
+        request.generation = (request.generation + 1) & (GENERATIONS - 1) as u8;
+        request.entry = self.free;
+        self.free = slot;
+        Status {
+            source: request.header.source(),
+            tag: request.header.tag(),
+            bytes: request.wanted,
+            cancelled: false,
+        }
+    }
+
     /// A request that nothing but the executor ends.
     pub(crate) fn insert_plain(&mut self) -> Result<RequestId> {
         let slot = self.insert(Phase::Plain, ANYBODY, Header::from_words([0, 0]), Buffer::None)?;
@@ -264,6 +369,14 @@ impl Requests {
         let (slot, generation) = split(id);
         let request = self.slots.get(slot as usize)?;
         (request.generation == generation && request.phase != Phase::Free).then_some(slot)
+    }
+
+    /// See [`crate::Engine::recall`].
+    #[inline]
+    pub(crate) fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        let request = self.slots.get(slot as usize)?;
+        let same = (u32::from(request.generation) ^ generation) & mask == 0;
+        (same && request.phase != Phase::Free).then(|| self.id(slot))
     }
 
     /// Slots of all requests that are not free.

@@ -11,6 +11,7 @@
 
 use crate::engine::Engine;
 use crate::internal::Notice;
+use crate::outlook::Running;
 use crate::types::{Completion, Envelope, RequestId, Selector, SendMode, Started};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -249,6 +250,12 @@ impl Engine {
         self.state.schedules.callbacks.pop_front()
     }
 
+    /// Whether [`Engine::take_callback`] would give one.
+    #[inline]
+    pub fn has_callback(&self) -> bool {
+        !self.state.schedules.callbacks.is_empty()
+    }
+
     /// The callback was run; the reduction goes on.
     pub fn callback_done(&mut self, callback: Callback) {
         let (slot, step) = from_token(callback.token);
@@ -272,6 +279,27 @@ impl Engine {
             self.advance(slot, active);
         }
         moved
+    }
+
+    /// Every collective under way and its request.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (RequestId, Running)> + '_ {
+        self.state.schedules.active.iter().flatten().map(|active| {
+            let pending = &active.vectors.pending;
+            let channel = &active.run.channel;
+            let running = Running {
+                context: channel.context,
+                number: channel.sequence,
+                persistent: channel.persistent,
+                peers: pending
+                    .iter()
+                    .map(|(_, request)| self.state.requests.at(request.slot()).peer)
+                    .collect(),
+                goes_on: active.callbacks > 0
+                    || active.error.is_some()
+                    || pending.iter().any(|&(_, request)| !self.exists(request)),
+            };
+            (active.request, running)
+        })
     }
 
     fn take_active(&mut self, slot: u32) -> Box<Active> {

@@ -3,15 +3,21 @@
 //! `mpiexec OPTIONS program arguments : OPTIONS program arguments : ...` (MPI 4.1 section 11.5). Pure: files that options name are read
 //! through a callback.
 
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
+
+use weft_types::params::Watchdog;
 
 use crate::configfile;
-use crate::options::{Key, Section, Settings, find, suggestion};
+use crate::options::{Asked, Key, Section, Settings, find, suggestion};
+use crate::values::{
+    architecture, count, error_handler, host_of, hosts_in_file, pset, seconds, soft_counts, thread_level,
+    variable,
+};
 
 /// More ranks than this on one machine are taken for a slip of the finger.
 pub const MAX_RANKS: u32 = 4096;
@@ -55,11 +61,11 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
     let mut sections = Vec::new();
     for words in words.split(|word| word == ":") {
         match parser.section(words)? {
-            Outcome::Section(section) => sections.push(section),
+            Outcome::Section(section) => sections.push(*section),
             Outcome::File(lines) => {
                 for line in lines {
                     match parser.section(&line)? {
-                        Outcome::Section(section) => sections.push(section),
+                        Outcome::Section(section) => sections.push(*section),
                         Outcome::File(_) => {
                             return Err(usage("-configfile inside a configuration file is not possible"));
                         }
@@ -94,11 +100,26 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
             .map(|text| seconds("the variable MPIEXEC_TIMEOUT", &text))
             .transpose()?;
     }
+    if settings.watchdog.is_none() {
+        settings.watchdog = around
+            .variable(OsStr::new(WATCHDOG))
+            .map(|text| watchdog("the variable WEFT_WATCHDOG", &text.to_string_lossy()))
+            .transpose()?;
+    }
     Ok(Request::Run(sections, settings))
 }
 
+/// The variable by which ranks, and mpiexec itself, are told.
+const WATCHDOG: &str = "WEFT_WATCHDOG";
+
+fn watchdog(word: &str, value: &str) -> Result<Watchdog, UsageError> {
+    Watchdog::parse(value).ok_or_else(|| {
+        usage(format!("{word} needs a number of whole seconds above 0, off or auto, not {value:?}"))
+    })
+}
+
 enum Outcome {
-    Section(Section),
+    Section(Box<Section>),
     File(Vec<Vec<OsString>>),
     Only(Request),
 }
@@ -118,17 +139,19 @@ impl Parser<'_> {
             environment: Vec::new(),
             wdir: None,
             path: None,
+            asked: Asked::default(),
         };
         let mut soft = None;
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
+        let mut words: VecDeque<OsString> = words.iter().cloned().collect();
+        while let Some(word) = words.pop_front() {
+            let word = &word;
             let Some((name, inline)) = option_name(word) else {
                 section.program.clone_from(word);
                 break;
             };
             if name.is_empty() {
                 // `--`: the next word is the program, whatever it looks like.
-                section.program = words.next().cloned().unwrap_or_default();
+                section.program = words.pop_front().unwrap_or_default();
                 break;
             }
             let key = find(name).ok_or_else(|| unknown(word, name))?;
@@ -139,7 +162,7 @@ impl Parser<'_> {
             }
             while values.len() < key.values() {
                 let missing = || usage(format!("the option {} needs {}", word.display(), needs(key)));
-                values.push(words.next().cloned().ok_or_else(missing)?);
+                values.push(words.pop_front().ok_or_else(missing)?);
             }
             match key {
                 Key::Help => return Ok(Outcome::Only(Request::Help)),
@@ -150,11 +173,26 @@ impl Parser<'_> {
                 Key::Export => self.export(word, &values[0], &mut section)?,
                 Key::Wdir => section.wdir = Some(values.remove(0).into()),
                 Key::Path => section.path = Some(values.remove(0)),
-                Key::Soft => soft = Some(soft_counts(word, &values[0])?),
-                _ => self.global(key, word, &values)?,
+                Key::Soft => {
+                    soft = Some(soft_counts(word, &values[0])?);
+                    section.asked.soft = Some(text(word, &values)?.to_owned());
+                }
+                Key::File => {
+                    if section.asked.file.replace(text(word, &values)?.to_owned()).is_some() {
+                        return Err(usage("a program can have one -file"));
+                    }
+                    for word in self.option_file(&values[0])?.into_iter().rev() {
+                        words.push_front(word);
+                    }
+                }
+                _ => match self.asked(key, word, &values, &mut section.asked)? {
+                    true => {}
+                    false => self.global(key, word, &values)?,
+                },
             }
         }
-        section.arguments = words.cloned().collect();
+        section.arguments = words.into();
+        section.asked.maxprocs = section.count;
         if section.program.is_empty() {
             return Err(usage("no program is named: mpiexec -n 4 ./program arguments"));
         }
@@ -165,7 +203,7 @@ impl Parser<'_> {
                     usage(format!("-soft allows no number of processes up to {asked} (-n)"))
                 })?;
         }
-        Ok(Outcome::Section(section))
+        Ok(Outcome::Section(Box::new(section)))
     }
 
     fn config_file(&self, path: &OsStr) -> Result<Vec<Vec<OsString>>, UsageError> {
@@ -174,6 +212,42 @@ impl Parser<'_> {
         })?;
         configfile::sections(&text)
             .map_err(|why| usage(format!("the configuration file {}: {why}", path.display())))
+    }
+
+    /// The words of a `-file`: further options of the program, in the form of a configuration file.
+    fn option_file(&self, path: &OsStr) -> Result<Vec<OsString>, UsageError> {
+        let text = self
+            .around
+            .read(Path::new(path))
+            .map_err(|error| usage(format!("the file {} (-file) cannot be read: {error}", path.display())))?;
+        let sections = configfile::sections(&text);
+        let sections =
+            sections.map_err(|why| usage(format!("the file {} (-file): {why}", path.display())))?;
+        Ok(sections.into_iter().flatten().collect())
+    }
+
+    /// Options whose values the program's processes learn; false for another option.
+    fn asked(
+        &mut self,
+        key: Key,
+        word: &OsStr,
+        values: &[OsString],
+        asked: &mut Asked,
+    ) -> Result<bool, UsageError> {
+        match key {
+            Key::InitialErrhandler => asked.initial_errhandler = Some(error_handler(text(word, values)?)?),
+            Key::MemoryAllocKinds => asked.memory_alloc_kinds = Some(text(word, values)?.to_owned()),
+            Key::ThreadLevel => asked.thread_level = Some(thread_level(text(word, values)?)?),
+            Key::ProcessSet => asked.psets.push(pset(text(word, values)?)?),
+            Key::Arch => asked.arch = Some(architecture(text(word, values)?, self.around.architecture())?),
+            Key::Hosts => {
+                let value = text(word, values)?;
+                self.settings.hosts.extend(value.split(',').map(host_of));
+                asked.host = Some(value.to_owned());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// `-x NAME=VALUE` sets, `-x NAME` passes on; ranks inherit everything already unless `-genvnone` is given.
@@ -195,10 +269,7 @@ impl Parser<'_> {
 
     fn global(&mut self, key: Key, word: &OsStr, values: &[OsString]) -> Result<(), UsageError> {
         let settings = &mut self.settings;
-        let text = || {
-            let value = values.first().map(OsString::as_os_str).unwrap_or_default();
-            value.to_str().ok_or_else(|| usage(format!("the value of {} is not UTF-8 text", word.display())))
-        };
+        let text = || text(word, values);
         match key {
             Key::GlobalEnv => settings.environment.push(variable(word, &values[0], &values[1])?),
             Key::BareEnvironment => settings.bare_environment = true,
@@ -212,11 +283,16 @@ impl Parser<'_> {
             }
             Key::TagOutput => settings.tag_output = true,
             Key::Timeout => settings.timeout = Some(seconds(&word.to_string_lossy(), &values[0])?),
+            Key::Watchdog => {
+                let value = text()?;
+                settings.watchdog = Some(watchdog(&word.to_string_lossy(), value)?);
+                settings.environment.push((WATCHDOG.into(), value.into()));
+            }
+            Key::WatchdogAbort => settings.watchdog_abort = true,
             Key::BindTo => settings.bind_to = Some(text()?.parse().map_err(UsageError)?),
             Key::MapBy => settings.map_by = Some(text()?.parse().map_err(UsageError)?),
             Key::ReportBindings => settings.report_bindings = true,
             Key::Verbose => settings.verbose = true,
-            Key::Hosts => settings.hosts.extend(text()?.split(',').map(host_of)),
             Key::HostFile => {
                 let path = Path::new(&values[0]);
                 let read = self.around.read(path);
@@ -238,16 +314,6 @@ impl Parser<'_> {
                 }
             },
             Key::UniverseSize => settings.universe_size = Some(count(word, &values[0])?),
-            Key::InitialErrhandler => settings.initial_errhandler = Some(error_handler(text()?)?),
-            Key::MemoryAllocKinds => settings.memory_alloc_kinds = Some(text()?.to_owned()),
-            Key::Arch => {
-                let (asked, here) = (text()?, self.around.architecture());
-                if !asked.eq_ignore_ascii_case(here) {
-                    return Err(usage(format!(
-                        "a machine of architecture {asked:?} is asked for (-arch); this one is {here}"
-                    )));
-                }
-            }
             Key::OpenMpiParameter => {
                 return Err(usage(format!(
                     "{} sets parameters of Open MPI, which mean nothing here ({} {}): remove it",
@@ -279,7 +345,13 @@ fn option_name(word: &OsStr) -> Option<(&str, Option<OsString>)> {
     Some((std::str::from_utf8(name).unwrap_or("\u{fffd}"), value))
 }
 
-fn usage(text: impl Into<String>) -> UsageError {
+/// The first value of an option, as text.
+fn text<'a>(word: &OsStr, values: &'a [OsString]) -> Result<&'a str, UsageError> {
+    let value = values.first().map(OsString::as_os_str).unwrap_or_default();
+    value.to_str().ok_or_else(|| usage(format!("the value of {} is not UTF-8 text", word.display())))
+}
+
+pub(crate) fn usage(text: impl Into<String>) -> UsageError {
     UsageError(text.into())
 }
 
@@ -295,83 +367,12 @@ fn needs(key: Key) -> &'static str {
     match key {
         Key::Count | Key::PerNode | Key::UniverseSize => "a number of processes",
         Key::Env | Key::GlobalEnv => "a variable's name and its value (two words)",
-        Key::Timeout => "a number of seconds",
+        Key::Timeout | Key::Watchdog => "a number of seconds",
         Key::Wdir => "a folder",
-        Key::HostFile | Key::ConfigFile => "a file",
+        Key::HostFile | Key::ConfigFile | Key::File => "a file",
+        Key::ProcessSet => "the name of a process set",
         _ => "a value",
     }
-}
-
-fn count(word: &OsStr, value: &OsStr) -> Result<u32, UsageError> {
-    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        usage(format!("{} needs a number of processes, not {:?}", word.display(), value.to_string_lossy()))
-    })
-}
-
-fn seconds(word: &str, value: &OsStr) -> Result<Duration, UsageError> {
-    let number = value.to_str().and_then(|text| text.parse::<f64>().ok());
-    number
-        .filter(|number| *number > 0.0)
-        .and_then(|number| Duration::try_from_secs_f64(number).ok())
-        .ok_or_else(|| {
-            usage(format!("{word} needs a number of seconds above 0, not {:?}", value.to_string_lossy()))
-        })
-}
-
-fn variable(word: &OsStr, name: &OsStr, value: &OsStr) -> Result<(OsString, OsString), UsageError> {
-    match name.is_empty() || name.as_bytes().contains(&b'=') {
-        true => Err(usage(format!(
-            "{} needs a variable's name and its value, and {:?} is no name",
-            word.display(),
-            name.to_string_lossy()
-        ))),
-        false => Ok((name.to_owned(), value.to_owned())),
-    }
-}
-
-/// The host in `name`, `name:slots` or an IPv6 address in brackets.
-fn host_of(item: &str) -> String {
-    match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address.to_owned(),
-        None => item.split(':').next().unwrap_or(item).to_owned(),
-    }
-}
-
-fn hosts_in_file(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    lines.filter_map(|line| line.split_whitespace().next()).map(host_of).collect()
-}
-
-fn error_handler(name: &str) -> Result<String, UsageError> {
-    let lower = name.to_ascii_lowercase();
-    match lower.as_str() {
-        "mpi_errors_are_fatal" | "mpi_errors_abort" | "mpi_errors_return" => Ok(lower),
-        _ => Err(usage(format!(
-            "the initial error handler is mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return, not {name:?}"
-        ))),
-    }
-}
-
-/// The counts a `-soft` list allows: items `a`, `a:b` or `a:b:step`, separated by commas (MPI 4.1 section 11.8.4).
-fn soft_counts(word: &OsStr, value: &OsStr) -> Result<Vec<u32>, UsageError> {
-    let bad =
-        || usage(format!("{} needs a list like 2,4:16:4, not {:?}", word.display(), value.to_string_lossy()));
-    let mut counts = Vec::new();
-    for item in value.to_str().ok_or_else(bad)?.split(',') {
-        let numbers = item.split(':').map(|number| number.parse::<i64>().map_err(|_| bad()));
-        let numbers = numbers.collect::<Result<Vec<i64>, UsageError>>()?;
-        let (first, last, step) = match numbers[..] {
-            [only] => (only, only, 1),
-            [first, last] => (first, last, 1),
-            [first, last, step] if step != 0 => (first, last, step),
-            _ => return Err(bad()),
-        };
-        let inside = |count: &i64| if step > 0 { *count <= last } else { *count >= last };
-        let steps = std::iter::successors(Some(first), |count| count.checked_add(step)).take_while(inside);
-        // Only as many as can matter: the counts are bounded by the job's.
-        counts.extend(steps.take(2 * MAX_RANKS as usize).filter_map(|count| u32::try_from(count).ok()));
-    }
-    Ok(counts)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 use super::*;
+use crate::options::Asked;
 use proptest::prelude::*;
+use std::time::Duration;
 use weft_place::policy::{BindTo, MapBy};
 
 struct Fake;
@@ -8,6 +10,8 @@ impl Surroundings for Fake {
     fn read(&self, path: &Path) -> io::Result<String> {
         match path.to_str() {
             Some("two.conf") => Ok("-n 2 ocean -v\n-n 3 -wdir /tmp atmos\n".to_owned()),
+            Some("extra.opt") => Ok("# for both\n-n 3 \\\n -wdir /tmp\n".to_owned()),
+            Some("again.opt") => Ok("-file again.opt".to_owned()),
             Some("hosts") => Ok("# machines\nnode1:4\nnode2 slots=2\n".to_owned()),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
@@ -119,6 +123,11 @@ fn wrong_lines_name_the_culprit() {
         ("-arch arm a", "x86_64"),
         ("--initial-errhandler mpi_errors_ignored a", "mpi_errors_return"),
         ("-s all a", "\"all\""),
+        ("-file missing.opt a", "missing.opt"),
+        ("-file again.opt a", "one -file"),
+        ("-thread-level MPI_THREAD_SOME a", "MPI_THREAD_SERIALIZED"),
+        ("-pset ocean a", "app://ocean"),
+        ("-pset mpi://OCEAN a", "are taken"),
         ("--verbose=1 a", "takes no value"),
     ];
     for (line, part) in table {
@@ -129,8 +138,42 @@ fn wrong_lines_name_the_culprit() {
 
 #[test]
 fn the_error_handler_is_named_in_any_case() {
-    let (_, settings) = read("-initial-errhandler MPI_ERRORS_RETURN a").expect("well formed");
-    assert_eq!(settings.initial_errhandler.as_deref(), Some("mpi_errors_return"));
+    let (sections, _) = read("-initial-errhandler MPI_ERRORS_RETURN a").expect("well formed");
+    assert_eq!(sections[0].asked.initial_errhandler.as_deref(), Some("mpi_errors_return"));
+}
+
+#[test]
+fn each_program_has_its_own_requests() {
+    let (sections, _) = read(
+        "-n 5 -soft 1:3 -arch X86_64 -memory-alloc-kinds mpi,gpu:x -pset app://a -pset app://both a : \
+         -host node1 -thread-level mpi_thread_multiple -pset app://both b",
+    )
+    .expect("well formed");
+    let expected = Asked {
+        maxprocs: 5,
+        soft: Some("1:3".into()),
+        arch: Some("X86_64".into()),
+        memory_alloc_kinds: Some("mpi,gpu:x".into()),
+        psets: vec!["app://a".into(), "app://both".into()],
+        ..Asked::default()
+    };
+    assert_eq!((sections[0].count, &sections[0].asked), (3, &expected));
+    let expected = Asked {
+        maxprocs: 1,
+        host: Some("node1".into()),
+        thread_level: Some("MPI_THREAD_MULTIPLE".into()),
+        psets: vec!["app://both".into()],
+        ..Asked::default()
+    };
+    assert_eq!(sections[1].asked, expected);
+}
+
+#[test]
+fn a_file_of_options_stands_where_it_is_named() {
+    let (sections, _) = read("-n 2 -file extra.opt -n 4 a -v : -file extra.opt b").expect("well formed");
+    assert_eq!((sections[0].count, sections[0].arguments.len()), (4, 1));
+    assert_eq!(sections[0].wdir.as_deref(), Some(Path::new("/tmp")));
+    assert_eq!((sections[1].count, sections[1].asked.file.as_deref()), (3, Some("extra.opt")));
 }
 
 proptest! {

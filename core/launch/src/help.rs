@@ -19,20 +19,27 @@ For one program (between two ':')
   -path FOLDERS             where to look for the program before PATH
   -soft LIST                acceptable numbers of processes, such as 2,4:16:4 (the largest up to -n is taken)
   -arch NAME                refuse to run on a machine of another architecture
+  -file FILE                further options of this kind from a file, # for comments
+  -pset NAME                the processes belong to the process set NAME, a URI such as app://ocean (several programs
+                            may share one; each program also has a set of its own, weft://app/0 and so on)
+  -thread-level LEVEL       MPI_Init gives at least this level, such as MPI_THREAD_MULTIPLE
+  --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
+                            error handler before and at MPI_Init, and after MPI_Finalize
+  --memory-alloc-kinds LIST memory allocation kinds the program asks for
 
 For the job
   -genv NAME VALUE          set a variable for all programs; -genvnone passes on none of your own but PATH
   -l, --tag-output          begin every line of output with its rank: [3] text
   --timeout SECONDS         end the job after this time, with exit code 124 (also: variable MPIEXEC_TIMEOUT)
+  --watchdog SECONDS|off    show who waits for what when ranks have been blocked so long, and again while they are. Not
+                            given: only a deadlock that is certain is told, after half a minute
+  --watchdog-abort          end the job when a deadlock is certain, with exit code 125
   --bind-to none|hwthread|core|numa|socket
                             keep each rank on one such part of the machine (none if not given)
   --map-by slot|hwthread|core|numa|socket|node
                             deal the ranks over such parts in turn
   --report-bindings         print where each rank runs (for another machine: set HWLOC_XMLFILE or HWLOC_SYNTHETIC)
   -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
-  --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
-                            error handler before and at MPI_Init
-  --memory-alloc-kinds LIST memory allocation kinds the programs ask for
   -usize N                  value of MPI_UNIVERSE_SIZE
   -configfile FILE          programs and their options from a file, one program a line, # for comments
   -host, -hosts, -hostfile  accepted when they name this machine; several hosts come with a later version
@@ -42,5 +49,5 @@ For the job
 Output of all ranks comes out line by line. Signals that mpiexec gets go to all ranks; the second Ctrl-C ends the job
 at once. When a rank dies, calls MPI_Abort, or leaves without MPI_Finalize, the others are ended, and mpiexec
 says which rank it was and how it ended. Exit code: that of the first rank that failed (128 + number for a
-signal), 124 after --timeout, 127 and 126 when a program is missing or cannot be executed, 2 for wrong options.
+signal), 124 after --timeout, 125 after --watchdog-abort, 127 and 126 when a program is missing or cannot be executed, 2 for wrong options.
 ";

@@ -1,7 +1,7 @@
 //! mpiexec: parse, map, bind, start, forward, stop.
 //!
 //! The thinking is pure and tested as such: [`command_line`] reads what is asked for, [`pmi_server`] answers ranks, [`judge`] decides
-//! when a job has failed and what comes out, [`lines`] puts output together, [`report`] finds the words. The doing is in `run`
+//! when a job has failed and what comes out, [`lines`] puts output together, [`watch`] and [`deadlock`] tell who waits for whom, [`report`] finds the words. The doing is in `run`
 //! (one epoll loop, one thread) and `spawn` (the steps between fork and exec, the crate's only unsafe code).
 #![deny(unsafe_code)]
 
@@ -9,6 +9,7 @@ use std::ffi::OsString;
 
 pub mod command_line;
 mod configfile;
+pub mod deadlock;
 mod events;
 mod help;
 mod input;
@@ -23,6 +24,8 @@ pub mod report;
 mod resolve;
 mod run;
 mod spawn;
+mod values;
+pub mod watch;
 
 use command_line::Request;
 

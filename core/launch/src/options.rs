@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_place::policy::{BindTo, MapBy};
+use weft_types::params::Watchdog;
 
 /// One program of the command line (what stands between two `:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,31 @@ pub struct Section {
     pub wdir: Option<PathBuf>,
     /// Folders searched for the program before PATH.
     pub path: Option<OsString>,
+    /// What was asked for in words that the program can look up.
+    pub asked: Asked,
+}
+
+/// The requests of one program that its processes find in `MPI_INFO_ENV` or act on themselves (section 11.5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Number of processes before `-soft` lowered it.
+    pub maxprocs: u32,
+    /// Value of `-soft`.
+    pub soft: Option<String>,
+    /// Value of `-host`.
+    pub host: Option<String>,
+    /// Value of `-arch`.
+    pub arch: Option<String>,
+    /// Value of `-file`.
+    pub file: Option<String>,
+    /// Initial error handler, as the standard names it, lower case.
+    pub initial_errhandler: Option<String>,
+    /// Memory allocation kinds.
+    pub memory_alloc_kinds: Option<String>,
+    /// The least thread level, as the standard names it.
+    pub thread_level: Option<String>,
+    /// Process sets that the program's processes belong to.
+    pub psets: Vec<String>,
 }
 
 /// What is asked for the whole job.
@@ -36,6 +62,10 @@ pub struct Settings {
     pub tag_output: bool,
     /// The job may not take longer.
     pub timeout: Option<Duration>,
+    /// When blocked ranks tell; `None`: not said.
+    pub watchdog: Option<Watchdog>,
+    /// A deadlock that is certain ends the job.
+    pub watchdog_abort: bool,
     /// What a rank is bound to; `None`: not said.
     pub bind_to: Option<BindTo>,
     /// How ranks are dealt to the machine; `None`: not said.
@@ -48,12 +78,18 @@ pub struct Settings {
     pub no_stdin: bool,
     /// MPI_UNIVERSE_SIZE.
     pub universe_size: Option<u32>,
-    /// Initial error handler, as the standard names it, lower case.
-    pub initial_errhandler: Option<String>,
-    /// Memory allocation kinds.
-    pub memory_alloc_kinds: Option<String>,
     /// Hosts that were named, for the check that they are this one.
     pub hosts: Vec<String>,
+}
+
+impl Settings {
+    /// How often blocked ranks are shown; `None`: deadlocks only.
+    pub(crate) fn watchdog_period(&self) -> Option<Duration> {
+        match self.watchdog {
+            Some(Watchdog::Every(seconds)) => Some(Duration::from_secs(u64::from(seconds))),
+            _ => None,
+        }
+    }
 }
 
 /// The option a name means.
@@ -66,12 +102,17 @@ pub(crate) enum Key {
     Path,
     Soft,
     Arch,
+    File,
+    ThreadLevel,
+    ProcessSet,
     GlobalEnv,
     WholeEnvironment,
     BareEnvironment,
     EnvironmentList,
     TagOutput,
     Timeout,
+    Watchdog,
+    WatchdogAbort,
     BindTo,
     MapBy,
     ReportBindings,
@@ -98,6 +139,7 @@ impl Key {
             Key::WholeEnvironment
             | Key::BareEnvironment
             | Key::TagOutput
+            | Key::WatchdogAbort
             | Key::ReportBindings
             | Key::Verbose
             | Key::Granted
@@ -120,6 +162,9 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("path", Key::Path),
     ("soft", Key::Soft),
     ("arch", Key::Arch),
+    ("file", Key::File),
+    ("thread-level", Key::ThreadLevel),
+    ("pset", Key::ProcessSet),
     ("genv", Key::GlobalEnv),
     ("genvall", Key::WholeEnvironment),
     ("envall", Key::WholeEnvironment),
@@ -131,6 +176,8 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("prepend-rank", Key::TagOutput),
     ("tag-output", Key::TagOutput),
     ("timeout", Key::Timeout),
+    ("watchdog", Key::Watchdog),
+    ("watchdog-abort", Key::WatchdogAbort),
     ("bind-to", Key::BindTo),
     ("map-by", Key::MapBy),
     ("report-bindings", Key::ReportBindings),

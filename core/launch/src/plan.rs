@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use weft_boot::card::{self, Card};
-use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
+use weft_boot::card::{self, Card, ProcessSet};
+use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
 use weft_place::policy::{self, BindTo};
 use weft_place::{CpuSet, Placement, Topology, described};
 
@@ -65,8 +65,8 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
     let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
-    let (placements, bindings) = match nothing_to_place {
-        true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new()),
+    let (placements, local_cpus, bindings) = match nothing_to_place {
+        true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new(), Vec::new()),
         false => {
             let machine = described_machine().map_err(|why| refuse(why, 2))?;
             let (topology, here) = machine.unwrap_or_else(|| (Topology::read(&LiveSystem, &allowed), true));
@@ -74,11 +74,14 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
             let report = |(rank, placement)| policy::report(&topology, rank, placement);
             let mut lines: Vec<String> =
                 placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
+            // All or none: without a place for one there is none for any.
+            let local_cpus: Option<Vec<CpuSet>> =
+                placements.iter().map(|placement| placement.cpus.clone()).collect();
             if !here {
                 lines.push(NOT_HERE.to_owned());
                 placements.fill(Placement { cpus: None, numa_node: None });
             }
-            (placements, lines)
+            (placements, local_cpus.unwrap_or_default(), lines)
         }
     };
     let used: CpuSet = placements
@@ -92,6 +95,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let current = std::env::current_dir()
         .map_err(|error| refuse(format!("the current folder cannot be used: {error}"), 1))?;
 
+    let psets = process_sets(sections);
     let mut ranks = Vec::with_capacity(size as usize);
     for (appnum, section) in (0..).zip(sections) {
         let wdir = section.wdir.as_ref().map_or_else(|| current.clone(), |wdir| current.join(wdir));
@@ -105,6 +109,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         let search: Vec<&OsStr> =
             section.path.iter().map(OsString::as_os_str).chain([path.as_os_str()]).collect();
         let executable = resolve::find(&section.program, &wdir, &current, &search)?;
+        let asked = asked_words(section);
         for _ in 0..section.count {
             let rank = ranks.len() as u32;
             let placement = &placements[rank as usize];
@@ -118,11 +123,14 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 cores,
                 binding: placement.cpus.clone(),
                 numa_node: placement.numa_node,
+                local_cpus: local_cpus.clone(),
                 command: command_words(section),
-                maxprocs: section.count,
+                maxprocs: section.asked.maxprocs,
                 wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
-                initial_errhandler: settings.initial_errhandler.clone(),
-                memory_alloc_kinds: settings.memory_alloc_kinds.clone(),
+                initial_errhandler: section.asked.initial_errhandler.clone(),
+                memory_alloc_kinds: section.asked.memory_alloc_kinds.clone(),
+                asked: asked.clone(),
+                psets: psets.clone(),
                 segment_inode: 0,
             };
             let mut environment = environment.clone();
@@ -165,17 +173,9 @@ const NOT_HERE: &str = "planned for the machine that HWLOC_XMLFILE or HWLOC_SYNT
 
 /// The machine hwloc's variables describe, if they do, and whether it is said to be this one.
 fn described_machine() -> Result<Option<(Topology, bool)>, String> {
-    let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let topology = if let Some(path) = value("HWLOC_XMLFILE") {
-        let text =
-            std::fs::read_to_string(&path).map_err(|error| format!("HWLOC_XMLFILE={path}: {error}"))?;
-        described::xml(&text).map_err(|why| format!("HWLOC_XMLFILE={path}: {why}"))?
-    } else if let Some(text) = value("HWLOC_SYNTHETIC") {
-        described::synthetic(&text).map_err(|why| format!("HWLOC_SYNTHETIC: {why}"))?
-    } else {
-        return Ok(None);
-    };
-    Ok(Some((topology, value("HWLOC_THISSYSTEM").as_deref() == Some("1"))))
+    let Some(Described { source, text, is_xml, is_here }) = described()? else { return Ok(None) };
+    let topology = if is_xml { described::xml(&text) } else { described::synthetic(&text) };
+    Ok(Some((topology.map_err(|why| format!("{source}: {why}"))?, is_here)))
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.
@@ -186,6 +186,49 @@ fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
     };
     let keep = |name: &OsStr| !foreign(name) && (!bare || name == "PATH");
     std::env::vars_os().filter(|(name, _)| keep(name)).collect()
+}
+
+/// What was asked for one program, by the keys of MPI_INFO_ENV (section 11.2.1).
+fn asked_words(section: &Section) -> Vec<(String, String)> {
+    let asked = &section.asked;
+    let path = section.path.as_ref().map(|path| path.to_string_lossy().into_owned());
+    [
+        ("soft", asked.soft.clone()),
+        ("host", asked.host.clone()),
+        ("arch", asked.arch.clone()),
+        ("path", path),
+        ("file", asked.file.clone()),
+        ("thread_level", asked.thread_level.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+    .collect()
+}
+
+/// The process sets of the job but for those the standard names: one for each program of the command line, and those of
+/// `-pset`, which several programs may share.
+fn process_sets(sections: &[Section]) -> Vec<ProcessSet> {
+    let mut sets: Vec<ProcessSet> = Vec::new();
+    let mut first = 0;
+    for (number, section) in sections.iter().enumerate() {
+        let ranks = first..first + section.count;
+        sets.push(ProcessSet { name: format!("weft://app/{number}"), ranks: ranks.clone().collect() });
+        first = ranks.end;
+    }
+    let mut first = 0;
+    for section in sections {
+        let ranks = first..first + section.count;
+        for name in &section.asked.psets {
+            match sets.iter_mut().find(|set| set.name == *name) {
+                Some(set) if set.ranks.last().is_some_and(|&last| last >= ranks.start) => {}
+                Some(set) => set.ranks.extend(ranks.clone()),
+                None => sets.push(ProcessSet { name: name.clone(), ranks: ranks.clone().collect() }),
+            }
+        }
+        first = ranks.end;
+    }
+    sets.retain(|set| !set.ranks.is_empty());
+    sets
 }
 
 /// Program and arguments for MPI_INFO_ENV; very long ones are cut, since the environment is bounded.

@@ -2,13 +2,17 @@
 //!
 //! Sans-IO: bytes of a rank in, [`Action`]s out. One server serves all ranks of a job; they form one key-value space.
 //!
-//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_note text=` (one line of
-//! diagnosis), and the field `weft_message` of `abort`.
+//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_survives` (goes on when
+//! others are aborted), `weft_note text=` (one line of diagnosis), `weft_stall` (see [`weft_boot::stall`]), `weft_reopen` (MPI is used
+//! again after `weft_done`), and the fields `weft_message` and `weft_ranks` of `abort`; the latter is answered by `weft_aborted
+//! scope=some` or `all`.
 
 use std::collections::{BTreeMap, HashMap};
 
+use weft_boot::card::parse_rank_list;
 use weft_boot::pmi::mapping;
 use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
+use weft_boot::stall::{self, Stall};
 
 /// Longest key and value, and name of a key-value space; the same as Hydra's.
 const MAX_KEY: usize = 64;
@@ -48,6 +52,13 @@ pub enum Action {
         code: i32,
         /// Its words.
         message: Option<String>,
+        /// Whom it aborts; empty: the whole job.
+        ranks: Vec<usize>,
+    },
+    /// `rank` can go on when others are aborted.
+    Survives {
+        /// Who.
+        rank: usize,
     },
     /// `rank` tells a line of diagnosis.
     Note {
@@ -55,6 +66,18 @@ pub enum Action {
         rank: usize,
         /// Its words.
         text: String,
+    },
+    /// Calls of `rank` have been blocked for long, or go on.
+    Stalled {
+        /// Who.
+        rank: usize,
+        /// What it tells.
+        stall: Box<Stall>,
+    },
+    /// `rank`, which had ended MPI, uses it again.
+    Reopened {
+        /// Who.
+        rank: usize,
     },
     /// `rank` began MPI a second time, in another process.
     StartedAgain {
@@ -214,7 +237,12 @@ impl Server {
                 let code = command.number("exitcode").unwrap_or(1);
                 let message = command.get("weft_message").and_then(decode_word);
                 let message = message.or_else(|| command.get("message").map(str::to_owned));
-                actions.push(Action::Abort { rank, code, message: message.filter(|text| !text.is_empty()) });
+                let size = self.ranks.len();
+                let ranks = command.get("weft_ranks").and_then(|text| parse_rank_list(text).ok());
+                let ranks = ranks.unwrap_or_default().into_iter().map(|rank| rank as usize);
+                let ranks = ranks.filter(|&rank| rank < size).collect();
+                let message = message.filter(|text| !text.is_empty());
+                actions.push(Action::Abort { rank, code, message, ranks });
             }
             "publish_name" => {
                 let name = word("service");
@@ -251,10 +279,18 @@ impl Server {
             },
             "weft_start" => self.start(rank, command.number("pid"), actions),
             "weft_done" => actions.push(Action::Finished { rank }),
+            "weft_survives" => actions.push(Action::Survives { rank }),
             "weft_note" => {
                 let text = decode_word(word("text")).unwrap_or_default();
                 actions.push(Action::Note { rank, text });
             }
+            stall::COMMAND => {
+                // What cannot be read is diagnosis lost, no reason to end a job.
+                if let Some(stall) = Stall::parse(command) {
+                    actions.push(Action::Stalled { rank, stall: Box::new(stall) });
+                }
+            }
+            "weft_reopen" => actions.push(Action::Reopened { rank }),
             other => {
                 // Answered rather than dropped: the rank is waiting.
                 actions.push(refusal(rank, other, "this_launcher_does_not_know_the_command"));
@@ -369,14 +405,21 @@ mod tests {
     #[test]
     fn abort_carries_code_and_words() {
         let mut server = server(2);
-        let abort =
-            |code, message: &str| vec![Action::Abort { rank: 1, code, message: Some(message.to_owned()) }];
+        let abort = |code, message: &str| {
+            vec![Action::Abort { rank: 1, code, message: Some(message.to_owned()), ranks: Vec::new() }]
+        };
         assert_eq!(
             say(&mut server, 1, "cmd=abort exitcode=3 weft_message=it%20broke\n"),
             abort(3, "it broke")
         );
         assert_eq!(say(&mut server, 1, "cmd=abort exitcode=4 message=it broke\n"), abort(4, "it broke"));
-        assert_eq!(say(&mut server, 1, "cmd=abort\n"), [Action::Abort { rank: 1, code: 1, message: None }]);
+        let some = say(&mut server, 1, "cmd=abort exitcode=5 weft_ranks=0-1,7\n");
+        assert_eq!(some, [Action::Abort { rank: 1, code: 5, message: None, ranks: vec![0, 1] }]);
+        assert_eq!(say(&mut server, 1, "cmd=weft_survives\n"), [Action::Survives { rank: 1 }]);
+        assert_eq!(
+            say(&mut server, 1, "cmd=abort\n"),
+            [Action::Abort { rank: 1, code: 1, message: None, ranks: Vec::new() }]
+        );
     }
 
     #[test]
@@ -420,7 +463,7 @@ mod tests {
         #[test]
         fn any_order_of_commands_is_survived(talk in prop::collection::vec((0usize..3, prop::sample::select(vec![
             "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=barrier_in\n", "cmd=finalize\n", "cmd=put key=a value=b\n",
-            "cmd=get key=a\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
+            "cmd=get key=a\n", "cmd=weft_reopen\n", "cmd=weft_stall seen=1-2 call=a needs=.0&1-2\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
         ])), 0..40)) {
             let mut server = server(3);
             for (rank, line) in talk {

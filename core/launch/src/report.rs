@@ -20,14 +20,41 @@ pub struct Known {
     pub note: Option<String>,
 }
 
-/// The message for a job, empty when there is nothing to say.
-pub fn failure(judge: &Judge, ranks: &[Known], host: &str) -> String {
+/// What the watchdog says, as mpiexec says it.
+pub fn watched(found: &str) -> String {
+    let mut text = String::new();
+    for (number, words) in found.lines().enumerate() {
+        match number {
+            0 => text = format!("mpiexec: {words}\n"),
+            _ => line(&mut text, words),
+        }
+    }
+    text
+}
+
+/// The message for a job, empty when there is nothing to say. `waiting`: who waited for what when the end began, if that is known.
+pub fn failure(judge: &Judge, ranks: &[Known], host: &str, waiting: &str) -> String {
     let mut text = String::new();
     let name = |rank: usize| {
         let known = &ranks[rank];
         format!("rank {rank} ({}, pid {} on {host})", known.program, known.pid)
     };
     match judge.cause() {
+        None if !judge.partial().is_empty() => {
+            for partial in judge.partial() {
+                let who = list(&partial.ranks);
+                let _ = writeln!(
+                    text,
+                    "mpiexec: {} ended {who} with exit code {}; the others went on",
+                    name(partial.rank),
+                    partial.code
+                );
+                for words in partial.message.iter().flat_map(|message| message.lines()).take(20) {
+                    line(&mut text, words);
+                }
+            }
+            return text;
+        }
         None => {
             // A single process's code speaks for itself, as without mpiexec.
             if let Some((rank, code)) = judge.late_failure().filter(|_| ranks.len() > 1) {
@@ -61,6 +88,12 @@ pub fn failure(judge: &Judge, ranks: &[Known], host: &str) -> String {
             );
             let who = list(running);
             line(&mut text, &format!("still running: {who}"));
+            waiting.lines().for_each(|words| line(&mut text, words));
+        }
+        Some(Cause::Deadlock { text: found }) => {
+            text.push_str(&watched(found));
+            line(&mut text, "the job was ended (--watchdog-abort)");
+            return text;
         }
         Some(Cause::NeverJoined { rank, waiting }) => {
             let _ = writeln!(text, "mpiexec: {} ended without calling MPI_Init", name(*rank));
@@ -101,6 +134,7 @@ pub fn failure(judge: &Judge, ranks: &[Known], host: &str) -> String {
         }
         Some(Cause::Interrupted { signal }) => {
             let _ = writeln!(text, "mpiexec: the job was ended by {}", signal_name(*signal));
+            waiting.lines().for_each(|words| line(&mut text, words));
             return text;
         }
         Some(Cause::NotStarted { rank, why, .. }) => {
@@ -213,7 +247,7 @@ mod tests {
         let mut judge = Judge::new(3);
         judge.started(1);
         judge.ended(1, End::Signal { signal: 11, core: true }, Instant::now());
-        let text = failure(&judge, &ranks(3), "vm");
+        let text = failure(&judge, &ranks(3), "vm", "");
         let expected = "mpiexec: rank 1 (./a, pid 101 on vm) was killed by signal 11 (SIGSEGV), core dumped\n         the 2 other \
                         running ranks were ended\n";
         assert!(text.starts_with(expected), "{text}");
@@ -224,10 +258,10 @@ mod tests {
     fn success_and_a_single_programs_own_code_are_silent() {
         let mut judge = Judge::new(1);
         judge.ended(0, End::Exit(0), Instant::now());
-        assert_eq!(failure(&judge, &ranks(1), "vm"), "");
+        assert_eq!(failure(&judge, &ranks(1), "vm", ""), "");
         let mut judge = Judge::new(1);
         judge.ended(0, End::Exit(4), Instant::now());
-        assert_eq!((failure(&judge, &ranks(1), "vm").as_str(), judge.exit_code()), ("", 4));
+        assert_eq!((failure(&judge, &ranks(1), "vm", "").as_str(), judge.exit_code()), ("", 4));
     }
 
     #[test]
@@ -237,7 +271,7 @@ mod tests {
         judge.condemn(Cause::Timeout { limit: Duration::from_secs(3), running }, Instant::now());
         let mut known = ranks(500);
         known.iter_mut().for_each(|known| known.note = Some("waits in MPI_Recv".to_owned()));
-        let text = failure(&judge, &known, "vm");
+        let text = failure(&judge, &known, "vm", "");
         assert!(text.lines().count() <= 24, "{text}");
         assert!(text.contains("ranks 0-499"), "{text}");
     }

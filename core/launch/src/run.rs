@@ -14,11 +14,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use weft_boot::{card, segment};
+use weft_boot::pmi::wire1;
+use weft_boot::{card, segment, stall};
 
 use crate::events::{Events, Token};
 use crate::input::{self, Typed};
-use crate::judge::{Cause, End, Judge, Order};
+use crate::judge::{Cause, End, Judge, Order, Partial};
 use crate::machine;
 use crate::options::Settings;
 use crate::output::Outputs;
@@ -27,6 +28,7 @@ use crate::pmi_server::{Action, Server};
 use crate::report::{self, Known};
 use crate::resolve;
 use crate::spawn::{self, Keeper, Preparation};
+use crate::watch::{Outside, Watch, Word};
 
 /// Signals that ask a job to end; the second one ends it at once.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -69,6 +71,9 @@ struct Job {
     outputs: Outputs,
     typed: Option<Typed>,
     limit: Option<(Instant, Duration)>,
+    watch: Watch,
+    /// Who waited for what when the job began to be ended.
+    waiting: String,
     /// The rank that called MPI_Abort: it ends itself, once its last words are written.
     aborting: Option<usize>,
     actions: Vec<Action>,
@@ -80,6 +85,8 @@ struct Rank {
     channel: Option<OwnedFd>,
     unsent: Vec<u8>,
     known: Known,
+    /// The process that uses MPI, when it told.
+    inside: Option<i32>,
 }
 
 impl Job {
@@ -103,6 +110,8 @@ impl Job {
             keeper: Keeper::start()?,
             server: Server::new(&plan.job_id, &appnums, plan.universe_size),
             judge: Judge::new(plan.ranks.len()),
+            watch: Watch::new(plan.ranks.len(), settings.watchdog_period(), settings.watchdog_abort),
+            waiting: String::new(),
             ranks: Vec::with_capacity(plan.ranks.len()),
             outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
             typed: None,
@@ -198,7 +207,7 @@ impl Job {
         // From here on the rank is known, and is ended with the others should something below fail.
         let known = Known { pid: pid.as_raw(), program: shown(&plan.program), note: None };
         let awaited = self.events.await_input(&ours, Token::Channel(number));
-        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known });
+        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known, inside: None });
         awaited?;
         self.outputs.adopt(pipes, &self.events)?;
         if let Some(mut typed) = typed {
@@ -221,7 +230,9 @@ impl Job {
     fn deadline(&self) -> Option<Instant> {
         let typed = self.typed.as_ref().and_then(Typed::deadline);
         let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
-        self.outputs.deadline().into_iter().chain(typed).chain(limit).chain(self.judge.deadline()).min()
+        let watch = self.watch.deadline().filter(|_| self.judge.cause().is_none());
+        let others = typed.into_iter().chain(limit).chain(watch);
+        self.outputs.deadline().into_iter().chain(others).chain(self.judge.deadline()).min()
     }
 
     fn handle(&mut self, ready: &[Token]) -> io::Result<()> {
@@ -243,14 +254,38 @@ impl Job {
         self.with_typed(|typed, events| typed.tick(now, events))?;
         if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
             let running = self.judge.running().collect();
+            self.waiting = self.watch.summary(stall::now(), &|rank| outside(&self.ranks, rank));
             let order = self.judge.condemn(Cause::Timeout { limit, running }, now);
             self.limit = None;
             self.obey(order);
+        }
+        if self.judge.cause().is_none() {
+            self.watch_ranks(now);
         }
         let order = self.judge.tick(now);
         self.obey(order);
         self.outputs.flush(now);
         self.outputs.write(&self.events)
+    }
+
+    fn watch_ranks(&mut self, now: Instant) {
+        match self.watch.tick(now, stall::now(), &|rank| outside(&self.ranks, rank)) {
+            None => {}
+            Some(Word::Show { text, deadlock }) => {
+                eprint!("{}", report::watched(&text));
+                if deadlock {
+                    eprintln!(
+                        "         the job goes on as it is: look into it (rank 0 is process {}) or end it",
+                        self.ranks[0].known.pid
+                    );
+                    eprintln!("         (mpiexec --watchdog-abort ends such jobs)");
+                }
+            }
+            Some(Word::End(text)) => {
+                let order = self.judge.condemn(Cause::Deadlock { text }, now);
+                self.obey(order);
+            }
+        }
     }
 
     fn with_typed(&mut self, act: impl FnOnce(&mut Typed, &Events) -> io::Result<()>) -> io::Result<()> {
@@ -272,6 +307,9 @@ impl Job {
             }
             self.send_all(signal, None);
             if ENDING.contains(&signal) {
+                if self.waiting.is_empty() {
+                    self.waiting = self.watch.summary(stall::now(), &|rank| outside(&self.ranks, rank));
+                }
                 let order = self.judge.interrupted(number);
                 self.obey(order);
             }
@@ -321,6 +359,7 @@ impl Job {
                 self.listen(rank)?;
             }
             if self.judge.is_running(rank) {
+                self.watch.gone(rank, stall::now(), Instant::now());
                 let order = self.judge.ended(rank, end, Instant::now());
                 self.obey(order);
             }
@@ -376,12 +415,22 @@ impl Job {
                 self.send_unsent(rank);
                 None
             }
-            Action::Started { rank, .. } => {
+            Action::Started { rank, pid } => {
+                self.ranks[rank].inside = pid;
                 self.judge.started(rank);
                 None
             }
             Action::Finished { rank } => {
                 self.judge.finished(rank);
+                self.watch.gone(rank, stall::now(), now);
+                None
+            }
+            Action::Stalled { rank, stall } => {
+                self.watch.stalled(rank, *stall, now);
+                None
+            }
+            Action::Reopened { rank } => {
+                self.watch.reopened(rank);
                 None
             }
             Action::Note { rank, text } => {
@@ -389,11 +438,24 @@ impl Job {
                 self.ranks[rank].known.note = Some(text).filter(|text| !text.is_empty());
                 None
             }
-            Action::Abort { rank, code, message } => {
+            Action::Survives { rank } => {
+                self.judge.survives(rank);
+                None
+            }
+            Action::Abort { rank, code, message, ranks } => {
                 // If a death elsewhere made this rank abort, the death is the cause.
                 self.judge_deaths()?;
                 self.aborting = Some(rank);
-                self.judge.condemn(Cause::Aborted { rank, code, message }, now)
+                let asked_for_some = !ranks.is_empty();
+                let partial = Partial { rank, code, message: message.clone(), ranks };
+                let some = self.judge.abort_some(partial, now);
+                if asked_for_some {
+                    let scope = if some.is_some() { "some" } else { "all" };
+                    let answer = wire1::Command::new("weft_aborted").with("scope", scope).emit();
+                    self.ranks[rank].unsent.extend_from_slice(answer.as_bytes());
+                    self.send_unsent(rank);
+                }
+                some.or_else(|| self.judge.condemn(Cause::Aborted { rank, code, message }, now))
             }
             Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
             Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),
@@ -437,12 +499,21 @@ impl Job {
                 self.send_all(Signal::SIGCONT, None);
             }
             Some(Order::Kill) => self.send_all(Signal::SIGKILL, None),
+            Some(Order::TerminateDoomed) => {
+                self.send_to(self.judge.doomed(), Signal::SIGTERM, self.aborting);
+                self.send_to(self.judge.doomed(), Signal::SIGCONT, None);
+            }
+            Some(Order::KillDoomed) => self.send_to(self.judge.doomed(), Signal::SIGKILL, None),
         }
     }
 
     /// Sends `signal` to the groups of all ranks that run, but for `spared`.
     fn send_all(&self, signal: Signal, spared: Option<usize>) {
-        for rank in self.judge.running().filter(|&rank| Some(rank) != spared) {
+        self.send_to(self.judge.running(), signal, spared);
+    }
+
+    fn send_to(&self, ranks: impl Iterator<Item = usize>, signal: Signal, spared: Option<usize>) {
+        for rank in ranks.filter(|&rank| Some(rank) != spared) {
             if let Some(rank) = self.ranks.get(rank) {
                 // The group exists at least until its first process is reaped, which is at the end.
                 let _ = killpg(rank.pid, signal);
@@ -466,7 +537,7 @@ impl Job {
             Some(Cause::Ended { end: End::Signal { signal: nix::libc::SIGPIPE, .. }, .. })
         );
         if !(self.outputs.broken && died_of_pipe) {
-            eprint!("{}", report::failure(&self.judge, &known, &self.host));
+            eprint!("{}", report::failure(&self.judge, &known, &self.host, &self.waiting));
         }
         self.keeper.dismiss();
         Ok(self.judge.exit_code())
@@ -482,6 +553,19 @@ impl Job {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+}
+
+/// What the system says a rank does.
+fn outside(ranks: &[Rank], rank: usize) -> Outside {
+    let Some(rank) = ranks.get(rank) else { return Outside::Running };
+    let pid = rank.inside.unwrap_or(rank.pid.as_raw());
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may hold anything.
+    match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+        Some('T' | 't') => Outside::Stopped,
+        Some('S' | 'D') => Outside::Sleeping,
+        _ => Outside::Running,
     }
 }
 

@@ -1,9 +1,14 @@
 //! Buffered sends (section 3.6): the message is copied, so the call never waits for the receiver.
 //!
 //! The copy lies in memory of the library; the buffer the program attached bounds how much may be under way, counted as the
-//! standard's model counts it (data plus `MPI_BSEND_OVERHEAD` for each message). Its bytes are never touched.
+//! standard's model counts it (data plus `MPI_BSEND_OVERHEAD` for each message). Its bytes are never touched. The model of
+//! section 3.6.1 wants contiguous room and frees in order of the sends only, so what fits there fits here.
 
+use crate::lanes::Lanes;
 use crate::process::Process;
+use crate::request::{Local, engine_handle};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result, abi};
@@ -19,37 +24,98 @@ pub struct Attached {
     pub automatic: bool,
 }
 
+/// Whose buffer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// `MPI_Buffer_attach`
+    Process,
+    /// `MPI_Session_attach_buffer`
+    Session(Handle),
+    /// `MPI_Comm_attach_buffer`
+    Comm(Handle),
+}
+
+/// Number of a buffered message, in the order of the sends; never repeated.
+pub type Serial = u64;
+
+/// Everything that was in one buffer at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    owner: Owner,
+    last: Serial,
+}
+
 /// The buffers attached, and the messages under way in them.
 #[derive(Debug, Default)]
 pub struct Buffers {
     levels: Vec<Level>,
+    /// Oldest first. Complete ones stay until a sweep.
+    messages: VecDeque<Message>,
+    last: Serial,
+    /// Number of messages at which the next sweep is due, so that each is looked at a constant number of times.
+    sweep_at: usize,
+    lanes: Arc<Lanes>,
 }
 
 #[derive(Debug)]
 struct Level {
     owner: Owner,
     attached: Attached,
-    under_way: Vec<(RequestId, u64)>,
+    /// Bytes charged for messages that no sweep has found complete.
+    used: u64,
 }
 
-/// Whose buffer it is: the process's, or a communicator's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// `MPI_Buffer_attach`
-    Process,
-    /// `MPI_Comm_attach_buffer`
-    Comm(Handle),
+#[derive(Debug)]
+struct Message {
+    serial: Serial,
+    owner: Owner,
+    request: RequestId,
+    charged: u64,
+    /// A request of the program waits to hear whether it was cancelled; it stays until then.
+    watched: bool,
+}
+
+const SWEEP_AT_LEAST: usize = 64;
+
+/// Whether a message has been transmitted, in whatever lane.
+fn has_left(engine: &Engine, lanes: &Lanes, request: RequestId) -> bool {
+    match request.lane() {
+        0 => engine.is_complete(request),
+        lane => lanes.at(lane).with(|inner| inner.engine.is_complete(request.local())),
+    }
+}
+
+/// Lends the engine of a message.
+fn lend<R>(
+    engine: &mut Engine,
+    lanes: &Lanes,
+    request: RequestId,
+    work: impl FnOnce(&mut Engine, RequestId) -> R,
+) -> R {
+    match request.lane() {
+        0 => work(engine, request),
+        lane => lanes.at(lane).with(|inner| work(&mut inner.engine, request.local())),
+    }
 }
 
 impl Buffers {
-    fn level(&mut self, owner: Owner) -> Option<&mut Level> {
+    /// None, of a process with these lanes.
+    pub fn of(lanes: &Arc<Lanes>) -> Buffers {
+        Buffers { lanes: Arc::clone(lanes), ..Buffers::default() }
+    }
+
+    fn level(&self, owner: Owner) -> Option<&Level> {
+        self.levels.iter().find(|level| level.owner == owner)
+    }
+
+    fn level_mut(&mut self, owner: Owner) -> Option<&mut Level> {
         self.levels.iter_mut().find(|level| level.owner == owner)
     }
 
     /// Attaches a buffer.
     ///
     /// # Errors
-    /// `MPI_ERR_BUFFER` when one is attached already.
+    /// `MPI_ERR_BUFFER` when one is attached already, or when it has bytes but no address.
     pub fn attach(&mut self, owner: Owner, attached: Attached) -> Result<()> {
         if self.level(owner).is_some() {
             return Err(Error::new(
@@ -57,17 +123,23 @@ impl Buffers {
                 "a buffer is attached already; detach it before attaching another",
             ));
         }
-        self.levels.push(Level { owner, attached, under_way: Vec::new() });
+        if attached.address == 0 && attached.size > 0 {
+            return Err(Error::new(
+                ErrorClass::BUFFER,
+                format!("the buffer is a null pointer, but size is {}", attached.size),
+            ));
+        }
+        self.levels.push(Level { owner, attached, used: 0 });
         Ok(())
     }
 
-    /// Whether a buffer is attached.
+    /// What is in the buffer now; for detach and flush, which wait for that and no more.
     ///
     /// # Errors
-    /// `MPI_ERR_BUFFER` when none is.
-    pub fn check_attached(&mut self, owner: Owner) -> Result<()> {
+    /// `MPI_ERR_BUFFER` when none is attached.
+    pub fn content(&self, owner: Owner) -> Result<Content> {
         match self.level(owner) {
-            Some(_) => Ok(()),
+            Some(_) => Ok(Content { owner, last: self.last }),
             None => Err(Error::new(
                 ErrorClass::BUFFER,
                 "no buffer is attached, so there is none to detach or flush",
@@ -75,79 +147,182 @@ impl Buffers {
         }
     }
 
-    /// Whether every message of the buffer is on its way out; for detach and flush, which wait for that.
-    pub fn is_flushed(&mut self, engine: &mut Engine, owner: Owner) -> bool {
-        self.level(owner).is_none_or(|level| {
-            level.sweep(engine);
-            level.under_way.is_empty()
-        })
-    }
-
-    /// The messages of the buffer that have not left yet.
-    pub fn under_way(&mut self, owner: Owner) -> Vec<RequestId> {
-        self.level(owner).map_or_else(Vec::new, |level| level.under_way.iter().map(|&(id, _)| id).collect())
+    /// Whether all of that has been transmitted.
+    pub fn is_flushed(&self, engine: &Engine, content: Content) -> bool {
+        self.messages
+            .iter()
+            .take_while(|message| message.serial <= content.last)
+            .all(|message| message.owner != content.owner || has_left(engine, &self.lanes, message.request))
     }
 
     /// Takes a flushed buffer away.
     pub fn detach(&mut self, owner: Owner) -> Option<Attached> {
         let index = self.levels.iter().position(|level| level.owner == owner)?;
+        for message in self.messages.iter_mut().filter(|message| message.owner == owner) {
+            // The next buffer of this owner owes nothing for them.
+            message.charged = 0;
+        }
         Some(self.levels.swap_remove(index).attached)
     }
 
-    /// All levels in use, for finalisation.
-    pub fn is_all_flushed(&mut self, engine: &mut Engine) -> bool {
-        self.levels.iter_mut().all(|level| {
-            level.sweep(engine);
-            level.under_way.is_empty()
+    /// Buffers that were not detached, and whose they are.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&'static str, Attached)> {
+        self.levels.iter().map(|level| {
+            let owner = match level.owner {
+                Owner::Process => "the process",
+                Owner::Comm(_) => "a communicator",
+                Owner::Session(_) => "a session",
+            };
+            (owner, level.attached)
         })
     }
-}
 
-impl Level {
+    /// Whether every buffered message of the process has been transmitted; for finalisation.
+    pub fn is_all_flushed(&mut self, engine: &mut Engine) -> bool {
+        self.sweep(engine);
+        self.messages.iter().all(|message| has_left(engine, &self.lanes, message.request))
+    }
+
     /// Forgets the messages that have left.
     fn sweep(&mut self, engine: &mut Engine) {
-        self.under_way.retain(|&(request, _)| {
-            if engine.is_complete(request) {
-                engine.take(request);
-                return false;
+        let (levels, lanes) = (&mut self.levels, &self.lanes);
+        self.messages.retain_mut(|message| {
+            if !has_left(engine, lanes, message.request) {
+                return true;
             }
-            true
+            if let Some(level) = levels.iter_mut().find(|level| level.owner == message.owner) {
+                level.used -= std::mem::take(&mut message.charged);
+            }
+            if !message.watched {
+                lend(engine, lanes, message.request, Engine::take);
+            }
+            message.watched
         });
+        self.sweep_at = (2 * self.messages.len()).max(SWEEP_AT_LEAST);
+    }
+
+    fn find(&mut self, serial: Serial) -> Option<&mut Message> {
+        let index = self.messages.binary_search_by_key(&serial, |message| message.serial).ok()?;
+        self.messages.get_mut(index)
+    }
+
+    /// Marks a message for cancellation (section 3.8.4). False when it has left already.
+    pub fn cancel(&mut self, engine: &mut Engine, serial: Serial) -> bool {
+        let Some(message) = self.find(serial) else { return false };
+        message.watched = true;
+        let request = message.request;
+        lend(engine, &self.lanes, request, Engine::cancel);
+        true
+    }
+
+    /// Whether a message has left, or was cancelled.
+    pub fn is_over(&self, engine: &Engine, serial: Serial) -> bool {
+        match self.messages.binary_search_by_key(&serial, |message| message.serial) {
+            Ok(index) => has_left(engine, &self.lanes, self.messages[index].request),
+            Err(_) => true,
+        }
+    }
+
+    /// Whether a message marked for cancellation was cancelled; known once it is over.
+    pub fn was_cancelled(&self, engine: &Engine, serial: Serial) -> bool {
+        let index = self.messages.binary_search_by_key(&serial, |message| message.serial);
+        let message = index.ok().and_then(|index| {
+            let request = self.messages[index].request;
+            match request.lane() {
+                0 => engine.peek(request),
+                lane => self.lanes.at(lane).with(|inner| inner.engine.peek(request.local())),
+            }
+        });
+        message.is_some_and(|completion| completion.status.cancelled)
+    }
+
+    /// Nobody asks any more what became of a message.
+    pub fn forget(&mut self, serial: Serial) {
+        if let Some(message) = self.find(serial) {
+            message.watched = false;
+        }
     }
 }
 
 impl Process {
-    /// Sends a copy of the message.
+    /// Sends a copy of the message. The request is complete from the start, and can be cancelled.
     ///
     /// # Errors
-    /// `MPI_ERR_BUFFER` when the attached buffer has no room for it.
-    pub fn buffered_send(&mut self, comm: Handle, to: Envelope, buffer: &SendBuf) -> Result<()> {
+    /// `MPI_ERR_BUFFER` when the buffer that serves the communicator has no room for the message; errors of the send.
+    pub fn buffered_send(&mut self, comm: Handle, to: Envelope, buffer: &SendBuf) -> Result<Handle> {
+        let lane = self.comms.get(comm)?.lane;
+        self.buffered_send_in(lane, comm, to, buffer)
+    }
+
+    /// As [`Process::buffered_send`], of a communicator in `lane` that may be freed by now.
+    pub(crate) fn buffered_send_in(
+        &mut self,
+        lane: u32,
+        comm: Handle,
+        to: Envelope,
+        buffer: &SendBuf,
+    ) -> Result<Handle> {
         let bytes = buffer.len();
         let needed = bytes as u64 + abi::MPI_BSEND_OVERHEAD as u64;
-        let owner = match self.buffers.level(Owner::Comm(comm)) {
-            Some(_) => Owner::Comm(comm),
-            None => Owner::Process,
-        };
-        let Some(level) = self.buffers.level(owner) else {
-            return Err(full(needed, 0, 0));
-        };
-        level.sweep(&mut self.engine);
-        let used: u64 = level.under_way.iter().map(|&(_, bytes)| bytes).sum();
-        let attached = level.attached;
-        if !attached.automatic && needed > attached.size.saturating_sub(used) {
-            return Err(full(needed, attached.size, used));
+        let owner = self.buffer_of(comm);
+        if let Err(full) = self.check_room(owner, needed) {
+            // What the receivers took meanwhile makes room; nobody may have looked since.
+            for _ in 0..64 {
+                let elsewhere = lane != 0 && self.on_lane(lane, Engine::progress);
+                if !self.progress() && !elsewhere {
+                    break;
+                }
+            }
+            self.requests.buffers.sweep(&mut self.engine);
+            self.check_room(owner, needed).map_err(|_| full)?;
         }
         let copy = Scratch::new(bytes);
         let mut room = copy.recv_buf(0, bytes);
         if let Some(room) = room.as_mut_slice() {
             buffer.pack(0, room);
         }
-        if let Started::Pending(request) =
-            self.engine.send(to, SendMode::Standard, copy.send_buf(0, bytes))?
-        {
-            level.under_way.push((request, needed));
+        let copy = copy.send_buf(0, bytes);
+        let started = self.on_lane(lane, |engine| {
+            let started = engine.send(to, SendMode::Standard, copy)?;
+            if let Started::Pending(request) = started {
+                engine.tag_request(request, comm.0);
+            }
+            Ok(started)
+        })?;
+        let complete = engine_handle(RequestId::COMPLETE);
+        let Started::Pending(request) = started else { return Ok(complete) };
+        let request = request.in_lane(lane);
+        let buffers = &mut self.requests.buffers;
+        buffers.last += 1;
+        let serial = buffers.last;
+        buffers.messages.push_back(Message { serial, owner, request, charged: needed, watched: false });
+        if let Some(level) = buffers.level_mut(owner) {
+            level.used += needed;
         }
-        Ok(())
+        if buffers.messages.len() >= buffers.sweep_at.max(SWEEP_AT_LEAST) {
+            buffers.sweep(&mut self.engine);
+        }
+        // Without room for a request of its own the send is as complete, but cannot be cancelled.
+        Ok(self.requests.insert(Local::Buffered { serial, cancelling: false }).unwrap_or(complete))
+    }
+
+    /// The one buffer that serves a communicator at this moment: its own, else its session's, else the process's.
+    fn buffer_of(&self, comm: Handle) -> Owner {
+        let session = || self.sessions.origin(comm).map(Owner::Session);
+        let attached = |owner: &Owner| self.requests.buffers.level(*owner).is_some();
+        Some(Owner::Comm(comm))
+            .filter(attached)
+            .or_else(|| session().filter(attached))
+            .unwrap_or(Owner::Process)
+    }
+
+    fn check_room(&self, owner: Owner, needed: u64) -> Result<()> {
+        let Some(level) = self.requests.buffers.level(owner) else { return Err(full(needed, 0, 0)) };
+        let Attached { size, automatic, .. } = level.attached;
+        if automatic || needed <= size.saturating_sub(level.used) {
+            return Ok(());
+        }
+        Err(full(needed, size, level.used))
     }
 }
 

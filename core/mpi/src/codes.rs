@@ -152,9 +152,10 @@ impl Codes {
         }
     }
 
-    /// The attribute `MPI_LASTUSEDCODE`.
+    /// The attribute `MPI_LASTUSEDCODE`: the largest error class, the user's included. Codes do not count (section 9.5.1).
     pub fn last_used(&self) -> i32 {
-        self.user.last_key_value().map_or(abi::MPI_ERR_LASTCODE, |(&code, _)| code)
+        let mut classes = self.user.iter().rev().filter(|(code, entry)| **code == entry.class);
+        classes.next().map_or(abi::MPI_ERR_LASTCODE, |(&class, _)| class)
     }
 
     /// Whether `class` may be the class of a code.
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(codes.last_used(), abi::MPI_ERR_LASTCODE);
         let class = codes.add_class().expect("room");
         let code = codes.add_code(class).expect("room");
-        assert_eq!(codes.last_used(), code);
+        assert_eq!(codes.last_used(), class, "codes are no classes");
         assert_eq!((codes.class(code), codes.class(class)), (Ok(class), Ok(class)));
         assert_eq!(codes.text(code), Ok(vec![]));
         codes.add_string(code, b"flat tyre").expect("user code");

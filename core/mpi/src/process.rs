@@ -4,7 +4,7 @@ use crate::attributes::Keys;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::group::Group;
-use crate::info::Info;
+use crate::lanes::Lanes;
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::table::Table;
@@ -12,14 +12,16 @@ use crate::types::Types;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher};
-use weft_engine::{Engine, EngineBell, EngineConfig, MessageId, Waiter};
+use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
 use weft_types::params::{Choice, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
 pub struct Process {
-    /// What moves messages.
+    /// What moves messages: lane 0.
     pub engine: Engine,
+    /// The other lanes, for programs with several threads.
+    pub lanes: Arc<Lanes>,
     /// Who this process is.
     pub job: Job,
     /// The way to whoever started the job.
@@ -37,24 +39,30 @@ pub struct Process {
     /// Reduction operations.
     pub ops: Ops,
     /// Sessions.
-    pub sessions: Table<Session>,
+    pub sessions: crate::session::Sessions,
     /// Attribute keys.
     pub keys: Keys,
     /// Requests that are not the engine's.
     pub requests: Requests,
     /// The communicators of messages taken by matched probes.
     pub messages: HashMap<MessageId, Handle>,
-    /// Buffered sends.
-    pub buffers: crate::buffered::Buffers,
     /// Channels in use.
     pub contexts: Contexts,
+    /// Letters about communicators being made.
+    pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
-    pub(crate) retired: Vec<(ContextId, Handle)>,
+    pub(crate) retired: Vec<(ContextId, u32, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
+    pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
+    /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
+    pub file_errhandler: Handle,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the launcher was told that this process goes on when others are aborted.
+    survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
 }
@@ -77,15 +85,6 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         },
         config.eager_limit
     )
-}
-
-/// An open session (section 11.3).
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// Its error handler.
-    pub errhandler: Handle,
-    /// The thread level it was given, by name.
-    pub thread_level: &'static str,
 }
 
 impl Process {
@@ -122,31 +121,34 @@ impl Process {
             eprintln!("weft: {}", chosen(&job, &config, &parameters));
         }
         let engine = Engine::new(config, transports)?;
-        let initial_errhandler = Handle(match job.initial_errhandler.as_deref() {
-            Some("mpi_errors_abort") => abi::MPI_ERRORS_ABORT,
-            Some("mpi_errors_return") => abi::MPI_ERRORS_RETURN,
-            _ => abi::MPI_ERRORS_ARE_FATAL,
-        });
+        let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
+        let lanes = Arc::new(Lanes::default());
+        let comms = Comms::default();
+        let types = Types::following(&comms.changes);
         Ok(Process {
             engine,
             job,
             launcher,
             parameters,
-            comms: Comms::default(),
+            comms,
             groups: Table::new(HandleKind::Group),
-            types: Types::default(),
+            types,
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
-            sessions: Table::new(HandleKind::Session),
+            sessions: crate::session::Sessions::default(),
             keys: Keys::default(),
-            requests: Requests::default(),
+            requests: Requests::of(&lanes),
+            lanes,
             messages: HashMap::new(),
-            buffers: crate::buffered::Buffers::default(),
             contexts: Contexts::new(),
+            letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            machine: None,
+            file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
+            survives: false,
             said_goodbye: false,
         })
     }
@@ -161,6 +163,48 @@ impl Process {
         let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
         own.name = b"MPI_COMM_SELF"[..].into();
         self.comms.start(world, own);
+        if errhandler.0 == abi::MPI_ERRORS_RETURN {
+            self.survive_losses();
+        }
+    }
+
+    /// From now on several threads may call: new communicators whose members all say so live in lanes.
+    pub fn allow_lanes(&mut self) {
+        let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
+        let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
+        self.contexts.lanes = chosen.min(crate::lanes::LANES);
+    }
+
+    /// Lends the engine of a lane. The caller holds the process and so may take any one lane.
+    #[inline]
+    pub fn on_lane<R>(&mut self, lane: u32, work: impl FnOnce(&mut Engine) -> R) -> R {
+        match lane {
+            0 => work(&mut self.engine),
+            _ => self.lanes.at(lane).with(|inner| work(&mut inner.engine)),
+        }
+    }
+
+    /// Whether a request of any lane has ended. No progress.
+    pub fn has_ended(&mut self, request: RequestId) -> bool {
+        self.on_lane(request.lane(), |engine| engine.is_complete(request.local()))
+    }
+
+    /// Takes a request of any lane that has ended.
+    pub fn take_ended(&mut self, request: RequestId) -> Completion {
+        self.on_lane(request.lane(), |engine| engine.take(request.local()))
+    }
+
+    /// Whether nothing is under way in any lane that finalize must wait for.
+    pub fn is_quiet(&mut self) -> bool {
+        self.requests.buffers.is_all_flushed(&mut self.engine)
+            && self.engine.is_quiet()
+            && self.lanes.are_quiet()
+    }
+
+    /// Whether any request of a communicator exists.
+    pub fn owns_any(&self, comm: Handle) -> bool {
+        self.engine.owns_any(comm.0)
+            || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
     }
 
     /// A waiter for one blocked call.
@@ -177,32 +221,6 @@ impl Process {
     /// What a blocked call sleeps on.
     pub fn bell(&self) -> EngineBell {
         self.engine.bell()
-    }
-
-    /// `MPI_INFO_ENV` (section 11.2.1): what was asked for on the command line of the launcher.
-    pub fn environment(&self, thread_level: &str) -> Info {
-        let mut info = Info::default();
-        let command = self.job.command.first().cloned().unwrap_or_default();
-        let arguments = self.job.command.get(1..).unwrap_or_default().join(" ");
-        let kinds = self.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
-        let errhandler = self.job.initial_errhandler.clone();
-        let pairs = [
-            ("command", Some(command)),
-            ("argv", (!arguments.is_empty()).then_some(arguments)),
-            ("maxprocs", self.job.maxprocs.map(|number| number.to_string())),
-            ("wdir", self.job.wdir.clone()),
-            ("arch", Some(std::env::consts::ARCH.to_owned())),
-            ("thread_level", Some(thread_level.to_owned())),
-            ("mpi_initial_errhandler", Some(errhandler.unwrap_or_else(|| "mpi_errors_are_fatal".to_owned()))),
-            ("mpi_memory_alloc_kinds", Some(kinds)),
-        ];
-        for (key, value) in pairs {
-            if let Some(value) = value {
-                let fits = value.len().min(crate::info::MAX_VALUE);
-                let _ = info.set(key.as_bytes(), &value.as_bytes()[..fits]);
-            }
-        }
-        info
     }
 
     /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
@@ -224,6 +242,12 @@ impl Process {
     #[inline]
     pub fn is_done(&self, request: Handle) -> bool {
         self.requests.is_done(&self.engine, request)
+    }
+
+    /// Marks what the calling thread is about to sleep for; false when marks are not enough, because the end of the request is
+    /// not that of an engine's.
+    pub fn watch(&mut self, request: Handle) -> bool {
+        self.requests.watch(&mut self.engine, request)
     }
 
     /// The group of a handle.
@@ -256,7 +280,26 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
-        self.say_goodbye()
+        self.say_goodbye()?;
+        if !self.sessions.is_empty() {
+            self.goes_on();
+        }
+        Ok(())
+    }
+
+    /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
+    pub fn goes_on(&mut self) {
+        if self.said_goodbye {
+            self.launcher.reopen();
+        }
+    }
+
+    /// Tells the launcher, once, that errors on `MPI_COMM_WORLD` do not end this process: it goes on when others are
+    /// aborted (section 11.4.2).
+    pub fn survive_losses(&mut self) {
+        if !std::mem::replace(&mut self.survives, true) {
+            self.launcher.survives_losses();
+        }
     }
 
     /// Tells the launcher, once, that this process has finished MPI: from now on its exit is no failure.
@@ -267,15 +310,6 @@ impl Process {
         match std::mem::replace(&mut self.said_goodbye, true) {
             true => Ok(()),
             false => self.launcher.finalize(),
-        }
-    }
-
-    /// The members of a process set (section 11.3.2); `None` for a name nobody knows.
-    pub fn process_set(&self, name: &[u8]) -> Option<Group> {
-        match name {
-            b"mpi://WORLD" => Some(Group::world(self.job.size)),
-            b"mpi://SELF" => Some(Group::single(PeerId(self.job.rank))),
-            _ => None,
         }
     }
 }

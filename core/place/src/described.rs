@@ -101,7 +101,7 @@ pub fn synthetic(text: &str) -> Result<Topology, String> {
 }
 
 /// Words of a synthetic description; parentheses may hold blanks.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut depth = 0usize;
     for letter in text.chars() {
@@ -197,11 +197,11 @@ pub fn xml(text: &str) -> Result<Topology, String> {
 }
 
 /// The insides of all tags, `<` and `>` taken off.
-fn tags(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn tags(text: &str) -> impl Iterator<Item = &str> {
     text.split('<').skip(1).map(|piece| piece.split('>').next().unwrap_or(piece).trim())
 }
 
-fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = tag;
     while let Some(at) = rest.find(name) {
         let before = &rest[..at];
@@ -215,7 +215,7 @@ fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// hwloc's bitmaps: 32-bit words in hexadecimal, the highest first.
-fn bitmap(text: &str) -> Result<CpuSet, String> {
+pub(crate) fn bitmap(text: &str) -> Result<CpuSet, String> {
     let words: Vec<&str> = text.split(',').collect();
     let mut cpus = Vec::new();
     for (place, word) in words.iter().rev().enumerate() {

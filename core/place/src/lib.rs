@@ -6,12 +6,15 @@
 
 pub mod cpus;
 pub mod described;
+pub mod hardware;
 pub mod limits;
+pub mod mapping;
 pub mod policy;
 pub mod system;
 pub mod topology;
 
 pub use cpus::CpuSet;
+pub use hardware::{Hardware, Resource};
 pub use policy::{BindTo, MapBy, Placement};
 pub use system::System;
 pub use topology::Topology;

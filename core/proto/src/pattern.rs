@@ -43,7 +43,8 @@ impl Key {
 pub struct Pattern {
     pub(crate) context: ContextId,
     pub(crate) name: u64,
-    pub(crate) class: u8,
+    /// Bits of the name that matter: one of [`MASKS`].
+    pub(crate) mask: u64,
 }
 
 /// Bits of a name that matter in each class: exact, any tag, any source, any both.
@@ -53,28 +54,48 @@ impl Pattern {
     /// A pattern; `None` is a wildcard.
     #[inline]
     pub const fn new(context: ContextId, source: Option<Rank>, tag: Option<Tag>) -> Pattern {
-        let mut name = 0;
-        let mut class = 0;
-        match source {
-            Some(source) => name |= (source.0 as u64) << 32,
-            None => class |= 2,
+        let (mut name, mut mask) = (0, 0);
+        if let Some(source) = source {
+            (name, mask) = ((source.0 as u64) << 32, !0 << 32);
         }
-        match tag {
-            Some(tag) => name |= tag.0 as u32 as u64,
-            None => class |= 1,
+        if let Some(tag) = tag {
+            name |= tag.0 as u32 as u64;
+            mask |= !0 >> 32;
         }
-        Pattern { context, name, class }
+        Pattern { context, name, mask }
+    }
+
+    /// The channel.
+    pub const fn context(&self) -> ContextId {
+        self.context
+    }
+
+    /// The sender's rank; `None` is a wildcard.
+    pub const fn source(&self) -> Option<Rank> {
+        if self.mask >> 32 != 0 { Some(Rank((self.name >> 32) as u32)) } else { None }
+    }
+
+    /// The tag; `None` is a wildcard.
+    pub const fn tag(&self) -> Option<Tag> {
+        if self.mask as u32 != 0 { Some(Tag(self.name as u32 as i32)) } else { None }
     }
 
     /// The pattern that accepts exactly `key`.
     #[inline]
     pub const fn exactly(key: Key) -> Pattern {
-        Pattern { context: key.context, name: key.name, class: 0 }
+        Pattern { context: key.context, name: key.name, mask: !0 }
     }
 
     /// Whether a message of this key is accepted.
     #[inline]
     pub const fn accepts(&self, key: Key) -> bool {
-        self.context.0 == key.context.0 && key.name & MASKS[(self.class & 3) as usize] == self.name
+        key.name & self.mask == self.name && self.context.0 == key.context.0
     }
+}
+
+/// The class whose mask this is: its place in [`MASKS`].
+pub(crate) const fn class_of(mask: u64) -> usize {
+    let any_tag = mask as u32 == 0;
+    let any_source = mask >> 32 == 0;
+    (any_source as usize) << 1 | any_tag as usize
 }

@@ -6,7 +6,7 @@
 
 use crate::EntryId;
 use crate::chains::{Chains, Ends, Link, NONE};
-use crate::pattern::{Key, MASKS, Pattern};
+use crate::pattern::{Key, Pattern, class_of};
 use weft_types::ContextId;
 
 /// Entries looked at in order before the index is asked.
@@ -18,12 +18,11 @@ struct Entry {
     mask: u64,
     sequence: u64,
     context: ContextId,
-    class: u8,
+    value: u32,
     order: Link,
     /// Neighbours of the same masked key; `chain` is its number, [`NONE`] when not yet indexed.
     link: Link,
     chain: u32,
-    value: u32,
 }
 
 /// Posted receives, each with a value (a request's slot).
@@ -70,42 +69,90 @@ impl Posted {
         self.len == 0
     }
 
+    /// Channel and value of every receive, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (ContextId, u32)> + '_ {
+        let mut next = self.order.head;
+        std::iter::from_fn(move || {
+            let entry = self.entries.get(next as usize)?;
+            next = entry.order.next;
+            Some((entry.context, entry.value))
+        })
+    }
+
     /// Adds a receive, youngest of all.
+    #[inline]
     pub fn post(&mut self, pattern: Pattern, value: u32) -> EntryId {
-        let class = pattern.class & 3;
+        let Some(entry) = self.entries.get_mut(self.free as usize) else {
+            return self.post_in_new(pattern, value);
+        };
+        let id = std::mem::replace(&mut self.free, entry.order.next);
+        entry.name = pattern.name;
+        entry.mask = pattern.mask;
+        entry.context = pattern.context;
+        entry.value = value;
+        entry.chain = NONE;
+        self.join_order(id);
+        EntryId(id)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_in_new(&mut self, pattern: Pattern, value: u32) -> EntryId {
+        let Pattern { context, name, mask } = pattern;
+        let (order, link) = (Link::LOOSE, Link::LOOSE);
+        let id = self.entries.len() as u32;
+        self.entries.push(Entry { name, mask, sequence: 0, context, value, order, link, chain: NONE });
+        self.join_order(id);
+        EntryId(id)
+    }
+
+    /// Puts a filled entry behind all others.
+    #[inline(always)]
+    fn join_order(&mut self, id: u32) {
+        let tail = std::mem::replace(&mut self.order.tail, id);
+        let entry = &mut self.entries[id as usize];
+        entry.sequence = self.sequence;
+        entry.order = Link { prev: tail, next: NONE };
         self.sequence += 1;
-        let entry = Entry {
-            name: pattern.name,
-            mask: MASKS[usize::from(class)],
-            sequence: self.sequence,
-            context: pattern.context,
-            class,
-            order: Link::LOOSE,
-            link: Link::LOOSE,
-            chain: NONE,
-            value,
-        };
-        let id = self.free;
-        let id = if id == NONE {
-            self.entries.push(entry);
-            (self.entries.len() - 1) as u32
-        } else {
-            let place = &mut self.entries[id as usize];
-            self.free = place.order.next;
-            *place = entry;
-            id
-        };
-        self.order.append(&mut self.entries, id, |entry| &mut entry.order);
+        self.len += 1;
+        match self.entries.get_mut(tail as usize) {
+            Some(before) => before.order.next = id,
+            None => self.order.head = id,
+        }
         if self.pending == NONE {
             self.pending = id;
         }
-        self.len += 1;
-        EntryId(id)
     }
 
     /// Takes the oldest receive that accepts a message of `key`; gives its value.
     #[inline]
     pub fn take(&mut self, key: Key) -> Option<u32> {
+        // The oldest of all, never indexed: a window of receives that match in order.
+        let head = self.order.head;
+        if let Some(entry) = self.entries.get_mut(head as usize)
+            && key.name & entry.mask == entry.name
+            && key.context == entry.context
+            && entry.chain == NONE
+        {
+            let next = std::mem::replace(&mut entry.order.next, self.free);
+            let value = entry.value;
+            self.free = head;
+            self.order.head = next;
+            if self.pending == head {
+                self.pending = next;
+            }
+            self.len -= 1;
+            match self.entries.get_mut(next as usize) {
+                Some(entry) => entry.order.prev = NONE,
+                None => self.order.tail = NONE,
+            }
+            return Some(value);
+        }
+        self.take_deeper(key)
+    }
+
+    #[inline(never)]
+    fn take_deeper(&mut self, key: Key) -> Option<u32> {
         let id = self.search(key);
         (id != NONE).then(|| self.remove(EntryId(id)))
     }
@@ -113,11 +160,10 @@ impl Posted {
     /// Whether a receive waits that accepts a message of `key`.
     #[inline]
     pub fn accepts(&mut self, key: Key) -> bool {
-        self.search(key) != NONE
+        self.len != 0 && self.search(key) != NONE
     }
 
     /// Removes an entry that was neither taken nor removed before; gives its value.
-    #[inline]
     pub fn remove(&mut self, entry: EntryId) -> u32 {
         let id = entry.0;
         if self.pending == id {
@@ -134,6 +180,12 @@ impl Posted {
         value
     }
 
+    /// What an entry that was neither taken nor removed accepts.
+    pub fn pattern(&self, entry: EntryId) -> Pattern {
+        let Entry { name, context, mask, .. } = self.entries[entry.0 as usize];
+        Pattern { context, name, mask }
+    }
+
     /// Values of all receives, oldest first.
     pub fn values(&self) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.order.head;
@@ -146,7 +198,6 @@ impl Posted {
         })
     }
 
-    #[inline]
     fn search(&mut self, key: Key) -> u32 {
         let mut at = self.order.head;
         for _ in 0..WALK {
@@ -165,9 +216,10 @@ impl Posted {
     #[cold]
     #[inline(never)]
     fn leave_index(&mut self, id: u32) {
-        let Entry { chain, class, .. } = self.entries[id as usize];
+        let Entry { chain, mask, .. } = self.entries[id as usize];
+        let class = class_of(mask);
         self.index.unlink(&mut self.entries, id, chain, |entry| &mut entry.link);
-        self.indexed[usize::from(class)] -= 1;
+        self.indexed[class] -= 1;
     }
 
     #[cold]
@@ -175,8 +227,8 @@ impl Posted {
     fn search_index(&mut self, key: Key) -> u32 {
         while self.pending != NONE {
             let id = self.pending;
-            let Entry { name, context, class, order, .. } = self.entries[id as usize];
-            let class = usize::from(class);
+            let Entry { name, context, mask, order, .. } = self.entries[id as usize];
+            let class = class_of(mask);
             let chain = self
                 .index
                 .append(&mut self.entries, id, Key { context, name }, class, |entry| &mut entry.link);

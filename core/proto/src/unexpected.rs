@@ -7,7 +7,7 @@
 
 use crate::EntryId;
 use crate::chains::{Chains, Ends, Link, NONE};
-use crate::pattern::{Key, Pattern};
+use crate::pattern::{Key, Pattern, class_of};
 
 /// Entries looked at in order before the index is asked.
 const WALK: usize = 8;
@@ -89,6 +89,14 @@ impl Unexpected {
     /// The oldest message that `pattern` accepts: entry and value. The message stays.
     #[inline]
     pub fn find(&mut self, pattern: Pattern) -> Option<(EntryId, u32)> {
+        if self.len == 0 {
+            return None;
+        }
+        self.find_among_some(pattern)
+    }
+
+    #[inline(never)]
+    fn find_among_some(&mut self, pattern: Pattern) -> Option<(EntryId, u32)> {
         let mut at = self.order.head;
         for _ in 0..WALK {
             if at == NONE {
@@ -145,7 +153,7 @@ impl Unexpected {
     #[cold]
     #[inline(never)]
     fn find_in_index(&mut self, pattern: Pattern) -> Option<(EntryId, u32)> {
-        let class = usize::from(pattern.class & 3);
+        let class = class_of(pattern.mask);
         while self.pending[class] != NONE {
             let id = self.pending[class];
             let Entry { key, order, .. } = self.entries[id as usize];

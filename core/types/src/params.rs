@@ -79,6 +79,35 @@ impl Value for Choice {
     }
 }
 
+/// When a blocked call tells what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watchdog {
+    /// After half a minute, to Weft's mpiexec, which prints deadlocks that are certain.
+    Auto,
+    /// Never.
+    Off,
+    /// After so many seconds, and again; without Weft's mpiexec to standard error.
+    Every(u32),
+}
+
+impl Value for Watchdog {
+    const FORM: &'static str = "auto, off, or a whole number of seconds above 0";
+    fn read(text: &str) -> Option<Watchdog> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Watchdog::Auto),
+            "off" | "no" | "0" => Some(Watchdog::Off),
+            other => other.parse().ok().filter(|&seconds| seconds > 0).map(Watchdog::Every),
+        }
+    }
+}
+
+impl Watchdog {
+    /// Reads a value of the parameter, for those who set it on a command line.
+    pub fn parse(text: &str) -> Option<Watchdog> {
+        <Watchdog as Value>::read(text.trim())
+    }
+}
+
 macro_rules! parameters {
     ($($(#[doc = $doc:literal])* $name:ident: $kind:ty = $default:literal, $variable:literal, $meaning:literal;)*) => {
         /// The table, in the order manuals show it.
@@ -125,8 +154,14 @@ parameters! {
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+    lanes: u32 = "0", "WEFT_LANES",
+        "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
+    leaks: bool = "no", "WEFT_LEAKS",
+        "Whether a process prints at the end of MPI which objects the program made and did not free, and where it made them.";
+    watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
+        "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }
 
 /// Variables that begin with `WEFT_` and are no parameters: how mpiexec talks to its ranks, and what the scripts and

@@ -10,8 +10,10 @@
 //! atomics) join with the RDMA transports.
 #![forbid(unsafe_code)]
 
+pub mod kit;
 pub mod verbs;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 use weft_types::{PeerId, Result};
 use weft_wire::Header;
@@ -45,7 +47,7 @@ pub enum Refused {
 /// A way to packets and back. One instance serves one process (or one simulated rank).
 pub trait Transport {
     /// What this transport sleeps on; usable while the engine is not borrowed or locked.
-    type Bell: Bell;
+    type Bell: Bell + Clone + Send;
 
     /// What can be done for `peer`.
     fn capabilities(&self, peer: PeerId) -> Capabilities;
@@ -67,12 +69,18 @@ pub trait Transport {
         payload: &[u8],
     ) -> std::result::Result<(), Refused>;
 
-    /// As [`Transport::send_inline`] where that takes no second look at anything: the fast half of the hot path.
-    /// `false`: nothing was sent, and nothing is said about why; use [`Transport::send_inline`]. A peer that is gone may
-    /// still be sent to.
+    /// What [`Transport::send_now`] calls a peer that was connected: the transport's own number for it, so that it is
+    /// looked up once.
+    fn route(&self, peer: PeerId) -> u32 {
+        peer.0
+    }
+
+    /// As [`Transport::send_inline`] where that takes no second look at anything: the fast half of the hot path. `route` is
+    /// what [`Transport::route`] says of the peer. `false`: nothing was sent, and nothing is said about why; use
+    /// [`Transport::send_inline`]. A peer that is gone may still be sent to.
     #[inline]
-    fn send_now(&mut self, peer: PeerId, header: Header, payload: &[u8]) -> bool {
-        self.send_inline(peer, header, payload).is_ok()
+    fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
+        self.send_inline(PeerId(route), header, payload).is_ok()
     }
 
     /// Sends a packet of `len` payload bytes (at most `max_copy`), which `fill` writes in place.
@@ -107,6 +115,35 @@ pub trait Transport {
         Some(result)
     }
 
+    /// True when it can be seen at a glance that neither [`Transport::progress`], [`Transport::lost`] nor [`Transport::poll`]
+    /// would find anything.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        false
+    }
+
+    /// Takes packets of everybody who has some, in fair turns, at most `burst` of each and `left` in all (counted down), and
+    /// gives each to `sink`. Ends early when the sink breaks off: with the peer of the packet and what the sink said.
+    #[inline]
+    fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
+        while *left > 0 {
+            let peer = self.ready()?;
+            if let ControlFlow::Break(outcome) = sink.begin(peer) {
+                return Some((peer, outcome));
+            }
+            for _ in 0..burst.min(*left) {
+                let Some((header, payload)) = self.peek(peer) else { break };
+                let flow = sink.take(header, payload);
+                self.advance(peer);
+                *left -= 1;
+                if let ControlFlow::Break(outcome) = flow {
+                    return Some((peer, outcome));
+                }
+            }
+        }
+        None
+    }
+
     /// A peer that has a packet waiting, searched fairly; `None` when nothing is there.
     fn ready(&mut self) -> Option<PeerId>;
 
@@ -117,12 +154,19 @@ pub trait Transport {
         false
     }
 
-    /// Housekeeping: new connections, timers, retransmission. True when something moved.
+    /// Housekeeping: new connections, timers, retransmission. True when something moved. Called before packets are looked
+    /// for.
     fn progress(&mut self) -> bool;
 
     /// A process found to be gone since the last call, each named once; whatever it sent before stays readable.
     fn lost(&mut self) -> Option<PeerId> {
         None
+    }
+
+    /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
+    /// lost. For a process that aborts some of its job, itself among them.
+    fn declare_lost(&mut self, peer: PeerId) {
+        let _ = peer;
     }
 
     /// Copies from `peer`'s memory at `address` straight into `into` (single copy).
@@ -144,6 +188,16 @@ pub trait Handler {
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Self::Outcome);
 }
 
+/// Where [`Transport::poll`] puts packets.
+pub trait Sink {
+    /// Why the sink breaks off.
+    type Outcome;
+    /// The packets that follow come from `peer`. A sink that breaks off here has taken nothing yet.
+    fn begin(&mut self, peer: PeerId) -> ControlFlow<Self::Outcome>;
+    /// Takes a packet that still lies in the transport; it is dropped afterwards, also when the sink breaks off.
+    fn take(&mut self, header: Header, payload: &[u8]) -> ControlFlow<Self::Outcome>;
+}
+
 /// Sleeping until a packet may have arrived, without holding the engine.
 ///
 /// Protocol: `arm`, look once more (for packets, and for room where a send was [`Refused::Full`], by sending again), then
@@ -151,7 +205,7 @@ pub trait Handler {
 /// anybody, room where it was refused, the death of a peer. A sleep may also end early for no reason.
 ///
 /// One bell serves one thread at a time; threads that sleep side by side take a clone each.
-pub trait Bell: Clone + Send {
+pub trait Bell {
     /// Announces that this process is about to sleep; senders ring from now on.
     fn arm(&self);
     /// Sleeps until rung, at most `limit`. Disarms.

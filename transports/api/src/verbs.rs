@@ -134,6 +134,15 @@ pub enum Work {
     },
 }
 
+/// Own memory of a send request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    /// Registered memory: the data, or where an answer goes. It must stay until the request is complete.
+    Segments(&'a [Segment]),
+    /// These bytes one after another, copied when the request is posted.
+    Inline(&'a [&'a [u8]]),
+}
+
 /// A send request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRequest<'a> {
@@ -141,10 +150,8 @@ pub struct WorkRequest<'a> {
     pub id: u64,
     /// What to do.
     pub work: Work,
-    /// Own memory: the data, or where an answer goes.
-    pub segments: &'a [Segment],
-    /// Whether the data are copied now, from memory that need not be registered.
-    pub inline: bool,
+    /// Own memory.
+    pub data: Data<'a>,
     /// Whether success completes with an entry in the completion queue; failure always does.
     pub signaled: bool,
     /// Whether to wait until earlier reads and atomics of this queue pair are complete.
@@ -156,7 +163,14 @@ pub struct WorkRequest<'a> {
 impl<'a> WorkRequest<'a> {
     /// A signaled request without any extras.
     pub const fn new(id: u64, work: Work, segments: &'a [Segment]) -> WorkRequest<'a> {
-        WorkRequest { id, work, segments, inline: false, signaled: true, fence: false, solicited: false }
+        WorkRequest {
+            id,
+            work,
+            data: Data::Segments(segments),
+            signaled: true,
+            fence: false,
+            solicited: false,
+        }
     }
 }
 
@@ -300,4 +314,143 @@ pub enum QueuePairState {
     ReadyToSend,
     /// Nothing moves any more; everything posted completes as flushed.
     Error,
+}
+
+/// Why a device refused a call. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HcaRefusal {
+    /// There is no such object.
+    Unknown,
+    /// The queue pair is in a state that does not allow it.
+    State(QueuePairState),
+    /// The queue is full; try again when something has completed.
+    Full,
+    /// Too many segments, too many bytes, or a length that does not fit the operation.
+    Size,
+    /// The operation does not belong to this kind of queue pair, or the arguments contradict each other.
+    Invalid,
+    /// Keys, numbers, memory or other resources are exhausted.
+    Exhausted,
+}
+
+/// What a device can do. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HcaLimits {
+    /// Largest payload of a packet.
+    pub mtu: u32,
+    /// Largest message.
+    pub max_message: u32,
+    /// Largest inline request.
+    pub max_inline: u32,
+    /// Entries of a scatter or gather list.
+    pub max_segments: u32,
+    /// Send requests of one queue pair that are not complete.
+    pub max_send: u32,
+    /// Receive requests of one queue that are not complete.
+    pub max_receive: u32,
+    /// Reads and atomics of one queue pair under way.
+    pub max_reads: u8,
+}
+
+/// Memory that the device made and registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceBuffer {
+    /// Where it begins, for segments and remote addresses.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Its region's keys.
+    pub keys: RegionKeys,
+}
+
+/// A host channel adapter: what the transport over RDMA is written against, once for all devices.
+///
+/// One domain per device: everything that is made belongs together. No call waits.
+pub trait Hca {
+    /// What it sleeps on.
+    type Bell: crate::Bell + Clone + Send;
+
+    /// What it can do.
+    fn limits(&self) -> HcaLimits;
+
+    /// Where others reach it.
+    fn address(&self) -> SocketAddr;
+
+    /// Nanoseconds of the device's clock.
+    fn now(&self) -> Nanos;
+
+    /// Makes and registers memory.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`].
+    fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal>;
+
+    /// Part of a buffer that it made.
+    ///
+    /// # Panics
+    /// When the range lies in no buffer.
+    fn bytes(&self, address: u64, length: usize) -> &[u8];
+
+    /// As [`Hca::bytes`], to write to. The caller keeps off what is posted.
+    ///
+    /// # Panics
+    /// When the range lies in no buffer.
+    fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8];
+
+    /// A completion queue for `depth` entries.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`].
+    fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal>;
+
+    /// A shared receive queue for `depth` requests.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`].
+    fn make_shared_receive_queue(&mut self, depth: u32) -> Result<SharedReceiveQueueId, HcaRefusal>;
+
+    /// A queue pair in state *initialised*. The plan's domain is ignored.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn make_queue_pair(&mut self, plan: QueuePairPlan) -> Result<QueuePairNumber, HcaRefusal>;
+
+    /// Brings a queue pair to *ready to send*; both arguments for connections only.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn open_queue_pair(
+        &mut self,
+        number: QueuePairNumber,
+        ends: Option<(Remote, Sending)>,
+    ) -> Result<(), HcaRefusal>;
+
+    /// Ends a queue pair; nothing of it completes any more.
+    fn destroy_queue_pair(&mut self, number: QueuePairNumber);
+
+    /// Posts a send request.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
+
+    /// Posts a receive request to a shared queue.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn post_receive(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        id: u64,
+        segments: &[Segment],
+    ) -> Result<(), HcaRefusal>;
+
+    /// The oldest completion of a queue.
+    fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion>;
+
+    /// Lets the device work, where it has no hardware that does. True when something moved.
+    fn progress(&mut self) -> bool;
+
+    /// The bell to sleep on.
+    fn bell(&self) -> Self::Bell;
 }

@@ -31,6 +31,10 @@ use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
 pub trait RingMemory {
     /// Loads a cell's stamp, with Acquire.
     fn stamp(&self, cell: u32) -> u64;
+    /// Has the processor fetch a cell's first line, if it can.
+    fn prefetch(&self, cell: u32) {
+        let _ = cell;
+    }
     /// Stores a cell's stamp, with Release.
     fn set_stamp(&self, cell: u32, stamp: u64);
     /// Loads the consumer's heads, with Acquire.
@@ -79,6 +83,15 @@ pub struct Place {
     pub end: u32,
 }
 
+/// The next cell, free to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeCell {
+    /// Index of the cell.
+    pub cell: u32,
+    /// Sequence number of the packet.
+    next: u32,
+}
+
 impl<M: RingMemory> Producer<M> {
     /// The sending end of a fresh ring of `cells` cells (a power of two) with `limit` usable data bytes.
     pub fn new(memory: M, cells: u32, limit: u32) -> Producer<M> {
@@ -119,9 +132,18 @@ impl<M: RingMemory> Producer<M> {
     }
 
     /// As [`Producer::cell`], from the copy of the consumer's head alone.
-    #[inline]
-    pub fn cell_at_hand(&self) -> Option<u32> {
-        (self.next.wrapping_sub(self.cell_head) <= self.mask).then_some(self.next & self.mask)
+    #[inline(always)]
+    pub fn cell_at_hand(&self) -> Option<FreeCell> {
+        let next = self.next;
+        (next.wrapping_sub(self.cell_head) <= self.mask).then_some(FreeCell { cell: next & self.mask, next })
+    }
+
+    /// As [`Producer::publish`], of the cell that [`Producer::cell_at_hand`] gave just now.
+    #[inline(always)]
+    pub fn publish_at_hand(&mut self, free: FreeCell, len: usize) {
+        let next = free.next.wrapping_add(1);
+        self.next = next;
+        self.memory.set_stamp(free.cell, ((len as u64) << 32) | u64::from(next));
     }
 
     /// Room for `len` bytes in the data area, or `None` when it is full. By rule B the caller may write it until
@@ -236,6 +258,19 @@ impl<M: RingMemory> Consumer<M> {
         let cell = self.next & self.mask;
         let stamp = self.memory.stamp(cell);
         (stamp as u32 == self.next.wrapping_add(1)).then_some(Front { cell, len: (stamp >> 32) as usize })
+    }
+
+    /// Has the processor fetch the cell behind the oldest packet's.
+    #[inline]
+    pub fn prefetch_next(&self) {
+        self.memory.prefetch(self.next.wrapping_add(1) & self.mask);
+    }
+
+    /// Whether there is no packet and nothing to report.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        let next = self.next;
+        next == self.published_next && self.memory.stamp(next & self.mask) as u32 != next.wrapping_add(1)
     }
 
     /// Gives the oldest packet back. True when the producer waits for room and should be woken.

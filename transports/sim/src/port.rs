@@ -105,6 +105,10 @@ impl Transport for SimPort {
         false
     }
 
+    fn is_gone(&self, peer: PeerId) -> bool {
+        self.fabric.net().is_known_dead(peer)
+    }
+
     fn lost(&mut self) -> Option<PeerId> {
         let net = self.fabric.net();
         let lost = (0..net.ranks).find(|&rank| {

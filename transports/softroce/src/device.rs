@@ -3,41 +3,22 @@
 use crate::memory::{self, Memory, Regions};
 use crate::queue_pair::{QueuePair, flushed_receive};
 use crate::queues::{CompletionQueue, ReceiveQueue};
-use crate::request::{Data, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
+use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
 use crate::requester::{Ended, Requester};
 use crate::responder::{Outcome, Responder, Surroundings};
 use crate::wire::{Operation, Packet, icrc};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use weft_api::verbs::{
-    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, LocalKey, Nanos,
-    ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
+    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal,
+    LocalKey, Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote,
+    Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 
 pub use crate::wire::icrc::Flow;
 
 /// Bytes in front of a received datagram: room for a global route header (section 11.4.1.2).
 pub const DATAGRAM_PREFIX: u32 = 40;
-
-/// Why a call was refused. Nothing has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is no such object.
-    Unknown,
-    /// The queue pair is in a state that does not allow it.
-    State(QueuePairState),
-    /// The queue is full; try again when something has completed.
-    Full,
-    /// Too many segments, too many bytes, or a length that does not fit the operation.
-    Size,
-    /// The operation does not belong to this kind of queue pair, or the arguments contradict each other.
-    Invalid,
-    /// Still in use by queue pairs.
-    InUse,
-    /// Keys, numbers or other resources are exhausted.
-    Exhausted,
-}
 
 /// Something that belongs to no completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,7 +273,10 @@ impl<M: Memory> Device<M> {
     /// See [`Refusal`].
     pub fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), Refusal> {
         let pair = self.queue_pairs.get_mut(&number.0).ok_or(Refusal::Unknown)?;
-        let length = memory::total(request.segments);
+        let length = match request.data {
+            Data::Segments(segments) => memory::total(segments),
+            Data::Inline(parts) => parts.iter().map(|part| part.len() as u64).sum(),
+        };
         if length > u64::from(MAX_MESSAGE) {
             return Err(Refusal::Size);
         }
@@ -306,21 +290,18 @@ impl<M: Memory> Device<M> {
         if atomic && length != 8 || is_datagram && length > MAX_DATAGRAM {
             return Err(Refusal::Size);
         }
-        if into && request.inline {
+        if into && matches!(request.data, Data::Inline(_)) {
             return Err(Refusal::Invalid);
         }
         if pair.open_sends() >= pair.plan.max_send as usize {
             return Err(Refusal::Full);
         }
-        let data = if request.inline {
-            if length as usize > MAX_INLINE {
-                return Err(Refusal::Size);
+        let data = match request.data {
+            Data::Inline(_) if length as usize > MAX_INLINE => return Err(Refusal::Size),
+            Data::Inline(parts) => request::Data::Inline(parts.concat().into()),
+            Data::Segments(segments) => {
+                request::Data::Segments(Segments::new(segments).ok_or(Refusal::Size)?)
             }
-            let mut bytes = Vec::with_capacity(length as usize);
-            memory::gather(&self.memory, request.segments, 0, length as usize, &mut bytes);
-            Data::Inline(bytes.into())
-        } else {
-            Data::Segments(Segments::new(request.segments).ok_or(Refusal::Size)?)
         };
         let posted = Posted {
             id: request.id,

@@ -10,7 +10,9 @@
 //! memory.rs      regions: keys, bounds, rights               queues.rs     completion and receive queues
 //! requester.rs   the sending half of a connection            request.rs    work requests as they are kept
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
-//! device.rs      the doors
+//! device.rs      the doors                                arena.rs      memory of its own
+//! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
+//! trace.rs       a wire that writes down what passes
 //! ```
 //!
 //! What holds:
@@ -21,6 +23,8 @@
 //!   remembered answers by `max_incoming_reads`, tries by `retries`.
 #![forbid(unsafe_code)]
 
+mod arena;
+mod card;
 mod device;
 mod memory;
 mod psn;
@@ -29,9 +33,15 @@ mod queues;
 mod request;
 mod requester;
 mod responder;
+mod trace;
+mod udp;
 pub mod wire;
 
-pub use device::{Counters, DATAGRAM_PREFIX, Device, Event, Flow, MAX_DATAGRAM, Refusal};
+pub use arena::Arena;
+pub use card::{Card, Wire};
+pub use device::{Counters, DATAGRAM_PREFIX, Device, Event, Flow, MAX_DATAGRAM};
 pub use memory::Memory;
 pub use psn::Psn;
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
+pub use trace::{Capture, Traced};
+pub use udp::{Udp, UdpBell};

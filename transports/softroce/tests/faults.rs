@@ -3,8 +3,9 @@
 mod common;
 
 use common::*;
+use weft_api::verbs::HcaRefusal as Refusal;
 use weft_api::verbs::*;
-use weft_softroce::{Event, Refusal};
+use weft_softroce::Event;
 
 fn pair(plan: &Plan) -> (Network, [End; 2]) {
     let mut network = Network::new(2, 1 << 16, 1, Faults::NONE);
@@ -52,7 +53,9 @@ fn out_of_bounds_and_wrapping_addresses_are_refused() {
         let (mut network, [a, b]) = pair(&Plan::default());
         let request = WorkRequest::new(1, write(address, b.keys.remote), &[]);
         let segments = own(a, 0, length);
-        network.devices[0].post_send(a.pair, &WorkRequest { segments: &segments, ..request }).unwrap();
+        network.devices[0]
+            .post_send(a.pair, &WorkRequest { data: Data::Segments(&segments), ..request })
+            .unwrap();
         network.settle();
         assert_eq!(statuses(&mut network, 0, a.sends), [(1, CompletionStatus::RemoteAccess)], "{address:#x}");
         assert!(network.devices[1].memory().0.iter().all(|&byte| byte == 0), "not a byte was touched");
@@ -129,7 +132,7 @@ fn a_region_taken_back_in_the_middle_of_a_read_ends_it() {
     let from = RemoteAddress { address: BASE, key: b.keys.remote };
     let read = WorkRequest::new(1, Work::Read { from }, &[]);
     let segments = own(a, 0, 60_000);
-    network.devices[0].post_send(a.pair, &WorkRequest { segments: &segments, ..read }).unwrap();
+    network.devices[0].post_send(a.pair, &WorkRequest { data: Data::Segments(&segments), ..read }).unwrap();
     let mut request = Vec::new();
     network.devices[0].transmit(0, &mut request).expect("the read request");
     network.devices[1].receive(0, address(0), 0, &request);

@@ -66,6 +66,7 @@ fn act(network: &mut Network, sides: &mut [Side; 2], me: usize) {
         _ => network.random.below(LARGEST),
     };
     let data = bytes(&mut network.random, length);
+    let copy = data.clone();
     let immediate = network.random.chance(0.3).then(|| network.random.next() as u32);
     let fence = network.random.chance(0.1);
     let inline = length <= 64 && network.random.chance(0.5);
@@ -127,8 +128,12 @@ fn act(network: &mut Network, sides: &mut [Side; 2], me: usize) {
             (work, CompletedWork::CompareSwap, Check::Nothing)
         }
     };
-    let request =
-        WorkRequest { inline: inline && !reads && !atomic, fence, ..WorkRequest::new(id, work, &segment) };
+    let (head, tail) = copy.split_at(copy.len() / 3);
+    let parts = [head, tail];
+    let mut request = WorkRequest { fence, ..WorkRequest::new(id, work, &segment) };
+    if inline && !reads && !atomic {
+        request.data = Data::Inline(&parts);
+    }
     device.post_send(own.end.pair, &request).unwrap();
     own.issued.push_back(Issued { id, work: completed, check });
 }

@@ -161,13 +161,93 @@ unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_R
     raise::finish_on_comm("MPI_Comm_iflush_buffer", comm, call())
 }
 
-unsupported! {
-    PMPI_Session_attach_buffer "MPI_Session_attach_buffer"
-    PMPI_Session_attach_buffer_c "MPI_Session_attach_buffer_c"
-    PMPI_Session_detach_buffer "MPI_Session_detach_buffer"
-    PMPI_Session_detach_buffer_c "MPI_Session_detach_buffer_c"
-    PMPI_Session_flush_buffer "MPI_Session_flush_buffer"
-    PMPI_Session_iflush_buffer "MPI_Session_iflush_buffer"
+/// `MPI_Session_attach_buffer` (3.6 Buffer Allocation and Usage).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_attach_buffer(
+    session: MPI_Session,
+    buffer: *mut c_void,
+    size: c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "size", i64::from(size))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_attach_buffer(session, buffer, i64::from(size)) }
+    };
+    raise::finish_on("MPI_Session_attach_buffer", raise::On::Session(session.handle()), call())
+}
+
+/// `MPI_Session_attach_buffer_c` (3.6 Buffer Allocation and Usage).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_attach_buffer_c(
+    session: MPI_Session,
+    buffer: *mut c_void,
+    size: MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_attach_buffer(session, buffer, size) }
+    };
+    raise::finish_on("MPI_Session_attach_buffer_c", raise::On::Session(session.handle()), call())
+}
+
+/// `MPI_Session_detach_buffer` (3.6 Buffer Allocation and Usage).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_detach_buffer(
+    session: MPI_Session,
+    buffer_addr: *mut c_void,
+    size: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("buffer_addr", buffer_addr)?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_detach_buffer(session, buffer_addr, CountOut::I32(size)) }
+    };
+    raise::finish_on("MPI_Session_detach_buffer", raise::On::Session(session.handle()), call())
+}
+
+/// `MPI_Session_detach_buffer_c` (3.6 Buffer Allocation and Usage).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_detach_buffer_c(
+    session: MPI_Session,
+    buffer_addr: *mut c_void,
+    size: *mut MPI_Count,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("buffer_addr", buffer_addr)?;
+        args::out("size", size)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_detach_buffer(session, buffer_addr, CountOut::I64(size)) }
+    };
+    raise::finish_on("MPI_Session_detach_buffer_c", raise::On::Session(session.handle()), call())
+}
+
+/// `MPI_Session_flush_buffer` (3.6 Buffer Allocation and Usage).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_flush_buffer(session) }
+    };
+    raise::finish_on("MPI_Session_flush_buffer", raise::On::Session(session.handle()), call())
+}
+
+/// `MPI_Session_iflush_buffer` (3.6 Buffer Allocation and Usage).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Session_iflush_buffer(session: MPI_Session, request: *mut MPI_Request) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("request", request)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::session_iflush_buffer(session, request) }
+    };
+    raise::finish_on("MPI_Session_iflush_buffer", raise::On::Session(session.handle()), call())
 }
 
 symbols! {

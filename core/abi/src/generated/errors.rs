@@ -94,6 +94,29 @@ unsafe extern "C" fn PMPI_File_create_errhandler(
     raise::finish("MPI_File_create_errhandler", call())
 }
 
+/// `MPI_File_get_errhandler` (9.3.3 Error Handlers for Files).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("errhandler", errhandler)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::file_get_errhandler(file, errhandler) }
+    };
+    raise::finish_on("MPI_File_get_errhandler", raise::On::File(file.handle()), call())
+}
+
+/// `MPI_File_set_errhandler` (9.3.3 Error Handlers for Files).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::file_set_errhandler(file, errhandler) }
+    };
+    raise::finish_on("MPI_File_set_errhandler", raise::On::File(file.handle()), call())
+}
+
 /// `MPI_Session_create_errhandler` (9.3.4 Error Handlers for Sessions).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Session_create_errhandler(
@@ -120,7 +143,7 @@ unsafe extern "C" fn PMPI_Session_get_errhandler(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_get_errhandler(session, errhandler) }
     };
-    raise::finish("MPI_Session_get_errhandler", call())
+    raise::finish_on("MPI_Session_get_errhandler", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_set_errhandler` (9.3.4 Error Handlers for Sessions).
@@ -131,7 +154,7 @@ unsafe extern "C" fn PMPI_Session_set_errhandler(session: MPI_Session, errhandle
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_set_errhandler(session, errhandler) }
     };
-    raise::finish("MPI_Session_set_errhandler", call())
+    raise::finish_on("MPI_Session_set_errhandler", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Errhandler_free` (9.3.5 Freeing Errorhandlers and Retrieving Error Strings).
@@ -246,6 +269,17 @@ unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int)
     raise::finish_on_comm("MPI_Comm_call_errhandler", comm, call())
 }
 
+/// `MPI_File_call_errhandler` (9.5.2 Calling Error Handlers).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::file_call_errhandler(fh, errorcode) }
+    };
+    raise::finish_on("MPI_File_call_errhandler", raise::On::File(fh.handle()), call())
+}
+
 /// `MPI_Session_call_errhandler` (9.5.2 Calling Error Handlers).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
@@ -253,7 +287,7 @@ unsafe extern "C" fn PMPI_Session_call_errhandler(session: MPI_Session, errorcod
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_call_errhandler(session, errorcode) }
     };
-    raise::finish("MPI_Session_call_errhandler", call())
+    raise::finish_on("MPI_Session_call_errhandler", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Win_call_errhandler` (9.5.2 Calling Error Handlers).
@@ -265,12 +299,6 @@ unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) ->
         unsafe { imp::win_call_errhandler(win, errorcode) }
     };
     raise::finish_on_win("MPI_Win_call_errhandler", win, call())
-}
-
-unsupported! {
-    PMPI_File_get_errhandler "MPI_File_get_errhandler"
-    PMPI_File_set_errhandler "MPI_File_set_errhandler"
-    PMPI_File_call_errhandler "MPI_File_call_errhandler"
 }
 
 symbols! {

@@ -12,7 +12,7 @@ unsafe extern "C" fn PMPI_Group_compare(group1: MPI_Group, group2: MPI_Group, re
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_compare(group1, group2, result) }
     };
-    raise::finish("MPI_Group_compare", call())
+    raise::finish_on("MPI_Group_compare", raise::On::Group(group1.handle()), call())
 }
 
 /// `MPI_Group_rank` (7.3.1 Group Accessors).
@@ -24,7 +24,7 @@ unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_in
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_rank(group, rank) }
     };
-    raise::finish("MPI_Group_rank", call())
+    raise::finish_on("MPI_Group_rank", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Group_size` (7.3.1 Group Accessors).
@@ -36,7 +36,7 @@ unsafe extern "C" fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_in
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_size(group, size) }
     };
-    raise::finish("MPI_Group_size", call())
+    raise::finish_on("MPI_Group_size", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Group_translate_ranks` (7.3.1 Group Accessors).
@@ -56,7 +56,7 @@ unsafe extern "C" fn PMPI_Group_translate_ranks(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_translate_ranks(group1, n, ranks1, group2, ranks2) }
     };
-    raise::finish("MPI_Group_translate_ranks", call())
+    raise::finish_on("MPI_Group_translate_ranks", raise::On::Group(group1.handle()), call())
 }
 
 /// `MPI_Comm_group` (7.3.2 Group Constructors).
@@ -84,7 +84,7 @@ unsafe extern "C" fn PMPI_Group_difference(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_difference(group1, group2, newgroup) }
     };
-    raise::finish("MPI_Group_difference", call())
+    raise::finish_on("MPI_Group_difference", raise::On::Group(group1.handle()), call())
 }
 
 /// `MPI_Group_excl` (7.3.2 Group Constructors).
@@ -103,7 +103,7 @@ unsafe extern "C" fn PMPI_Group_excl(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_excl(group, n, ranks, newgroup) }
     };
-    raise::finish("MPI_Group_excl", call())
+    raise::finish_on("MPI_Group_excl", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Group_from_session_pset` (7.3.2 Group Constructors).
@@ -120,7 +120,7 @@ unsafe extern "C" fn PMPI_Group_from_session_pset(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_from_session_pset(session, pset_name, newgroup) }
     };
-    raise::finish("MPI_Group_from_session_pset", call())
+    raise::finish_on("MPI_Group_from_session_pset", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Group_incl` (7.3.2 Group Constructors).
@@ -139,7 +139,7 @@ unsafe extern "C" fn PMPI_Group_incl(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_incl(group, n, ranks, newgroup) }
     };
-    raise::finish("MPI_Group_incl", call())
+    raise::finish_on("MPI_Group_incl", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Group_intersection` (7.3.2 Group Constructors).
@@ -155,7 +155,7 @@ unsafe extern "C" fn PMPI_Group_intersection(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_intersection(group1, group2, newgroup) }
     };
-    raise::finish("MPI_Group_intersection", call())
+    raise::finish_on("MPI_Group_intersection", raise::On::Group(group1.handle()), call())
 }
 
 /// `MPI_Group_range_excl` (7.3.2 Group Constructors).
@@ -174,7 +174,7 @@ unsafe extern "C" fn PMPI_Group_range_excl(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_range_excl(group, n, ranges, newgroup) }
     };
-    raise::finish("MPI_Group_range_excl", call())
+    raise::finish_on("MPI_Group_range_excl", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Group_range_incl` (7.3.2 Group Constructors).
@@ -193,7 +193,7 @@ unsafe extern "C" fn PMPI_Group_range_incl(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_range_incl(group, n, ranges, newgroup) }
     };
-    raise::finish("MPI_Group_range_incl", call())
+    raise::finish_on("MPI_Group_range_incl", raise::On::Group(group.handle()), call())
 }
 
 /// `MPI_Group_union` (7.3.2 Group Constructors).
@@ -209,7 +209,7 @@ unsafe extern "C" fn PMPI_Group_union(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::group_union(group1, group2, newgroup) }
     };
-    raise::finish("MPI_Group_union", call())
+    raise::finish_on("MPI_Group_union", raise::On::Group(group1.handle()), call())
 }
 
 /// `MPI_Group_free` (7.3.3 Group Destructors).

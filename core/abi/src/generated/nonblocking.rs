@@ -56,14 +56,33 @@ unsafe extern "C" fn PMPI_Irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        args::out("request", request)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::irecv(buf, i64::from(count), datatype, source, tag, comm, request) }
-    };
-    raise::finish_on_comm("MPI_Irecv", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+            args::out("request", request)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::irecv(buf, i64::from(count), datatype, source, tag, comm, request) }
+        };
+        raise::finish_on_comm("MPI_Irecv", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) =
+        unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) }
+    {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irecv_c` (3.7.2 Communication Initiation).
@@ -77,14 +96,31 @@ unsafe extern "C" fn PMPI_Irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", count)?;
-        args::out("request", request)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::irecv(buf, count, datatype, source, tag, comm, request) }
-    };
-    raise::finish_on_comm("MPI_Irecv_c", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", count)?;
+            args::out("request", request)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::irecv(buf, count, datatype, source, tag, comm, request) }
+        };
+        raise::finish_on_comm("MPI_Irecv_c", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irsend` (3.7.2 Communication Initiation).
@@ -140,14 +176,33 @@ unsafe extern "C" fn PMPI_Isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        args::out("request", request)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::isend(buf, i64::from(count), datatype, dest, tag, comm, request) }
-    };
-    raise::finish_on_comm("MPI_Isend", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+            args::out("request", request)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::isend(buf, i64::from(count), datatype, dest, tag, comm, request) }
+        };
+        raise::finish_on_comm("MPI_Isend", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) =
+        unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) }
+    {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isend_c` (3.7.2 Communication Initiation).
@@ -161,14 +216,31 @@ unsafe extern "C" fn PMPI_Isend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", count)?;
-        args::out("request", request)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::isend(buf, count, datatype, dest, tag, comm, request) }
-    };
-    raise::finish_on_comm("MPI_Isend_c", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", count)?;
+            args::out("request", request)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::isend(buf, count, datatype, dest, tag, comm, request) }
+        };
+        raise::finish_on_comm("MPI_Isend_c", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isendrecv` (3.7.2 Communication Initiation).
@@ -377,13 +449,22 @@ unsafe extern "C" fn PMPI_Test(
 /// `MPI_Wait` (3.7.3 Communication Completion).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::out("request", request)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::wait(request, status) }
-    };
-    raise::finish("MPI_Wait", call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::out("request", request)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::wait(request, status) }
+        };
+        raise::finish("MPI_Wait", call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::wait(request, status) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(request, status) }
 }
 
 /// `MPI_Testall` (3.7.5 Multiple Completions).

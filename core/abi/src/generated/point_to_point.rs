@@ -13,13 +13,29 @@ unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::send(buf, i64::from(count), datatype, dest, tag, comm) }
-    };
-    raise::finish_on_comm("MPI_Send", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::send(buf, i64::from(count), datatype, dest, tag, comm) }
+        };
+        raise::finish_on_comm("MPI_Send", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Send_c` (3.2.1 Blocking Send).
@@ -32,13 +48,29 @@ unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", count)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::send(buf, count, datatype, dest, tag, comm) }
-    };
-    raise::finish_on_comm("MPI_Send_c", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", count)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::send(buf, count, datatype, dest, tag, comm) }
+        };
+        raise::finish_on_comm("MPI_Send_c", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Recv` (3.2.4 Blocking Receive).
@@ -52,13 +84,32 @@ unsafe extern "C" fn PMPI_Recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
-    };
-    raise::finish_on_comm("MPI_Recv", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
+        };
+        raise::finish_on_comm("MPI_Recv", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) =
+        unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
+    {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Recv_c` (3.2.4 Blocking Receive).
@@ -72,13 +123,30 @@ unsafe extern "C" fn PMPI_Recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", count)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::recv(buf, count, datatype, source, tag, comm, status) }
-    };
-    raise::finish_on_comm("MPI_Recv_c", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", count)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::recv(buf, count, datatype, source, tag, comm, status) }
+        };
+        raise::finish_on_comm("MPI_Recv_c", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Get_count` (3.2.5 Return Status).
@@ -400,13 +468,28 @@ unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::out("flag", flag)?;
-        // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::iprobe(source, tag, comm, flag, status) }
-    };
-    raise::finish_on_comm("MPI_Iprobe", comm, call())
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::out("flag", flag)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::iprobe(source, tag, comm, flag, status) }
+        };
+        raise::finish_on_comm("MPI_Iprobe", comm, call())
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    if let Some(code) = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) } {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(source, tag, comm, flag, status) }
 }
 
 /// `MPI_Probe` (3.8.1 Probe).

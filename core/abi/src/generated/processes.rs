@@ -122,7 +122,7 @@ unsafe extern "C" fn PMPI_Session_get_info(session: MPI_Session, info_used: *mut
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_get_info(session, info_used) }
     };
-    raise::finish("MPI_Session_get_info", call())
+    raise::finish_on("MPI_Session_get_info", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_get_nth_pset` (11.3.3 Runtime Query Functions).
@@ -140,7 +140,7 @@ unsafe extern "C" fn PMPI_Session_get_nth_pset(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_get_nth_pset(session, info, n, pset_len, pset_name) }
     };
-    raise::finish("MPI_Session_get_nth_pset", call())
+    raise::finish_on("MPI_Session_get_nth_pset", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_get_num_psets` (11.3.3 Runtime Query Functions).
@@ -156,7 +156,7 @@ unsafe extern "C" fn PMPI_Session_get_num_psets(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_get_num_psets(session, info, npset_names) }
     };
-    raise::finish("MPI_Session_get_num_psets", call())
+    raise::finish_on("MPI_Session_get_num_psets", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Session_get_pset_info` (11.3.3 Runtime Query Functions).
@@ -173,7 +173,7 @@ unsafe extern "C" fn PMPI_Session_get_pset_info(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_get_pset_info(session, pset_name, info) }
     };
-    raise::finish("MPI_Session_get_pset_info", call())
+    raise::finish_on("MPI_Session_get_pset_info", raise::On::Session(session.handle()), call())
 }
 
 /// `MPI_Abort` (11.4.2 Aborting MPI Processes).

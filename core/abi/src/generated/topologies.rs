@@ -3,6 +3,326 @@
 
 use super::prelude::*;
 
+/// `MPI_Cart_create` (8.5.1 Cartesian Constructor).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_create(
+    comm_old: MPI_Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    reorder: c_int,
+    comm_cart: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::DIMS, "ndims", i64::from(ndims))?;
+        args::array("dims", dims.is_null(), i64::from(ndims))?;
+        args::array("periods", periods.is_null(), i64::from(ndims))?;
+        args::out("comm_cart", comm_cart)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_create(comm_old, ndims, dims, periods, reorder, comm_cart) }
+    };
+    raise::finish_on_comm("MPI_Cart_create", comm_old, call())
+}
+
+/// `MPI_Dims_create` (8.5.2 Cartesian Convenience Function: MPI_DIMS_CREATE).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::DIMS, "ndims", i64::from(ndims))?;
+        args::array("dims", dims.is_null(), i64::from(ndims))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::dims_create(nnodes, ndims, dims) }
+    };
+    raise::finish("MPI_Dims_create", call())
+}
+
+/// `MPI_Graph_create` (8.5.3 Graph Constructor).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Graph_create(
+    comm_old: MPI_Comm,
+    nnodes: c_int,
+    index: *const c_int,
+    edges: *const c_int,
+    reorder: c_int,
+    comm_graph: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "nnodes", i64::from(nnodes))?;
+        args::array("index", index.is_null(), i64::from(nnodes))?;
+        args::out("comm_graph", comm_graph)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::graph_create(comm_old, nnodes, index, edges, reorder, comm_graph) }
+    };
+    raise::finish_on_comm("MPI_Graph_create", comm_old, call())
+}
+
+/// `MPI_Dist_graph_create` (8.5.4 Distributed Graph Constructor).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Dist_graph_create(
+    comm_old: MPI_Comm,
+    n: c_int,
+    sources: *const c_int,
+    degrees: *const c_int,
+    destinations: *const c_int,
+    weights: *const c_int,
+    info: MPI_Info,
+    reorder: c_int,
+    comm_dist_graph: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "n", i64::from(n))?;
+        args::array("sources", sources.is_null(), i64::from(n))?;
+        args::array("degrees", degrees.is_null(), i64::from(n))?;
+        args::out("comm_dist_graph", comm_dist_graph)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::dist_graph_create(
+                comm_old,
+                n,
+                sources,
+                degrees,
+                destinations,
+                weights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Dist_graph_create", comm_old, call())
+}
+
+/// `MPI_Dist_graph_create_adjacent` (8.5.4 Distributed Graph Constructor).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
+    comm_old: MPI_Comm,
+    indegree: c_int,
+    sources: *const c_int,
+    sourceweights: *const c_int,
+    outdegree: c_int,
+    destinations: *const c_int,
+    destweights: *const c_int,
+    info: MPI_Info,
+    reorder: c_int,
+    comm_dist_graph: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "indegree", i64::from(indegree))?;
+        args::array("sources", sources.is_null(), i64::from(indegree))?;
+        args::array("sourceweights", sourceweights.is_null(), i64::from(indegree))?;
+        args::not_negative(ErrorClass::ARG, "outdegree", i64::from(outdegree))?;
+        args::array("destinations", destinations.is_null(), i64::from(outdegree))?;
+        args::array("destweights", destweights.is_null(), i64::from(outdegree))?;
+        args::out("comm_dist_graph", comm_dist_graph)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::dist_graph_create_adjacent(
+                comm_old,
+                indegree,
+                sources,
+                sourceweights,
+                outdegree,
+                destinations,
+                destweights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Dist_graph_create_adjacent", comm_old, call())
+}
+
+/// `MPI_Cart_coords` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_coords(
+    comm: MPI_Comm,
+    rank: c_int,
+    maxdims: c_int,
+    coords: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::DIMS, "maxdims", i64::from(maxdims))?;
+        args::array("coords", coords.is_null(), i64::from(maxdims))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_coords(comm, rank, maxdims, coords) }
+    };
+    raise::finish_on_comm("MPI_Cart_coords", comm, call())
+}
+
+/// `MPI_Cart_get` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_get(
+    comm: MPI_Comm,
+    maxdims: c_int,
+    dims: *mut c_int,
+    periods: *mut c_int,
+    coords: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::DIMS, "maxdims", i64::from(maxdims))?;
+        args::array("dims", dims.is_null(), i64::from(maxdims))?;
+        args::array("periods", periods.is_null(), i64::from(maxdims))?;
+        args::array("coords", coords.is_null(), i64::from(maxdims))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_get(comm, maxdims, dims, periods, coords) }
+    };
+    raise::finish_on_comm("MPI_Cart_get", comm, call())
+}
+
+/// `MPI_Cart_rank` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("rank", rank)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_rank(comm, coords, rank) }
+    };
+    raise::finish_on_comm("MPI_Cart_rank", comm, call())
+}
+
+/// `MPI_Cartdim_get` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("ndims", ndims)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cartdim_get(comm, ndims) }
+    };
+    raise::finish_on_comm("MPI_Cartdim_get", comm, call())
+}
+
+/// `MPI_Dist_graph_neighbors` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Dist_graph_neighbors(
+    comm: MPI_Comm,
+    maxindegree: c_int,
+    sources: *mut c_int,
+    sourceweights: *mut c_int,
+    maxoutdegree: c_int,
+    destinations: *mut c_int,
+    destweights: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "maxindegree", i64::from(maxindegree))?;
+        args::array("sources", sources.is_null(), i64::from(maxindegree))?;
+        args::array("sourceweights", sourceweights.is_null(), i64::from(maxindegree))?;
+        args::not_negative(ErrorClass::ARG, "maxoutdegree", i64::from(maxoutdegree))?;
+        args::array("destinations", destinations.is_null(), i64::from(maxoutdegree))?;
+        args::array("destweights", destweights.is_null(), i64::from(maxoutdegree))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::dist_graph_neighbors(
+                comm,
+                maxindegree,
+                sources,
+                sourceweights,
+                maxoutdegree,
+                destinations,
+                destweights,
+            )
+        }
+    };
+    raise::finish_on_comm("MPI_Dist_graph_neighbors", comm, call())
+}
+
+/// `MPI_Dist_graph_neighbors_count` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
+    comm: MPI_Comm,
+    indegree: *mut c_int,
+    outdegree: *mut c_int,
+    weighted: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("indegree", indegree)?;
+        args::out("outdegree", outdegree)?;
+        args::out("weighted", weighted)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::dist_graph_neighbors_count(comm, indegree, outdegree, weighted) }
+    };
+    raise::finish_on_comm("MPI_Dist_graph_neighbors_count", comm, call())
+}
+
+/// `MPI_Graph_get` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Graph_get(
+    comm: MPI_Comm,
+    maxindex: c_int,
+    maxedges: c_int,
+    index: *mut c_int,
+    edges: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "maxindex", i64::from(maxindex))?;
+        args::not_negative(ErrorClass::ARG, "maxedges", i64::from(maxedges))?;
+        args::array("index", index.is_null(), i64::from(maxindex))?;
+        args::array("edges", edges.is_null(), i64::from(maxedges))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::graph_get(comm, maxindex, maxedges, index, edges) }
+    };
+    raise::finish_on_comm("MPI_Graph_get", comm, call())
+}
+
+/// `MPI_Graph_neighbors` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Graph_neighbors(
+    comm: MPI_Comm,
+    rank: c_int,
+    maxneighbors: c_int,
+    neighbors: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "maxneighbors", i64::from(maxneighbors))?;
+        args::array("neighbors", neighbors.is_null(), i64::from(maxneighbors))?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::graph_neighbors(comm, rank, maxneighbors, neighbors) }
+    };
+    raise::finish_on_comm("MPI_Graph_neighbors", comm, call())
+}
+
+/// `MPI_Graph_neighbors_count` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Graph_neighbors_count(
+    comm: MPI_Comm,
+    rank: c_int,
+    nneighbors: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("nneighbors", nneighbors)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::graph_neighbors_count(comm, rank, nneighbors) }
+    };
+    raise::finish_on_comm("MPI_Graph_neighbors_count", comm, call())
+}
+
+/// `MPI_Graphdims_get` (8.5.5 Topology Inquiry Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("nnodes", nnodes)?;
+        args::out("nedges", nedges)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::graphdims_get(comm, nnodes, nedges) }
+    };
+    raise::finish_on_comm("MPI_Graphdims_get", comm, call())
+}
+
 /// `MPI_Topo_test` (8.5.5 Topology Inquiry Functions).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
@@ -15,26 +335,80 @@ unsafe extern "C" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int
     raise::finish_on_comm("MPI_Topo_test", comm, call())
 }
 
-unsupported! {
-    PMPI_Cart_create "MPI_Cart_create"
-    PMPI_Dims_create "MPI_Dims_create"
-    PMPI_Graph_create "MPI_Graph_create"
-    PMPI_Dist_graph_create "MPI_Dist_graph_create"
-    PMPI_Dist_graph_create_adjacent "MPI_Dist_graph_create_adjacent"
-    PMPI_Cart_coords "MPI_Cart_coords"
-    PMPI_Cart_get "MPI_Cart_get"
-    PMPI_Cart_rank "MPI_Cart_rank"
-    PMPI_Cartdim_get "MPI_Cartdim_get"
-    PMPI_Dist_graph_neighbors "MPI_Dist_graph_neighbors"
-    PMPI_Dist_graph_neighbors_count "MPI_Dist_graph_neighbors_count"
-    PMPI_Graph_get "MPI_Graph_get"
-    PMPI_Graph_neighbors "MPI_Graph_neighbors"
-    PMPI_Graph_neighbors_count "MPI_Graph_neighbors_count"
-    PMPI_Graphdims_get "MPI_Graphdims_get"
-    PMPI_Cart_shift "MPI_Cart_shift"
-    PMPI_Cart_sub "MPI_Cart_sub"
-    PMPI_Cart_map "MPI_Cart_map"
-    PMPI_Graph_map "MPI_Graph_map"
+/// `MPI_Cart_shift` (8.5.6 Cartesian Shift Coordinates).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_shift(
+    comm: MPI_Comm,
+    direction: c_int,
+    disp: c_int,
+    rank_source: *mut c_int,
+    rank_dest: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("rank_source", rank_source)?;
+        args::out("rank_dest", rank_dest)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_shift(comm, direction, disp, rank_source, rank_dest) }
+    };
+    raise::finish_on_comm("MPI_Cart_shift", comm, call())
+}
+
+/// `MPI_Cart_sub` (8.5.7 Partitioning of Cartesian Structures).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_sub(
+    comm: MPI_Comm,
+    remain_dims: *const c_int,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newcomm", newcomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_sub(comm, remain_dims, newcomm) }
+    };
+    raise::finish_on_comm("MPI_Cart_sub", comm, call())
+}
+
+/// `MPI_Cart_map` (8.5.8 Low-Level Topology Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Cart_map(
+    comm: MPI_Comm,
+    ndims: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    newrank: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::DIMS, "ndims", i64::from(ndims))?;
+        args::array("dims", dims.is_null(), i64::from(ndims))?;
+        args::array("periods", periods.is_null(), i64::from(ndims))?;
+        args::out("newrank", newrank)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::cart_map(comm, ndims, dims, periods, newrank) }
+    };
+    raise::finish_on_comm("MPI_Cart_map", comm, call())
+}
+
+/// `MPI_Graph_map` (8.5.8 Low-Level Topology Functions).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Graph_map(
+    comm: MPI_Comm,
+    nnodes: c_int,
+    index: *const c_int,
+    edges: *const c_int,
+    newrank: *mut c_int,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::not_negative(ErrorClass::ARG, "nnodes", i64::from(nnodes))?;
+        args::array("index", index.is_null(), i64::from(nnodes))?;
+        args::out("newrank", newrank)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::graph_map(comm, nnodes, index, edges, newrank) }
+    };
+    raise::finish_on_comm("MPI_Graph_map", comm, call())
 }
 
 symbols! {

@@ -224,7 +224,12 @@ static PREDEFINED: [std::sync::atomic::AtomicI32; 7] = [const { std::sync::atomi
 fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
     let value = gate::with(|process| {
         process.comms.get(comm)?;
+        // The others describe MPI_COMM_WORLD: communicators of sessions have none of them (section 9.1.2).
+        if process.sessions.origin(comm).is_some() && key != abi::MPI_TAG_UB {
+            return Ok(None);
+        }
         Ok(match key {
+            abi::MPI_LASTUSEDCODE => Some(gate::always(|always| always.codes.last_used())),
             abi::MPI_TAG_UB => Some(i32::MAX),
             abi::MPI_IO => Some(abi::MPI_ANY_SOURCE),
             abi::MPI_HOST => Some(abi::MPI_PROC_NULL),
@@ -236,10 +241,6 @@ fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
             _ => None,
         })
     })?;
-    let value = match key {
-        abi::MPI_LASTUSEDCODE => Some(gate::always(|always| always.codes.last_used())),
-        _ => value,
-    };
     Ok(value.map(|value| {
         let place = &PREDEFINED[(key - abi::MPI_TAG_UB) as usize];
         place.store(value, std::sync::atomic::Ordering::Relaxed);

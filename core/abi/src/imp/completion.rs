@@ -11,10 +11,12 @@ use weft::request::{Done, Kind, MpiStatus, engine_handle};
 use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
-use super::{generalized, point_to_point, status};
+use super::{at_once, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
+use crate::watch::Awaited;
 
 /// The requests of an array argument.
 ///
@@ -70,7 +72,7 @@ fn raised(comm: Handle, error: Option<Error>) -> Result<(), Raised> {
 fn look(process: &mut Process, handle: Handle) -> Outcome<Option<Done>> {
     match process.requests.kind(&process.engine, handle)? {
         Kind::Engine(id) if !process.engine.is_complete(id) => Ok(None),
-        Kind::Local(_) if !process.is_done(handle) => Ok(None),
+        Kind::Local(_) | Kind::Lane(_) if !process.is_done(handle) => Ok(None),
         _ => Ok(Some(process.finish(handle))),
     }
 }
@@ -90,11 +92,16 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
         Some(process) => look(process, handle)?,
-        None => gate::with(|process| look(process, handle))?,
+        None => match threads::lane_of_request(handle) {
+            Some(lane) => Some(threads::wait("MPI_Wait", lane, handle)?),
+            None => gate::with(|process| look(process, handle))?,
+        },
     };
     let done = match looked {
         Some(done) => done,
-        None => gate::wait(|process| process.is_done(handle).then(|| process.finish(handle))),
+        None => gate::wait_for("MPI_Wait", Awaited::One(handle), |process| {
+            process.is_done(handle).then(|| process.finish(handle))
+        }),
     };
     // SAFETY: the program's status.
     unsafe { report(done, request, status) }
@@ -109,6 +116,14 @@ pub(crate) unsafe fn test(
     // SAFETY: the entry has refused null.
     let request = unsafe { &mut *request };
     let handle = request.handle();
+    if let Some(lane) = threads::lane_of_request(handle) {
+        let done = threads::test(lane, handle)?;
+        // SAFETY: as above; the program's status.
+        return unsafe {
+            flag.write(c_int::from(done.is_some()));
+            done.map_or(Ok(()), |done| report(done, request, status))
+        };
+    }
     gate::with(|process| point_to_point::kind(process, *request))?;
     let done = take_or_progress(|process| process.is_done(handle).then(|| process.finish(handle)));
     // SAFETY: the entry has refused null; the program's status.
@@ -130,6 +145,12 @@ fn take_or_progress<T>(mut look: impl FnMut(&mut Process) -> Option<T>) -> Optio
 fn count_active(process: &Process, requests: &[MPI_Request]) -> Outcome<usize> {
     let mut active = 0;
     for (index, request) in requests.iter().enumerate() {
+        if at_once::engine_request(*request)
+            .is_some_and(|id| id == RequestId::COMPLETE || process.engine.exists(id))
+        {
+            active += 1;
+            continue;
+        }
         match process.requests.is_active(&process.engine, request.handle()) {
             Ok(is_active) => active += usize::from(is_active),
             Err(error) => {
@@ -171,7 +192,9 @@ pub(crate) unsafe fn waitany(
     }
     let (found, done) = match gate::with(|process| take_first(process, requests)) {
         Some(taken) => taken,
-        None => gate::wait(|process| take_first(process, requests)),
+        None => {
+            gate::wait_for("MPI_Waitany", Awaited::Any(requests), |process| take_first(process, requests))
+        }
     };
     // SAFETY: as above.
     unsafe {
@@ -217,44 +240,93 @@ pub(crate) unsafe fn testany(
     }
 }
 
-/// Completes the requests of `indices`, which are all done, into `statuses` (element `k` for the `k`-th index). With an error
-/// the call returns `MPI_ERR_IN_STATUS` and every status says how its request ended.
+/// A call that completes several requests, one after the other, into the statuses of an array. With an error the call returns
+/// `MPI_ERR_IN_STATUS` and every status says how its request ended.
+struct Several {
+    statuses: *mut MPI_Status,
+    /// Requests completed.
+    number: usize,
+    first_error: Option<Raised>,
+}
+
+impl Several {
+    fn new(statuses: *mut MPI_Status) -> Several {
+        Several { statuses, number: 0, first_error: None }
+    }
+
+    /// Completes a request that is known to be done.
+    ///
+    /// # Safety
+    /// The program's statuses, long enough for this one.
+    unsafe fn complete(&mut self, done: Done, request: &mut MPI_Request) {
+        // SAFETY: the caller's promise.
+        let (status, result) = unsafe {
+            let status = element(self.statuses, self.number);
+            (status, report(done, request, status))
+        };
+        match result {
+            // SAFETY: as above.
+            Ok(()) => unsafe { self.went_well() },
+            Err(raised) => {
+                if self.first_error.is_none() {
+                    for earlier in 0..self.number {
+                        // SAFETY: as above.
+                        unsafe { set_error(element(self.statuses, earlier), abi::MPI_SUCCESS) };
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { set_error(status, raised.code()) };
+                self.first_error.get_or_insert(raised);
+                self.number += 1;
+            }
+        }
+    }
+
+    /// The next request was completed without error, and its status is written.
+    ///
+    /// # Safety
+    /// As [`Several::complete`].
+    #[inline(always)]
+    unsafe fn went_well(&mut self) {
+        if self.first_error.is_some() {
+            // SAFETY: the caller's promise.
+            unsafe { set_error(element(self.statuses, self.number), abi::MPI_SUCCESS) };
+        }
+        self.number += 1;
+    }
+
+    fn result(self) -> Result<(), Raised> {
+        match self.first_error {
+            None => Ok(()),
+            Some(raised) => Err(raised.returning(abi::MPI_ERR_IN_STATUS)),
+        }
+    }
+}
+
+/// Completes the requests of `indices`, which are all done, into `statuses` (element `k` for the `k`-th index).
 ///
 /// # Safety
 /// The program's statuses.
 unsafe fn complete_all(
     requests: &mut [MPI_Request],
-    indices: impl Iterator<Item = usize> + Clone,
+    indices: impl Iterator<Item = usize>,
     statuses: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let mut first_error: Option<Raised> = None;
-    for (place, index) in indices.clone().enumerate() {
-        let done = gate::with(|process| process.finish(requests[index].handle()));
+    let mut several = Several::new(statuses);
+    for index in indices {
+        let done = finish(requests[index].handle());
         // SAFETY: the caller's promise.
-        let (status, result) = unsafe {
-            let status = element(statuses, place);
-            (status, report(done, &mut requests[index], status))
-        };
-        let Err(raised) = result else {
-            if first_error.is_some() {
-                // SAFETY: as above.
-                unsafe { set_error(status, abi::MPI_SUCCESS) };
-            }
-            continue;
-        };
-        if first_error.is_none() {
-            for earlier in 0..place {
-                // SAFETY: as above.
-                unsafe { set_error(element(statuses, earlier), abi::MPI_SUCCESS) };
-            }
-        }
-        // SAFETY: as above.
-        unsafe { set_error(status, raised.code()) };
-        first_error.get_or_insert(raised);
+        unsafe { several.complete(done, &mut requests[index]) };
     }
-    match first_error {
-        None => Ok(()),
-        Some(raised) => Err(raised.returning(abi::MPI_ERR_IN_STATUS)),
+    several.result()
+}
+
+/// Takes the result of a done request.
+#[inline]
+fn finish(request: Handle) -> Done {
+    match threads::lane_of_request(request) {
+        Some(lane) => threads::finish(lane, request),
+        None => gate::with(|process| process.finish(request)),
     }
 }
 
@@ -284,18 +356,48 @@ pub(crate) unsafe fn waitall(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
-    let mut from = 0;
-    let ready = gate::with(|process| {
-        count_active(process, requests)?;
-        Ok(all_done(process, requests, &mut from))
-    })
-    .map_err(|error: Error| Raised::from(error))?;
-    if !ready {
-        gate::wait(|process| all_done(process, requests, &mut from).then_some(()));
+    if let Some(lane) = threads::common_lane(requests) {
+        // SAFETY: the program's statuses.
+        unsafe {
+            if threads::wait_all(lane, requests, statuses)? {
+                return Ok(());
+            }
+            let all = 0..requests.len();
+            return complete_all(requests, all, statuses);
+        }
     }
-    let all = 0..requests.len();
-    // SAFETY: the program's statuses.
-    unsafe { complete_all(requests, all, statuses) }
+    gate::with(|process| count_active(process, requests))?;
+    let mut several = Several::new(statuses);
+    for index in 0..requests.len() {
+        // SAFETY: the program's statuses; the entry has checked the phase, and the process is not kept.
+        unsafe {
+            if let Some(process) = gate::alone()
+                && at_once::complete(
+                    process,
+                    &mut requests[index],
+                    element(statuses, several.number),
+                    &MpiStatus::NO_MESSAGE,
+                )
+            {
+                several.went_well();
+                continue;
+            }
+            let done = await_next(requests, index);
+            several.complete(done, &mut requests[index]);
+        }
+    }
+    several.result()
+}
+
+/// Waits for one of all requests, before which all are over, and takes its result.
+#[inline(never)]
+fn await_next(all: &[MPI_Request], index: usize) -> Done {
+    let handle = all[index].handle();
+    let mut look = |process: &mut Process| process.is_done(handle).then(|| process.finish(handle));
+    match gate::with(&mut look) {
+        Some(done) => done,
+        None => gate::wait_for("MPI_Waitall", Awaited::All(all), look),
+    }
 }
 
 /// `MPI_Testall` (section 3.7.5).
@@ -369,7 +471,9 @@ pub(crate) unsafe fn waitsome(
     }
     let done = match gate::with(|process| some_done(process, requests)) {
         Some(done) => done,
-        None => gate::wait(|process| some_done(process, requests)),
+        None => {
+            gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests))
+        }
     };
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use weft::errhandler::Target;
+use weft::Process;
+use weft::errhandler::{Action, Target};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::environment::{bytes, write_string};
@@ -40,37 +41,103 @@ creators! {
     session_create_errhandler: Session MPI_Session_errhandler_function, "`MPI_Session_create_errhandler` (section 9.3.4).";
 }
 
-/// `MPI_Comm_set_errhandler` (section 9.3.1).
-pub(crate) unsafe fn comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
-    gate::always(|always| always.errhandlers.attach(Target::Comm, errhandler.handle()))?;
-    let old = gate::with(|process| {
-        let comm = process.comms.get_mut(comm.handle())?;
-        Ok(std::mem::replace(&mut comm.errhandler, errhandler.handle()))
+/// Where the error handler of an object is kept, and what handlers may stand there.
+///
+/// # Errors
+/// The class of the object for a bad handle. `MPI_FILE_NULL` stands for the default of files (section 14.7).
+fn place(process: &mut Process, object: On) -> Outcome<(&mut Handle, Target)> {
+    Ok(match object {
+        On::Comm(comm) => (&mut process.comms.get_mut(comm)?.errhandler, Target::Comm),
+        On::Win(win) => (&mut process.windows.get_mut(win)?.errhandler, Target::Win),
+        On::Session(session) => (&mut process.sessions.get_mut(session)?.errhandler, Target::Session),
+        On::File(Handle(abi::MPI_FILE_NULL)) => (&mut process.file_errhandler, Target::File),
+        On::File(file) => {
+            let text = format!(
+                "fh is {:#x}, which is no open file; MPI_FILE_NULL stands for the default of files",
+                file.0
+            );
+            return Err(Error::new(ErrorClass::FILE, text));
+        }
+        On::Nothing | On::Group(_) | On::Opening(_) => {
+            unreachable!("these have no error handler of their own")
+        }
     })
-    .map_err(|error: Error| Raised::from(error))?;
-    gate::always(|always| always.errhandlers.release(old));
-    Ok(())
 }
 
-/// `MPI_Comm_get_errhandler` (section 9.3.1): a new reference, which the program frees.
-pub(crate) unsafe fn comm_get_errhandler(
-    comm: MPI_Comm,
-    errhandler: *mut MPI_Errhandler,
-) -> Result<(), Raised> {
-    let handle = gate::with(|process| process.comms.get(comm.handle()).map(|comm| comm.errhandler))?;
-    gate::always(|always| always.errhandlers.retain(handle));
+/// Attaches a handler; the reference to the old one goes. Both happen under the gate, so that no other thread sees a handler
+/// that is gone.
+fn attach(object: On, errhandler: MPI_Errhandler) -> Result<(), Raised> {
+    gate::with(|process| {
+        let (place, target) = place(process, object)?;
+        let action = gate::always(|always| {
+            always.errhandlers.attach(target, errhandler.handle())?;
+            always.errhandlers.release(std::mem::replace(place, errhandler.handle()));
+            Ok(always.errhandlers.action(errhandler.handle()))
+        })?;
+        if object == On::Comm(Handle(abi::MPI_COMM_WORLD))
+            && matches!(action, Action::Return | Action::Call(_))
+        {
+            process.survive_losses();
+        }
+        Ok(())
+    })
+    .map_err(|error: Error| Raised::from(error).or_on(object))
+}
+
+/// Gives out a new reference to the handler attached, which the program frees.
+unsafe fn attached(object: On, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
+    let handle = gate::with(|process| {
+        let handle = *place(process, object)?.0;
+        gate::always(|always| always.errhandlers.retain(handle));
+        Ok(handle)
+    })
+    .map_err(|error: Error| Raised::from(error).or_on(object))?;
     // SAFETY: the entry has refused null.
     unsafe { errhandler.write(MPI_Errhandler::from_raw(handle.0)) };
     Ok(())
 }
 
-/// `MPI_Comm_call_errhandler` (section 9.5.2).
-pub(crate) fn comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
+/// Calls the handler attached (section 9.5.2).
+fn call(function: &'static str, object: On, errorcode: c_int) -> Result<(), Raised> {
+    gate::with(|process| place(process, object).map(drop))?;
     gate::always(|always| always.codes.class(errorcode))?;
-    raise::call_errhandler("MPI_Comm_call_errhandler", On::Comm(comm.handle()), errorcode);
+    raise::call_errhandler(function, object, errorcode);
     Ok(())
+}
+
+macro_rules! handlers_of {
+    ($($kind:ident $handle:ident $section:literal: $set:ident $get:ident $call:ident $name:literal;)*) => {$(
+        #[doc = concat!("`MPI_", stringify!($kind), "_set_errhandler` (section ", $section, ").")]
+        pub(crate) unsafe fn $set(object: $handle, errhandler: MPI_Errhandler) -> Result<(), Raised> {
+            attach(On::$kind(object.handle()), errhandler)
+        }
+
+        #[doc = concat!("`MPI_", stringify!($kind), "_get_errhandler` (section ", $section, ").")]
+        pub(crate) unsafe fn $get(object: $handle, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
+            // SAFETY: the entry has refused null.
+            unsafe { attached(On::$kind(object.handle()), errhandler) }
+        }
+
+        #[doc = concat!("`", $name, "` (section 9.5.2).")]
+        pub(crate) fn $call(object: $handle, errorcode: c_int) -> Result<(), Raised> {
+            call($name, On::$kind(object.handle()), errorcode)
+        }
+    )*};
+}
+
+handlers_of! {
+    Comm MPI_Comm "9.3.1": comm_set_errhandler comm_get_errhandler comm_call_errhandler "MPI_Comm_call_errhandler";
+    Win MPI_Win "9.3.2": win_set_errhandler win_get_errhandler win_call_errhandler "MPI_Win_call_errhandler";
+    File MPI_File "9.3.3": file_set_errhandler file_get_errhandler file_call_errhandler "MPI_File_call_errhandler";
+    Session MPI_Session "9.3.4": session_set_errhandler session_get_errhandler in_session "MPI_Session_call_errhandler";
+}
+
+/// `MPI_Session_call_errhandler` (section 9.5.2): callable at any time (section 11.4.1), so without an open session too.
+pub(crate) fn session_call_errhandler(session: MPI_Session, errorcode: c_int) -> Result<(), Raised> {
+    if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
+        return Err(Error::new(ErrorClass::SESSION, "no session is open").into());
+    }
+    in_session(session, errorcode)
 }
 
 /// `MPI_Errhandler_free` (section 9.3.5).

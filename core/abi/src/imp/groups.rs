@@ -23,15 +23,19 @@ pub(super) unsafe fn slice<'a, T>(count: c_int, array: *const T) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(array, count as usize) }
 }
 
-/// Makes a group and names it.
+/// Makes a group out of another and names it; it belongs to the same session.
 unsafe fn make(
+    from: MPI_Group,
     newgroup: *mut MPI_Group,
     build: impl FnOnce(&mut Process) -> Outcome<Group>,
 ) -> Result<(), Raised> {
     let handle = gate::with(|process| {
         let group = build(process)?;
-        process.name_group(Arc::new(group))
-    })?;
+        let named = process.name_group(Arc::new(group))?;
+        process.sessions.inherit(named, from.handle());
+        Ok(named)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
     unsafe { newgroup.write(MPI_Group::from_raw(handle.0)) };
     Ok(())
@@ -101,7 +105,12 @@ macro_rules! set_operations {
         ) -> Result<(), Raised> {
             let (first, second) = two(group1, group2)?;
             // SAFETY: the entry has refused null.
-            unsafe { make(newgroup, |_| Ok(first.$method(&second))) }
+            unsafe {
+                make(group1, newgroup, |process| {
+                    process.check_same_origin(group1.handle(), group2.handle())?;
+                    Ok(first.$method(&second))
+                })
+            }
         }
     )*};
 }
@@ -121,7 +130,9 @@ pub(crate) unsafe fn group_incl(
 ) -> Result<(), Raised> {
     // SAFETY: the program passes `n` ranks; the entry has refused a null group.
     unsafe {
-        make(newgroup, |process| process.group(group.handle())?.include(slice(n, ranks).iter().copied()))
+        make(group, newgroup, |process| {
+            process.group(group.handle())?.include(slice(n, ranks).iter().copied())
+        })
     }
 }
 
@@ -134,7 +145,9 @@ pub(crate) unsafe fn group_excl(
 ) -> Result<(), Raised> {
     // SAFETY: as above.
     unsafe {
-        make(newgroup, |process| process.group(group.handle())?.exclude(slice(n, ranks).iter().copied()))
+        make(group, newgroup, |process| {
+            process.group(group.handle())?.exclude(slice(n, ranks).iter().copied())
+        })
     }
 }
 
@@ -155,10 +168,7 @@ pub(crate) unsafe fn group_range_incl(
     check_range_count(n)?;
     // SAFETY: as above, with triplets.
     unsafe {
-        make(newgroup, |process| {
-            let group = process.group(group.handle())?;
-            group.include(group.expand_ranges(slice(n, ranges))?)
-        })
+        make(group, newgroup, |process| process.group(group.handle())?.include_ranges(slice(n, ranges)))
     }
 }
 
@@ -172,10 +182,7 @@ pub(crate) unsafe fn group_range_excl(
     check_range_count(n)?;
     // SAFETY: as above.
     unsafe {
-        make(newgroup, |process| {
-            let group = process.group(group.handle())?;
-            group.exclude(group.expand_ranges(slice(n, ranges))?)
-        })
+        make(group, newgroup, |process| process.group(group.handle())?.exclude_ranges(slice(n, ranges)))
     }
 }
 
@@ -185,7 +192,10 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = unsafe { group.read() }.handle();
     // The empty group is predefined; freeing what an empty result gave is common, so it only clears the variable.
     if handle.0 != abi::MPI_GROUP_EMPTY {
-        gate::with(|process| process.groups.remove(handle))?;
+        gate::with(|process| {
+            process.sessions.forget(handle);
+            process.groups.remove(handle)
+        })?;
     }
     // SAFETY: as above.
     unsafe { group.write(MPI_Group::from_raw(abi::MPI_GROUP_NULL)) };
@@ -195,9 +205,12 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
 /// `MPI_Comm_group` (section 7.3.2).
 pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = gate::with(|process| {
-        let members = Arc::clone(&process.comms.get(comm.handle())?.group);
-        process.name_group(members)
-    })?;
+        let members = Arc::clone(process.comms.get(comm.handle())?.local_group());
+        let named = process.name_group(members)?;
+        process.sessions.inherit(named, comm.handle());
+        Ok(named)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
     unsafe { group.write(MPI_Group::from_raw(handle.0)) };
     Ok(())

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use weft::info::{Info, MAX_KEY, MAX_VALUE};
+use weft::environment::Requests;
+use weft::info::{Info, MAX_KEY};
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
 use super::environment::{bytes, write_string};
@@ -32,33 +33,33 @@ pub(crate) unsafe fn info_create(info: *mut MPI_Info) -> Result<(), Raised> {
     unsafe { make(info, Info::default()) }
 }
 
-/// `MPI_Info_create_env`: what `MPI_INFO_ENV` has, or as much of it as can be known before initialisation.
+/// What was asked of this process when it was launched, joined to its job or not.
+fn requests() -> Requests {
+    match gate::phase() & (gate::WORLD | gate::SESSION) {
+        0 => Requests::before_joining(),
+        _ => gate::with(|process| process.job.requests()),
+    }
+}
+
+/// `MPI_Info_create_env`: what `MPI_INFO_ENV` has, with the arguments given.
 pub(crate) unsafe fn info_create_env(
     argc: c_int,
     argv: *mut *mut c_char,
     info: *mut MPI_Info,
 ) -> Result<(), Raised> {
-    let known = gate::always(|always| always.environment.clone());
-    let content = match known {
-        Some(content) => content,
-        None => {
-            let mut words = Vec::new();
-            if !argv.is_null() {
-                for index in 0..argc.max(0) as usize {
-                    // SAFETY: the program passes `argc` strings.
-                    words.push(unsafe { bytes(argv.add(index).read()) }.to_vec());
-                }
+    let mut words = Vec::new();
+    if !argv.is_null() {
+        for index in 0..argc.max(0) as usize {
+            // SAFETY: the program passes `argc` strings, or fewer and a null pointer.
+            let word = unsafe { argv.add(index).read() };
+            if word.is_null() {
+                break;
             }
-            let mut content = Info::default();
-            if let Some((command, arguments)) = words.split_first() {
-                content.set(b"command", &command[..command.len().min(MAX_VALUE)])?;
-                let line = arguments.join(&b' ');
-                content.set(b"argv", &line[..line.len().min(MAX_VALUE)])?;
-            }
-            content.set(b"arch", std::env::consts::ARCH.as_bytes())?;
-            content
+            // SAFETY: as above.
+            words.push(unsafe { bytes(word) }.to_vec());
         }
-    };
+    }
+    let content = weft::environment::information(&requests(), &words);
     // SAFETY: the entry has refused null.
     unsafe { make(info, content) }
 }

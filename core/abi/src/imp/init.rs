@@ -4,12 +4,14 @@ use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use weft::environment::Requests;
 use weft_types::{Error, ErrorClass, Handle, abi};
 
 use super::attributes;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Held while the World Model starts or ends.
 static CHANGING: Mutex<()> = Mutex::new(());
@@ -25,7 +27,7 @@ const LEVELS: [(c_int, &str); 4] = [
 
 /// `MPI_Init` (section 11.2.1).
 pub(crate) unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<(), Raised> {
-    start_world(abi::MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE")
+    start_world(abi::MPI_THREAD_SINGLE).map(drop)
 }
 
 /// `MPI_Init_thread` (section 11.2.1): every level is granted.
@@ -35,20 +37,27 @@ pub(crate) unsafe fn init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> Result<(), Raised> {
-    let Some(&(level, name)) = LEVELS.iter().find(|(level, _)| *level == required) else {
+    let Some(&(level, _)) = LEVELS.iter().find(|(level, _)| *level == required) else {
         return Err(Error::new(
             ErrorClass::ARG,
             format!("required is {required}; it must be one of MPI_THREAD_SINGLE, _FUNNELED, _SERIALIZED, _MULTIPLE"),
         )
         .into());
     };
-    start_world(level, name)?;
+    let level = start_world(level)?;
     // SAFETY: the entry has refused null.
     unsafe { provided.write(level) };
     Ok(())
 }
 
-fn start_world(level: c_int, name: &str) -> Result<(), Raised> {
+/// The level asked for when the program was launched (section 11.2.1): no call gets less.
+fn least_level(requests: &Requests) -> c_int {
+    let asked = requests.asked.iter().find(|(key, _)| key == "thread_level").map(|(_, value)| value.as_str());
+    LEVELS.iter().find(|(_, name)| asked == Some(name)).map_or(abi::MPI_THREAD_SINGLE, |&(level, _)| level)
+}
+
+/// Starts the World Model; the thread level it has.
+fn start_world(level: c_int) -> Result<c_int, Raised> {
     let _changing = CHANGING.lock();
     if gate::phase() & gate::INITIALIZED != 0 {
         return Err(Error::new(
@@ -59,17 +68,22 @@ fn start_world(level: c_int, name: &str) -> Result<(), Raised> {
     }
     gate::start()?;
     gate::set_main_thread();
+    let requests = gate::with(|process| process.job.requests());
+    let level = level.max(least_level(&requests));
     LEVEL.store(level, Ordering::Relaxed);
     let several = if level == abi::MPI_THREAD_MULTIPLE { gate::MULTIPLE } else { 0 };
     gate::change_phase(several, 0);
-    let environment = gate::with(|process| {
+    gate::with(|process| {
         process.start_world();
-        process.environment(name)
+        if several != 0 {
+            process.allow_lanes();
+        }
     });
+    let environment = weft::environment::information(&requests, &[]);
     gate::always(|always| always.environment = Some(environment));
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
     crate::departure::watch();
-    Ok(())
+    Ok(level)
 }
 
 /// `MPI_Finalize` (section 11.2.2): attributes of MPI_COMM_SELF go first, with MPI still working; then everything under way
@@ -84,12 +98,14 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         .into());
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
-    let quiet = |process: &mut weft::Process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
-    };
-    gate::wait(quiet);
-    super::collective::world_barrier()?;
-    gate::wait(quiet);
+    let quiet = |process: &mut weft::Process| process.is_quiet().then_some(());
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    super::collective::last_barrier("MPI_Finalize")?;
+    // A barrier that was given up because a process is gone never becomes quiet.
+    let quiet =
+        |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    crate::leftovers::note_traffic();
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())
@@ -123,7 +139,8 @@ pub(crate) unsafe fn is_thread_main(flag: *mut c_int) -> Result<(), Raised> {
     Ok(())
 }
 
-/// `MPI_Abort` (section 11.4.2): ends the job; `errorcode` becomes the exit code of mpiexec.
+/// `MPI_Abort` (section 11.4.2): ends the processes of the communicator where the others can go on, otherwise the job; `errorcode`
+/// becomes the exit code of mpiexec.
 pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
     let (rank, name) = gate::with(|process| {
         let name = process.comms.get(comm.handle()).map(|comm| comm.display_name());
@@ -131,5 +148,8 @@ pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raise
     });
     let text = format!("rank {rank} called MPI_Abort on {name} with error code {errorcode}");
     let code = if errorcode != 0 && errorcode & 0xff == 0 { 1 } else { errorcode & 0xff };
-    gate::abort(code, &text)
+    match gate::with(|process| process.abort_scope(comm.handle())) {
+        Some(ranks) => gate::abort_ranks(code, &text, &ranks),
+        None => gate::abort(code, &text),
+    }
 }

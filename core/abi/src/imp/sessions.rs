@@ -3,35 +3,31 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex};
 
+use weft::buffered::Owner;
 use weft::errhandler::Target;
 use weft::info::Info;
-use weft::process::Session;
-use weft_types::{Error, ErrorClass, Result as Outcome, abi};
+use weft::kinds;
+use weft::session::Session;
+use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
-use super::communicators::construct;
+use super::communicators::construct_with_info;
 use super::environment::{bytes, write_string};
 use super::{errors, info};
 use crate::ctypes::*;
 use crate::gate;
-use crate::raise::{self, On, Raised};
+use crate::raise::{On, Raised};
+use crate::watch::Awaited;
+
+/// The thread levels by name (section 11.3.1).
+const LEVELS: [&str; 4] =
+    ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
 /// Held while sessions open and close.
 static CHANGING: Mutex<()> = Mutex::new(());
 
-/// The process sets every process knows (section 11.3.2).
-const SETS: [&[u8]; 2] = [b"mpi://WORLD", b"mpi://SELF"];
-
-/// What a session says about itself, with its error handler for errors on the way.
-fn find(session: MPI_Session) -> Outcome<Session> {
-    gate::with(|process| process.sessions.get(session.handle()).cloned())
-}
-
-/// Errors of a call are raised on its session.
-fn on(session: MPI_Session) -> impl Fn(Error) -> Raised {
-    move |error| match find(session) {
-        Ok(found) => Raised::on_session(session, found.errhandler, error),
-        Err(_) => error.into(),
-    }
+/// Fails unless the session is open.
+fn check(session: MPI_Session) -> Outcome<()> {
+    gate::with(|process| process.sessions.get(session.handle()).map(drop))
 }
 
 /// `MPI_Session_init` (section 11.3.1): local; several threads may use a session unless it asks for less.
@@ -41,20 +37,13 @@ pub(crate) unsafe fn session_init(
     session: *mut MPI_Session,
 ) -> Result<(), Raised> {
     let _changing = CHANGING.lock();
-    let hints = gate::always(|always| always.hints(info.handle()))?;
-    let thread_level = match hints.text("thread_level") {
-        Some("MPI_THREAD_SINGLE") => "MPI_THREAD_SINGLE",
-        Some("MPI_THREAD_FUNNELED") => "MPI_THREAD_FUNNELED",
-        Some("MPI_THREAD_SERIALIZED") => "MPI_THREAD_SERIALIZED",
-        _ => "MPI_THREAD_MULTIPLE",
-    };
+    // A handler that cannot be attached cannot be told either.
     gate::always(|always| always.errhandlers.attach(Target::Session, errhandler.handle()))?;
-    gate::start()?;
-    if thread_level == "MPI_THREAD_MULTIPLE" {
-        gate::change_phase(gate::MULTIPLE, 0);
-    }
-    let made = Session { errhandler: errhandler.handle(), thread_level };
-    let handle = gate::with(|process| process.sessions.insert(made))?;
+    let handle = open(info, errhandler).map_err(|error| {
+        // The program still holds the handler, which is called now.
+        errors::let_go(errhandler.handle());
+        Raised::from(error).or_on(On::Opening(errhandler.handle()))
+    })?;
     gate::change_phase(gate::SESSION, 0);
     crate::departure::watch();
     // SAFETY: the entry has refused null.
@@ -62,28 +51,58 @@ pub(crate) unsafe fn session_init(
     Ok(())
 }
 
-/// `MPI_Session_finalize` (section 11.3.1): what is under way is completed first.
-pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), Raised> {
-    let _changing = CHANGING.lock();
-    // SAFETY: the entry has refused null.
-    let handle = unsafe { session.read() };
-    find(handle)?;
-    gate::wait(|process| {
-        (process.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet()).then_some(())
-    });
-    let (closed, is_last) = gate::with(|process| {
-        let closed = process.sessions.remove(handle.handle())?;
-        let is_last = process.sessions.is_empty();
-        if is_last && gate::phase() & (gate::INITIALIZED) == 0 {
-            process.say_goodbye()?;
+fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
+    let hints = gate::always(|always| always.hints(info.handle()))?;
+    let asked = hints.text("thread_level").map(str::trim);
+    let thread_level = LEVELS.into_iter().find(|level| asked == Some(level)).unwrap_or("MPI_THREAD_MULTIPLE");
+    gate::start()?;
+    // Threads with sessions of their own may call at the same time, also where each session is used by one thread only.
+    if thread_level != "MPI_THREAD_SINGLE" {
+        gate::change_phase(gate::MULTIPLE, 0);
+    }
+    gate::with(|process| {
+        process.goes_on();
+        if gate::phase() & gate::MULTIPLE != 0 {
+            process.allow_lanes();
         }
-        Ok((closed, is_last))
+        let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
+        let memory_kinds = kinds::granted(asked);
+        process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
+    })
+}
+
+/// `MPI_Session_finalize` (section 11.3.1): what is under way in the session is completed first. Nothing is waited for that
+/// another process has to begin, so processes may close their sessions in any order.
+pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    let handle = unsafe { session.read() }.handle();
+    gate::with(|process| process.sessions.get(handle).map(drop))?;
+    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
+        process.is_session_quiet(handle, false).then_some(())
+    });
+    let changing = CHANGING.lock();
+    let others =
+        |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
+    if !gate::with(|process| others(process)) {
+        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
+            process.is_session_quiet(handle, true).then_some(())
+        });
+    }
+    let closed = gate::with(|process| {
+        let closed = process.sessions.close(handle)?;
+        // Its buffer is the program's again.
+        process.requests.buffers.detach(Owner::Session(handle));
+        if process.sessions.is_empty() {
+            if gate::phase() & gate::INITIALIZED == 0 {
+                process.say_goodbye()?;
+            }
+            gate::change_phase(0, gate::SESSION);
+        }
+        Ok(closed)
     })
     .map_err(|error: Error| Raised::from(error))?;
+    drop(changing);
     errors::let_go(closed.errhandler);
-    if is_last {
-        gate::change_phase(0, gate::SESSION);
-    }
     // SAFETY: as above.
     unsafe { session.write(MPI_Session::from_raw(abi::MPI_SESSION_NULL)) };
     Ok(())
@@ -95,9 +114,13 @@ pub(crate) unsafe fn session_get_num_psets(
     _info: MPI_Info,
     npset_names: *mut c_int,
 ) -> Result<(), Raised> {
-    find(session)?;
+    let number = gate::with(|process| {
+        process.sessions.get(session.handle())?;
+        Ok(process.process_sets().len())
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
-    unsafe { npset_names.write(SETS.len() as c_int) };
+    unsafe { npset_names.write(number as c_int) };
     Ok(())
 }
 
@@ -109,16 +132,25 @@ pub(crate) unsafe fn session_get_nth_pset(
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> Result<(), Raised> {
-    find(session)?;
-    let name = usize::try_from(n).ok().and_then(|n| SETS.get(n)).ok_or_else(|| {
-        let text = format!("n is {n}; the process sets are numbered 0 to {}", SETS.len() - 1);
-        on(session)(Error::new(ErrorClass::ARG, text))
+    let name = gate::with(|process| {
+        process.sessions.get(session.handle())?;
+        let names = process.process_sets();
+        let name = usize::try_from(n).ok().and_then(|n| names.get(n));
+        name.map(|name| name.as_bytes().to_vec()).ok_or_else(|| {
+            let text = format!("n is {n}; the process sets are numbered 0 to {}", names.len() - 1);
+            Error::new(ErrorClass::ARG, text)
+        })
     })?;
     // SAFETY: the entry has refused a null length; the buffer has as many characters as the length says.
     unsafe {
         let room = pset_len.read();
+        if room > 0 && pset_name.is_null() {
+            let text =
+                format!("pset_name is a null pointer, but pset_len promises room for {room} characters");
+            return Err(Error::new(ErrorClass::ARG, text).into());
+        }
         if room > 0 {
-            write_string(name, pset_name, room as usize);
+            write_string(&name, pset_name, room as usize);
         }
         pset_len.write(name.len() as c_int + 1);
     }
@@ -127,11 +159,10 @@ pub(crate) unsafe fn session_get_nth_pset(
 
 /// `MPI_Session_get_info` (section 11.3.3).
 pub(crate) unsafe fn session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> Result<(), Raised> {
-    let found = find(session)?;
-    let kinds = gate::with(|process| process.job.memory_alloc_kinds.clone());
+    let found = gate::with(|process| process.sessions.get(session.handle()).cloned())?;
     let mut content = Info::default();
     content.set(b"thread_level", found.thread_level.as_bytes())?;
-    content.set(b"mpi_memory_alloc_kinds", kinds.as_deref().unwrap_or("mpi,system").as_bytes())?;
+    content.set(b"mpi_memory_alloc_kinds", found.memory_kinds.as_bytes())?;
     // SAFETY: the entry has refused null.
     unsafe { info::give(info_used, content) }
 }
@@ -142,12 +173,12 @@ pub(crate) unsafe fn session_get_pset_info(
     pset_name: *const c_char,
     info: *mut MPI_Info,
 ) -> Result<(), Raised> {
-    find(session)?;
+    check(session)?;
     // SAFETY: the program passes a string; the entry has refused null.
     let name = unsafe { bytes(pset_name) };
     let Some(group) = gate::with(|process| process.process_set(name)) else {
         let text = format!("there is no process set {:?}", String::from_utf8_lossy(name));
-        return Err(on(session)(Error::new(ErrorClass::ARG, text)));
+        return Err(Error::new(ErrorClass::ARG, text).into());
     };
     let mut content = Info::default();
     content.set(b"mpi_size", group.size().to_string().as_bytes())?;
@@ -161,81 +192,45 @@ pub(crate) unsafe fn group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut MPI_Group,
 ) -> Result<(), Raised> {
-    find(session)?;
     // SAFETY: the program passes a string; the entry has refused null.
     let name = unsafe { bytes(pset_name) };
-    let handle = gate::with(|process| match process.process_set(name) {
-        Some(group) => process.name_group(Arc::new(group)).map(|handle| handle.0),
-        None => Ok(abi::MPI_GROUP_NULL),
+    let handle = gate::with(|process| {
+        process.sessions.get(session.handle())?;
+        let Some(group) = process.process_set(name) else { return Ok(abi::MPI_GROUP_NULL) };
+        let handle = process.name_group(Arc::new(group))?;
+        process.sessions.set_origin(handle, session.handle());
+        Ok(handle.0)
     })
-    .map_err(on(session))?;
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
     unsafe { newgroup.write(MPI_Group::from_raw(handle)) };
     Ok(())
-}
-
-/// `MPI_Session_set_errhandler` (section 9.3.4).
-pub(crate) fn session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) -> Result<(), Raised> {
-    find(session)?;
-    gate::always(|always| always.errhandlers.attach(Target::Session, errhandler.handle()))
-        .map_err(on(session))?;
-    let old = gate::with(|process| {
-        let session = process.sessions.get_mut(session.handle())?;
-        Ok(std::mem::replace(&mut session.errhandler, errhandler.handle()))
-    })
-    .map_err(|error: Error| Raised::from(error))?;
-    errors::let_go(old);
-    Ok(())
-}
-
-/// `MPI_Session_get_errhandler` (section 9.3.4).
-pub(crate) unsafe fn session_get_errhandler(
-    session: MPI_Session,
-    errhandler: *mut MPI_Errhandler,
-) -> Result<(), Raised> {
-    let found = find(session)?.errhandler;
-    errors::inherit(found);
-    // SAFETY: the entry has refused null.
-    unsafe { errhandler.write(MPI_Errhandler::from_raw(found.0)) };
-    Ok(())
-}
-
-/// `MPI_Session_call_errhandler` (section 9.5.2).
-pub(crate) fn session_call_errhandler(session: MPI_Session, errorcode: c_int) -> Result<(), Raised> {
-    if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
-        return Err(Error::new(ErrorClass::SESSION, "there is no open session").into());
-    }
-    let errhandler = find(session)?.errhandler;
-    raise::call_errhandler("MPI_Session_call_errhandler", On::Session(session, errhandler), errorcode);
-    Ok(())
-}
-
-/// A number for a string tag: all members make the same one. Two tags that collide are served one after the other.
-fn number_of(stringtag: &[u8]) -> u32 {
-    // FNV-1a.
-    stringtag.iter().fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// `MPI_Comm_create_from_group` (section 7.4.2).
 pub(crate) unsafe fn comm_create_from_group(
     group: MPI_Group,
     stringtag: *const c_char,
-    _info: MPI_Info,
+    info: MPI_Info,
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: the program passes a string; the entry has refused null.
-    let number = number_of(unsafe { bytes(stringtag) });
+    let tag = unsafe { super::communicators::stringtag(stringtag)? };
     gate::always(|always| always.errhandlers.attach(Target::Comm, errhandler.handle()))?;
     let nobody = MPI_Comm::from_raw(abi::MPI_COMM_NULL);
     // SAFETY: the entry has refused null.
     let made = unsafe {
-        construct(nobody, newcomm, |process| {
+        construct_with_info(nobody, info, newcomm, |process| {
             let group = process.group(group.handle())?;
-            process.create_from_group(&group, number, errhandler.handle())
+            Ok(process.create_from_group(&group, tag, errhandler.handle()))
         })
     };
     // The communicator counts its own reference.
     errors::let_go(errhandler.handle());
-    made
+    made?;
+    // SAFETY: as above.
+    let comm = unsafe { newcomm.read() }.handle();
+    gate::with(|process| process.sessions.inherit(comm, group.handle()));
+    Ok(())
 }

@@ -23,6 +23,16 @@ const CANCELLED: usize = 2;
 /// # Safety
 /// `status` is `MPI_STATUS_IGNORE` or points to a status of the program.
 #[inline(always)]
+pub(crate) unsafe fn write_status(status: *mut MPI_Status, from: &MpiStatus) {
+    // SAFETY: the caller's promise.
+    unsafe { write(status, from) };
+}
+
+/// See [`write_status`].
+///
+/// # Safety
+/// As [`write_status`].
+#[inline(always)]
 pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
     if status.is_null() {
         return;
@@ -34,6 +44,25 @@ pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
         if *from == MpiStatus::EMPTY {
             (*status).error = weft_types::abi::MPI_SUCCESS;
         }
+        (*status).internal[BYTES_LOW] = from.bytes as c_int;
+        (*status).internal[BYTES_HIGH] = (from.bytes >> 32) as c_int;
+        (*status).internal[CANCELLED] = c_int::from(from.cancelled);
+    }
+}
+
+/// As [`write`], of a message.
+///
+/// # Safety
+/// As [`write`].
+#[inline(always)]
+pub(super) unsafe fn write_message(status: *mut MPI_Status, from: &weft_engine::Status) {
+    if status.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*status).source = from.source.0 as c_int;
+        (*status).tag = from.tag.0;
         (*status).internal[BYTES_LOW] = from.bytes as c_int;
         (*status).internal[BYTES_HIGH] = (from.bytes >> 32) as c_int;
         (*status).internal[CANCELLED] = c_int::from(from.cancelled);

@@ -13,6 +13,7 @@ use super::windows::member_barrier;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// Checks the bits of an assertion; which bits a call takes is told by `allowed` (section 12.5.5).
 fn check_assert(assert: c_int, allowed: c_int) -> Outcome<()> {
@@ -40,7 +41,9 @@ fn settled(process: &mut Process, win: MPI_Win, target: Option<u32>) -> Option<O
 
 /// Waits until nothing is awaited of a target, or of any. What others stored is seen from here on.
 fn settle(win: MPI_Win, target: Option<u32>) -> Result<(), Raised> {
-    gate::wait(|process| settled(process, win, target))?;
+    gate::wait_for("a call on a window", Awaited::Window(win, target), |process| {
+        settled(process, win, target)
+    })?;
     fence(Ordering::SeqCst);
     Ok(())
 }
@@ -110,9 +113,15 @@ pub(crate) unsafe fn win_start(group: MPI_Group, assert: c_int, win: MPI_Win) ->
         Ok(targets)
     })
     .map_err(|error: Error| Raised::from(error))?;
-    gate::wait(|process| match process.windows.get_mut(win.handle()) {
-        Ok(window) => window.try_start(&targets).then_some(Ok(())),
-        Err(error) => Some(Err(error)),
+    gate::wait_for("MPI_Win_start", Awaited::Posts(win, &targets), |process| {
+        match process.windows.get_mut(win.handle()) {
+            Ok(window) => match window.try_start(&process.engine, &targets) {
+                Ok(false) => None,
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            },
+            Err(error) => Some(Err(error)),
+        }
     })?;
     Ok(())
 }
@@ -125,8 +134,9 @@ pub(crate) unsafe fn win_complete(win: MPI_Win) -> Result<(), Raised> {
 
 /// `MPI_Win_wait` (section 12.5.2).
 pub(crate) unsafe fn win_wait(win: MPI_Win) -> Result<(), Raised> {
-    gate::wait(|process| {
-        let over = process.windows.get_mut(win.handle()).and_then(Window::try_end_exposure);
+    gate::wait_for("MPI_Win_wait", Awaited::Completes(win), |process| {
+        let window = process.windows.get_mut(win.handle());
+        let over = window.and_then(|window| window.try_end_exposure(&process.engine));
         match over {
             Ok(false) => None,
             Ok(true) => Some(Ok(())),
@@ -139,7 +149,8 @@ pub(crate) unsafe fn win_wait(win: MPI_Win) -> Result<(), Raised> {
 
 /// `MPI_Win_test` (section 12.5.2).
 pub(crate) unsafe fn win_test(win: MPI_Win, flag: *mut c_int) -> Result<(), Raised> {
-    let over = gate::poll(|process| process.windows.get_mut(win.handle())?.try_end_exposure())?;
+    let over =
+        gate::poll(|process| process.windows.get_mut(win.handle())?.try_end_exposure(&process.engine))?;
     fence(Ordering::SeqCst);
     // SAFETY: the entry has refused null.
     unsafe { flag.write(c_int::from(over)) };

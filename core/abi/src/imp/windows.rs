@@ -5,8 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use weft::attributes::Holder;
-use weft::errhandler::Target;
 use weft::info::Info;
+use weft::kinds;
 use weft::window::{Extent, Flavor, Keep, Parts};
 use weft_coll::Call;
 use weft_datatype::{Datatype, Memory};
@@ -15,10 +15,10 @@ use weft_types::{Error, ErrorClass, Handle, abi};
 
 use super::environment::{bytes, write_string};
 use super::shared_memory::{Allocation, Mapping, memory_file};
-use super::{attributes, communicators, point_to_point};
+use super::{attributes, communicators, errors, point_to_point};
 use crate::ctypes::*;
 use crate::gate;
-use crate::raise::{self, On, Raised};
+use crate::raise::{On, Raised};
 
 /// What windows are aligned to: a cache line, and what any basic type needs.
 const ALIGNMENT: usize = 64;
@@ -40,7 +40,9 @@ const HINTS: [(&str, &str); 8] = [
 fn accepted(hints: &Info) -> weft_types::Result<Info> {
     let mut kept = Info::default();
     for (key, _) in HINTS {
-        if let Some(value) = hints.text(key) {
+        // An assertion about memory that Weft does not know is ignored as a whole (section 11.4.3).
+        let known = |value: &&str| key != "mpi_assert_memory_alloc_kinds" || kinds::supports_all(value);
+        if let Some(value) = hints.text(key).filter(known) {
             kept.set(key.as_bytes(), value.as_bytes())?;
         }
     }
@@ -60,7 +62,7 @@ fn exchange(comm: Handle, mine: &[u64]) -> Result<Vec<u64>, Raised> {
         Ok((request, room, total))
     })
     .map_err(|error: Error| Raised::from(error))?;
-    if let Some(error) = point_to_point::complete(request).error {
+    if let Some(error) = point_to_point::complete("a call on a window", request).error {
         return Err(error.into());
     }
     let mut all = vec![0; total];
@@ -72,7 +74,7 @@ fn exchange(comm: Handle, mine: &[u64]) -> Result<Vec<u64>, Raised> {
 pub(super) fn member_barrier(comm: Handle) -> Result<(), Raised> {
     let arguments = Arguments::new(Memory::none(), Memory::none());
     let request = gate::with(|process| process.start_collective(comm, &Call::Barrier, arguments, None))?;
-    match point_to_point::complete(request).error {
+    match point_to_point::complete("a call on a window", request).error {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
@@ -102,6 +104,7 @@ impl Making {
         // SAFETY: our own variable.
         unsafe {
             communicators::construct(parent, &raw mut own, |process| {
+                process.comms.get(parent.handle())?.check_intra("a window")?;
                 process.duplicate(parent.handle(), Vec::new()).map(Some)
             })?;
         }
@@ -407,13 +410,12 @@ pub(crate) unsafe fn win_free(win: *mut MPI_Win) -> Result<(), Raised> {
     .map_err(|error: Error| on_window(error.into()))?;
     attributes::delete_all_of(Holder::Win, handle).map_err(on_window)?;
     member_barrier(comm).map_err(on_window)?;
-    let errhandler = gate::with(|process| {
+    let errhandlers = gate::with(|process| {
         let window = process.windows.remove(handle)?;
-        process.free_comm(comm)?;
-        Ok(window.errhandler)
+        Ok([window.errhandler, process.free_comm(comm)?.errhandler])
     })
     .map_err(|error: Error| Raised::from(error))?;
-    gate::always(|always| always.errhandlers.release(errhandler));
+    errhandlers.into_iter().for_each(errors::let_go);
     // SAFETY: as above.
     unsafe { win.write(MPI_Win::from_raw(abi::MPI_WIN_NULL)) };
     Ok(())
@@ -446,8 +448,8 @@ pub(crate) unsafe fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<(), Ra
 /// `MPI_Win_get_info` (section 12.2.7): every supported hint with its value.
 pub(crate) unsafe fn win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> Result<(), Raised> {
     let content = gate::with(|process| {
-        let kinds = process.job.memory_alloc_kinds.clone().unwrap_or_else(|| "mpi,system".to_owned());
         let window = process.windows.get(win.handle())?;
+        let kinds = process.memory_kinds(window.comm);
         let mut content = Info::default();
         for (key, default) in HINTS {
             let value = window.hints.text(key).unwrap_or(default);
@@ -484,35 +486,5 @@ pub(crate) unsafe fn win_get_name(
     };
     // SAFETY: the entry has refused null; the buffer has MPI_MAX_OBJECT_NAME characters.
     unsafe { resultlen.write(write_string(&found, win_name, abi::MPI_MAX_OBJECT_NAME as usize) as c_int) };
-    Ok(())
-}
-
-/// `MPI_Win_set_errhandler` (section 9.3.2).
-pub(crate) unsafe fn win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> Result<(), Raised> {
-    gate::with(|process| process.windows.get(win.handle()).map(drop))?;
-    gate::always(|always| always.errhandlers.attach(Target::Win, errhandler.handle()))?;
-    let old = gate::with(|process| {
-        let window = process.windows.get_mut(win.handle())?;
-        Ok(std::mem::replace(&mut window.errhandler, errhandler.handle()))
-    })
-    .map_err(|error: Error| Raised::from(error))?;
-    gate::always(|always| always.errhandlers.release(old));
-    Ok(())
-}
-
-/// `MPI_Win_get_errhandler` (section 9.3.2): a new reference, which the program frees.
-pub(crate) unsafe fn win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
-    let handle = gate::with(|process| process.windows.get(win.handle()).map(|win| win.errhandler))?;
-    gate::always(|always| always.errhandlers.retain(handle));
-    // SAFETY: the entry has refused null.
-    unsafe { errhandler.write(MPI_Errhandler::from_raw(handle.0)) };
-    Ok(())
-}
-
-/// `MPI_Win_call_errhandler` (section 9.5.2).
-pub(crate) fn win_call_errhandler(win: MPI_Win, errorcode: c_int) -> Result<(), Raised> {
-    gate::with(|process| process.windows.get(win.handle()).map(drop))?;
-    gate::always(|always| always.codes.class(errorcode))?;
-    raise::call_errhandler("MPI_Win_call_errhandler", On::Win(win.handle()), errorcode);
     Ok(())
 }

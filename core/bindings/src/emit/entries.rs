@@ -120,7 +120,7 @@ fn module(model: &Model) -> String {
 mod prelude {{
     pub(super) use std::ffi::{{c_char, c_int, c_void}};
 
-    pub(super) use weft_types::ErrorClass;
+    pub(super) use weft_types::{{ErrorClass, abi}};
 
     pub(super) use crate::ctypes::*;
     pub(super) use crate::{{args, gate, imp, raise}};

@@ -168,18 +168,27 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         .iter()
         .map(|parameter| format!("{}: {}", parameter.name, rust_type(&parameter.ty)))
         .collect();
+    let at_once = format!("imp::at_once::{}({})", imp_name(int.name()), arguments.join(", "));
     let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
     let safety = "// SAFETY: the program keeps the contract of the procedure.";
     let mut text = String::new();
     // Writing to a string cannot fail.
+    let result = rust_type(&procedure.prototype.result);
     let _ = writeln!(
         text,
-        "/// `{name}` ({} {}).\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn P{name}({}) -> {} {{",
+        "/// `{name}` ({} {}).\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn P{name}({}) -> {result} {{",
         procedure.section,
         procedure.title,
         parameters.join(", "),
-        rust_type(&procedure.prototype.result)
     );
+    if procedure.at_once {
+        // The rest is a function of its own with the same arguments, so that the short way saves no registers.
+        let _ = writeln!(
+            text,
+            "#[inline(never)]\nunsafe extern \"C\" fn in_full({}) -> {result} {{",
+            parameters.join(", ")
+        );
+    }
     if procedure.returns_code() {
         let mut checks = String::new();
         if !procedure.anytime && !procedure.is_tool() {
@@ -194,16 +203,38 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
                 |argument: &&Argument| argument.parameter.ty.base == base && argument.parameter.ty.is_value();
             procedure.arguments.iter().find(named).map(|argument| &argument.parameter.name)
         };
+        // Errors of files without a file go to the default file error handler (section 14.7); groups stand for the session
+        // they were derived from.
+        let of_files = name.starts_with("MPI_File_") && !name.ends_with("_create_errhandler")
+            || name.starts_with("MPI_Register_datarep");
+        let on = |kind: &str, object: &str| {
+            format!("finish_on(\"{name}\", raise::On::{kind}({object}.handle()), call())")
+        };
         let finish = match (object("MPI_Comm"), object("MPI_Win")) {
             _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
+            _ if of_files => {
+                on("File", object("MPI_File").map_or("MPI_File::from_raw(abi::MPI_FILE_NULL)", |file| file))
+            }
             (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, call())"),
             (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, call())"),
-            (None, None) => format!("finish(\"{name}\", call())"),
+            (None, None) => match (object("MPI_Session"), object("MPI_Group")) {
+                (Some(session), _) => on("Session", session),
+                (None, Some(group)) => on("Group", group),
+                (None, None) => format!("finish(\"{name}\", call())"),
+            },
         };
         let _ =
             writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
     } else {
         let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
+    }
+    if procedure.at_once {
+        let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
+        let _ = writeln!(
+            text,
+            "}}\n{safety}\nif let Some(code) = unsafe {{ {at_once} }} {{\nreturn code;\n}}\n{safety}\nunsafe {{ in_full({}) }}",
+            names.join(", ")
+        );
     }
     text.push_str("}\n");
     Ok(text)

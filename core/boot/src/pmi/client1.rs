@@ -5,6 +5,7 @@ use weft_types::{Error, ErrorClass, Result};
 use super::channel::LauncherSocket;
 use super::wire1::{Command, LineBuffer, encode_word};
 use crate::launcher::{Aborter, Launcher};
+use crate::stall::Stall;
 
 /// Limits every PMI-1 server of the field keeps at least; used where asking would cost a message.
 const LEAST_KEY: usize = 64;
@@ -195,10 +196,28 @@ impl Launcher for Client {
         }
     }
 
+    fn survives_losses(&mut self) {
+        if self.dialect == Dialect::Weft {
+            // Without the launcher there is no job to survive.
+            let _ = self.tell(&Command::new("weft_survives"));
+        }
+    }
+
     fn note(&mut self, line: &str) {
         if self.dialect == Dialect::Weft {
             // Diagnosis must not fail the program.
             let _ = self.tell(&Command::new("weft_note").with("text", encode_word(line)));
+        }
+    }
+
+    fn stall(&mut self, stall: &Stall) -> bool {
+        // A launcher that is stopped must not block a rank that has nothing to do with it.
+        self.dialect == Dialect::Weft && self.channel.send_if_room(stall.command().emit().as_bytes())
+    }
+
+    fn reopen(&mut self) {
+        if self.dialect == Dialect::Weft {
+            let _ = self.tell(&Command::new("weft_reopen"));
         }
     }
 }

@@ -149,7 +149,7 @@ pub struct SendSide {
     partitions: Partitions,
     /// `None` for `MPI_PROC_NULL`.
     to: Option<Counterpart>,
-    comm: Handle,
+    pub(crate) comm: Handle,
     active: bool,
     /// Epochs started, and epochs granted by the receiver, which may be one ahead.
     started: u64,
@@ -178,6 +178,20 @@ impl SendSide {
             handed_over: false,
             moving: Moving::default(),
             error: None,
+        }
+    }
+
+    /// Words for a send that is not done, and the receiver when the send waits for it; otherwise the program has to mark partitions.
+    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
+        let of = self.partitions.number;
+        match self.to {
+            Some(to) if self.granted < self.started => {
+                (format!("tag={}, {of} partitions, the receive is not started", to.tag.0), Some(to.peer))
+            }
+            Some(to) if !self.handed_over => {
+                (format!("tag={}, not all of {of} partitions are ready", to.tag.0), None)
+            }
+            to => (format!("{of} partitions on their way"), to.map(|to| to.peer)),
         }
     }
 
@@ -315,6 +329,13 @@ impl SendSide {
         })
     }
 
+    /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.handed_over && self.error.is_none() {
+            self.error = self.to.and_then(|to| engine.loss_of(to.peer));
+        }
+    }
+
     /// Whether the buffer belongs to the program again.
     pub(crate) fn is_done(&self) -> bool {
         !self.active || ((self.handed_over || self.error.is_some()) && self.moving.requests.is_empty())
@@ -351,7 +372,7 @@ pub struct ReceiveSide {
     partitions: Partitions,
     /// `None` for `MPI_PROC_NULL`.
     from: Option<Counterpart>,
-    comm: Handle,
+    pub(crate) comm: Handle,
     active: bool,
     meeting: Meeting,
     arrived: Arrived,
@@ -374,6 +395,17 @@ impl ReceiveSide {
             empty_here: false,
             moving: Moving::default(),
             error: None,
+        }
+    }
+
+    /// Words for a receive that is not done, and the sender.
+    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
+        let of = self.partitions.number;
+        match self.from {
+            Some(from) => {
+                (format!("source={}, tag={}, {of} partitions", from.source.0, from.tag.0), Some(from.peer))
+            }
+            None => (format!("{of} partitions"), None),
         }
     }
 
@@ -507,6 +539,13 @@ impl ReceiveSide {
             *empty_here |= bytes.is_empty();
             arrived.add(bytes);
         })
+    }
+
+    /// Ends an epoch that waits for a lost sender.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.all_is_here() && self.error.is_none() {
+            self.error = self.from.and_then(|from| engine.loss_of(from.peer));
+        }
     }
 
     fn all_is_here(&self) -> bool {

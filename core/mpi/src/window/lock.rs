@@ -50,6 +50,11 @@ impl Lock {
         Some(granted)
     }
 
+    /// Whether somebody waits for a holder to let go.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// One holder less.
     pub(super) fn release(&mut self) {
         if self.exclusive {

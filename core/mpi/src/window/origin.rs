@@ -114,6 +114,11 @@ impl Outgoing {
         }
     }
 
+    /// The targets of whom something is awaited.
+    pub(super) fn awaited_of(&self) -> impl Iterator<Item = u32> + '_ {
+        self.awaited.keys().copied()
+    }
+
     /// Takes what has come; true when something had.
     pub(super) fn sweep(&mut self, engine: &mut Engine) -> bool {
         let mut moved = false;
@@ -383,6 +388,13 @@ impl Window {
         let own = target.is_none_or(|target| self.is_me(target));
         self.outgoing.is_settled(target)
             && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
+    }
+
+    /// Whose answers a call needs that waits until a target, or all, are settled, and whether it needs the lock of the own window.
+    pub fn unsettled(&self, target: Option<u32>) -> (Vec<u32>, bool) {
+        let ranks = self.outgoing.awaited_of().filter(|&rank| target.is_none_or(|target| target == rank));
+        let own = target.is_none_or(|target| self.is_me(target));
+        (ranks.collect(), own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 
     /// The first error of an operation that no call has reported yet.

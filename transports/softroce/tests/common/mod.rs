@@ -50,7 +50,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub const NONE: Faults = Faults { loss: 0.0, doubling: 0.0, damage: 0.0, delay: 500 };
+    pub const NONE: Faults = Faults { loss: 0.0, doubling: 0.0, damage: 0.0, delay: 1 };
 }
 
 pub struct Network {
@@ -63,6 +63,8 @@ pub struct Network {
     flying: BTreeMap<(Nanos, u64), (usize, usize, Vec<u8>)>,
     serial: u64,
     pub packets: u64,
+    /// What left the devices, if it shall be written down.
+    pub record: Option<weft_softroce::Capture<Vec<u8>>>,
 }
 
 pub fn address(device: usize) -> SocketAddr {
@@ -80,6 +82,7 @@ impl Network {
             flying: BTreeMap::new(),
             serial: 0,
             packets: 0,
+            record: None,
         }
     }
 
@@ -89,6 +92,9 @@ impl Network {
         for from in 0..self.devices.len() {
             while let Some(to) = self.devices[from].transmit(self.now, &mut datagram) {
                 self.packets += 1;
+                if let Some(record) = &mut self.record {
+                    record.write(self.now, address(from), to, &datagram).expect("a vector takes everything");
+                }
                 let to =
                     (0..self.devices.len()).find(|&i| address(i) == to).expect("a device of this network");
                 self.fly(from, to, &datagram);

@@ -1,0 +1,300 @@
+//! The short forms of the calls whose instructions are counted (`benches/instructions`): each does the most frequent case
+//! from end to end and answers the code to return, or does nothing at all. Their entry points ask them first; what is
+//! wrong, rare or slow is found and told by the full form.
+//!
+//! The frequent case: one thread, a communicator with ranks that are named, a predefined datatype without gaps, a small
+//! message.
+
+use std::ffi::{c_int, c_void};
+
+use weft::Process;
+use weft::comm::Comm;
+use weft::request::{MpiStatus, engine_handle};
+use weft_datatype::RecvBuf;
+use weft_engine::{Ending, Envelope, RequestId, Selector, Soon};
+use weft_types::{HandleKind, Rank, Tag, abi};
+
+use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
+use super::status;
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::{self, Raised};
+
+/// Everything was done.
+const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
+
+/// Bytes of `count` elements that lie in one run at `buf`; `None` for whatever is not simple or not small.
+#[inline(always)]
+fn run(process: &Process, buf: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<usize> {
+    // Unsigned, so that negative counts are large; the product of what passes cannot overflow.
+    let small = (count as u64) < 1 << 40 && buf.addr() > LAST_ADDRESS_CONSTANT;
+    if small { process.types.plain_bytes(datatype.handle(), count) } else { None }
+}
+
+/// The communicator and the rank, when the rank is a member's.
+#[inline(always)]
+fn member(process: &Process, comm: MPI_Comm, rank: c_int, tag: c_int) -> Option<&Comm> {
+    let comm = process.comms.find(comm.handle())?;
+    ((rank as u32) < comm.size && tag >= 0).then_some(comm)
+}
+
+/// # Safety
+/// The program keeps the contract of a send.
+#[inline(always)]
+unsafe fn send_now(
+    process: &mut Process,
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> bool {
+    let Some(bytes) = run(process, buf, count, datatype) else { return false };
+    let Some(comm) = member(process, comm, dest, tag) else { return false };
+    let peer = comm.group.peer(Rank(dest as u32));
+    let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
+    // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
+    let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
+    process.engine.send_at_once(envelope, data)
+}
+
+/// `MPI_Send`.
+///
+/// # Safety
+/// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
+#[inline(always)]
+pub(crate) unsafe fn send(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    // SAFETY: the reference is not used after this call.
+    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise.
+    unsafe { send_now(process, buf, count, datatype, dest, tag, comm).then_some(abi::MPI_SUCCESS) }
+}
+
+/// `MPI_Isend`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn isend(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    // SAFETY: the reference is not used after this call.
+    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise.
+    if request.is_null() || !unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } {
+        return None;
+    }
+    // SAFETY: not null, so the program's request.
+    unsafe { request.write(MPI_Request::from_raw(engine_handle(RequestId::COMPLETE).0)) };
+    DONE
+}
+
+/// `MPI_Recv`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn recv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: the reference is not used after this call.
+    let process = unsafe { gate::alone_if_active()? };
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(process, comm, source, tag)?;
+    let owner = comm.handle.0;
+    let source = Rank(source as u32);
+    let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
+    // SAFETY: the caller's promise: the program's memory is ours during this call.
+    let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
+    let spins = process.spins();
+    match process.engine.receive_at_once(envelope, &mut buffer, spins) {
+        Soon::Received(received) => {
+            // SAFETY: the program's status.
+            unsafe { status::write_message(status, &received) };
+            DONE
+        }
+        Soon::Announced => {
+            let id = process.engine.post_at_once(envelope, buffer, owner)?;
+            let comm = MPI_Comm::from_raw(owner);
+            // SAFETY: the program's status; the process is not used any more.
+            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
+        }
+        Soon::Nothing => None,
+    }
+}
+
+/// Turns of waiting for an announced message, which is on its way, before the wait becomes one like any other.
+const TURNS: u32 = 1000;
+
+/// Waits for the message of a receive that was posted because the message is announced.
+///
+/// # Safety
+/// The gate is open; `status` is the program's.
+#[inline(never)]
+unsafe fn await_announced(id: RequestId, status: *mut MPI_Status) -> Result<(), Raised> {
+    for _ in 0..TURNS {
+        // SAFETY: the caller's promise; the reference is used in this turn only.
+        let Some(process) = (unsafe { gate::alone() }) else { break };
+        let moved = process.progress();
+        match process.engine.ending(id) {
+            Ending::Well => {
+                let received = process.engine.take_well(id);
+                // SAFETY: the caller's promise.
+                unsafe { status::write_message(status, &received) };
+                return Ok(());
+            }
+            Ending::Otherwise => break,
+            Ending::NotYet if process.engine.has_callback() => break,
+            Ending::NotYet if moved => {}
+            Ending::NotYet => std::hint::spin_loop(),
+        }
+    }
+    let completion = point_to_point::complete("MPI_Recv", id);
+    // SAFETY: the caller's promise.
+    unsafe { status::write_message(status, &completion.status) };
+    point_to_point::check(completion.error)
+}
+
+/// `MPI_Irecv`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn irecv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    // SAFETY: the reference is not used after this call.
+    let process = unsafe { gate::alone_if_active()? };
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(process, comm, source, tag)?;
+    if request.is_null() {
+        return None;
+    }
+    let source = Rank(source as u32);
+    let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
+    // SAFETY: the caller's promise: the program's memory stays until the request is complete.
+    let buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
+    let id = process.engine.post_at_once(envelope, buffer, comm.handle.0)?;
+    // SAFETY: not null, so the program's request.
+    unsafe { request.write(MPI_Request::from_raw(engine_handle(id).0)) };
+    DONE
+}
+
+/// `MPI_Iprobe`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: the reference is not used after this call.
+    let process = unsafe { gate::alone_if_active()? };
+    let comm = member(process, comm, source, tag)?;
+    if flag.is_null() {
+        return None;
+    }
+    let source = Rank(source as u32);
+    let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
+    let selector = Selector { context: comm.context, peer, source: Some(source), tag };
+    process.progress();
+    if process.engine.has_callback() {
+        return None;
+    }
+    let found = process.engine.iprobe(selector);
+    // SAFETY: not null; the program's status.
+    unsafe {
+        flag.write(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            status::write_message(status, &found);
+        }
+    }
+    DONE
+}
+
+/// `MPI_Wait`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
+    // SAFETY: the reference is not used after this call.
+    let process = unsafe { gate::alone_if_active()? };
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so the program's request; its status.
+    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY).then_some(abi::MPI_SUCCESS) }
+}
+
+/// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the
+/// status of a send that was complete when it started.
+///
+/// # Safety
+/// `status` is the program's.
+#[inline(always)]
+pub(super) unsafe fn complete(
+    process: &mut Process,
+    request: &mut MPI_Request,
+    status: *mut MPI_Status,
+    of_send: &MpiStatus,
+) -> bool {
+    let Some(id) = engine_request(*request) else { return false };
+    if id == RequestId::COMPLETE {
+        // SAFETY: the caller's promise.
+        unsafe { status::write(status, of_send) };
+    } else {
+        match process.engine.ending(id) {
+            Ending::Well => {}
+            Ending::Otherwise => return false,
+            Ending::NotYet => {
+                process.progress();
+                if process.engine.ending(id) != Ending::Well {
+                    return false;
+                }
+            }
+        }
+        let done = process.engine.take_well(id);
+        // SAFETY: the caller's promise.
+        unsafe { status::write_message(status, &done) };
+    }
+    *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+    true
+}
+
+/// The engine's name of a request, if it looks like one of the engine's.
+#[inline(always)]
+pub(super) fn engine_request(request: MPI_Request) -> Option<RequestId> {
+    let id = request.raw().wrapping_sub((HandleKind::Request as usize) << 27);
+    (id < 1 << 27).then_some(RequestId(id as u32))
+}

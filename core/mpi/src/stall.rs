@@ -1,0 +1,430 @@
+//! Describes a blocked call: in words for people, and as the processes it needs, from which the launcher finds deadlocks.
+//!
+//! Called when a call has been blocked for long, never on the way of a message. What is not known exactly is described as "may go on
+//! at any time" (no needs), so that no description can make a job look more blocked than it is.
+
+use crate::comm::Comm;
+use crate::process::Process;
+use crate::request::{Kind, Local, Operation};
+use weft_boot::stall::{Blocked, Place, Ranks, Stall};
+use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
+use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
+
+/// What a blocked call waits for.
+#[derive(Clone, Debug)]
+pub enum Awaited {
+    /// Something that is described nowhere.
+    Something,
+    /// A request; the call is the operation itself (`MPI_Recv`).
+    Own(RequestId),
+    /// These requests, all of them or any.
+    Requests {
+        /// As the program passed them.
+        handles: Vec<Handle>,
+        /// Whether all must end, or one is enough.
+        all: bool,
+    },
+    /// A message to be probed for.
+    Probe(Selector),
+    /// A communicator being made: the request of the agreement under way, if it is one, and the parent.
+    Construction(Option<RequestId>, Handle),
+    /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
+    Window(Handle, Vec<u32>, bool),
+    /// The end of everything under way.
+    Quiet,
+}
+
+/// Requests listed one by one; of more, only the number is told.
+const LISTED: usize = 4;
+/// Requests looked at.
+const TOLD: usize = 4096;
+/// Stray messages listed.
+const STRAYS: usize = 6;
+
+/// Words and needs of one thing.
+#[derive(Default)]
+struct Told {
+    /// `receive`, `send`, ...
+    verb: &'static str,
+    /// `source=1, tag=2, MPI_COMM_WORLD`
+    arguments: String,
+    /// `tag 2`
+    brief: String,
+    /// As [`Blocked::needs`].
+    needs: Vec<Ranks>,
+    collective: Option<(Place, Ranks)>,
+}
+
+fn of_one(peer: PeerId) -> Ranks {
+    Ranks::one(peer.0)
+}
+
+fn number_or_any(number: Option<u32>, any: &str) -> String {
+    number.map_or_else(|| any.to_owned(), |number| number.to_string())
+}
+
+fn tag_text(tag: Option<Tag>) -> String {
+    number_or_any(tag.map(|tag| tag.0 as u32), "MPI_ANY_TAG")
+}
+
+fn bytes_text(bytes: u64) -> String {
+    format!("{bytes} byte{}", if bytes == 1 { "" } else { "s" })
+}
+
+impl Process {
+    /// The communicator that uses a channel.
+    fn comm_on(&self, context: ContextId) -> Option<&Comm> {
+        self.comms.iter().find(|comm| {
+            [comm.context, comm.context.collective(), comm.context.partitioned()].contains(&context)
+        })
+    }
+
+    /// A name that is the same at all members.
+    fn name_on(&self, context: ContextId) -> String {
+        match self.comm_on(context) {
+            Some(comm) if !comm.name.is_empty() => comm.display_name(),
+            Some(comm) => {
+                format!("an unnamed communicator of {} ranks (number {})", comm.size, comm.context.0 / 2)
+            }
+            None => format!("a communicator without handle (number {})", (context.0 & !(1 << 31)) / 2),
+        }
+    }
+
+    /// `7`, or `2 (rank 7 of MPI_COMM_WORLD)` where the numbers differ.
+    fn rank_text(&self, rank: Option<Rank>, peer: Option<PeerId>) -> String {
+        match (rank, peer) {
+            (Some(rank), Some(peer)) if rank.0 != peer.0 => {
+                format!("{} (rank {} of MPI_COMM_WORLD)", rank.0, peer.0)
+            }
+            (Some(rank), _) => rank.0.to_string(),
+            (None, _) => "MPI_ANY_SOURCE".to_owned(),
+        }
+    }
+
+    fn members(&self, context: ContextId) -> Option<Ranks> {
+        self.comm_on(context).map(|comm| comm.group.peers().map(|peer| peer.0).collect())
+    }
+
+    fn tell_selector(&self, from: Selector, room: Option<u64>) -> Told {
+        let room = room.map_or_else(String::new, |bytes| format!(", room for {}", bytes_text(bytes)));
+        let senders = match from.peer {
+            Some(peer) => Some(of_one(peer)),
+            None => self.members(from.context),
+        };
+        Told {
+            verb: "receive",
+            arguments: format!(
+                "source={}, tag={}, {}{room}",
+                self.rank_text(from.source, from.peer),
+                tag_text(from.tag),
+                self.name_on(from.context)
+            ),
+            brief: format!("tag {}", tag_text(from.tag)),
+            // Without the communicator nobody knows who may send.
+            needs: senders.into_iter().collect(),
+            collective: None,
+        }
+    }
+
+    fn tell_collective(&self, running: &Running) -> Told {
+        let place = Place { channel: running.context.0, number: running.number };
+        let needs = match running.goes_on {
+            true => Vec::new(),
+            false => running.peers.iter().map(|&peer| of_one(peer)).collect(),
+        };
+        let members = self.members(running.context);
+        let collective = members.filter(|_| !running.persistent).map(|members| (place, members));
+        let which = match running.persistent {
+            true => String::new(),
+            false => format!(", collective operation {} there", running.number.wrapping_add(1)),
+        };
+        let arguments = format!("{}{which}", self.name_on(running.context));
+        Told { verb: "collective", arguments, brief: String::new(), needs, collective }
+    }
+
+    fn tell_engine(&self, request: RequestId) -> Told {
+        let outlook = |engine: &Engine, request| match engine.exists(request) {
+            true => engine.outlook(request),
+            false => Outlook::Ready,
+        };
+        let outlook = match request.lane() {
+            0 => outlook(&self.engine, request),
+            lane => self.lanes.at(lane).with(|inner| outlook(&inner.engine, request.local())),
+        };
+        match outlook {
+            Outlook::Ready => Told::default(),
+            Outlook::Receive { from, room } => self.tell_selector(from, Some(room)),
+            Outlook::Arriving { peer, context, source, tag, bytes } => Told {
+                verb: "receive (data on the way)",
+                arguments: format!(
+                    "source={}, tag={}, {}, {}",
+                    self.rank_text(Some(source), Some(peer)),
+                    tag.0,
+                    self.name_on(context),
+                    bytes_text(bytes)
+                ),
+                brief: format!("tag {}", tag.0),
+                needs: vec![of_one(peer)],
+                collective: None,
+            },
+            Outlook::Send { peer, context, tag, bytes, synchronous } => {
+                let dest = self.comm_on(context).and_then(|comm| comm.group.rank_of(peer));
+                Told {
+                    verb: if synchronous { "synchronous send" } else { "send" },
+                    arguments: format!(
+                        "dest={}, tag={}, {}, {}",
+                        self.rank_text(Some(dest.unwrap_or(Rank(peer.0))), Some(peer)),
+                        tag.0,
+                        self.name_on(context),
+                        bytes_text(bytes)
+                    ),
+                    brief: format!("tag {}", tag.0),
+                    needs: vec![of_one(peer)],
+                    collective: None,
+                }
+            }
+            Outlook::Collective(running) => self.tell_collective(&running),
+        }
+    }
+
+    fn tell_request(&self, handle: Handle) -> Told {
+        let Ok(Kind::Local(local)) = self.requests.kind(&self.engine, handle) else {
+            return match self.requests.kind(&self.engine, handle) {
+                Ok(Kind::Engine(id) | Kind::Lane(id)) => self.tell_engine(id),
+                _ => Told::default(),
+            };
+        };
+        let unknown = |verb| Told { verb, ..Told::default() };
+        match self.requests.local(local) {
+            Local::Persistent(persistent) => {
+                let told = persistent.active.map(|inner| self.tell_request(inner)).unwrap_or_default();
+                match (&persistent.operation, told.verb) {
+                    _ if persistent.active.is_none() => unknown("inactive persistent request"),
+                    (_, "") => told,
+                    (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },
+                    (Operation::Send(_, SendMode::Synchronous, _), _) => {
+                        Told { verb: "persistent synchronous send", ..told }
+                    }
+                    _ => Told { verb: "persistent send", ..told },
+                }
+            }
+            &Local::Pair { send, receive, .. } => {
+                let (send, receive) = (self.tell_request(send), self.tell_request(receive));
+                join("sendrecv", [receive, send])
+            }
+            Local::Generalized(_) => unknown("generalized request, which the program completes"),
+            Local::Construction(making) => match making.construction.as_ref() {
+                Some(construction) => {
+                    let told =
+                        construction.request().map(|request| self.tell_engine(request)).unwrap_or_default();
+                    Told { verb: "communicator being made", ..told }
+                }
+                None => Told::default(),
+            },
+            Local::PartitionedSend(side) => self.tell_partitioned("partitioned send", side.outlook()),
+            Local::PartitionedReceive(side) => self.tell_partitioned("partitioned receive", side.outlook()),
+            Local::OneSided(..) => unknown("one-sided operation"),
+            _ => unknown("request"),
+        }
+    }
+
+    fn tell_partitioned(&self, verb: &'static str, (words, peer): (String, Option<PeerId>)) -> Told {
+        Told { verb, arguments: words, needs: peer.map(of_one).into_iter().collect(), ..Told::default() }
+    }
+
+    /// Describes a call that is blocked since `since` (nanoseconds of [`weft_boot::stall::now`]).
+    pub fn describe(&self, call: &str, awaited: &Awaited, since: u64) -> Blocked {
+        let blocked = |told: Told| Blocked {
+            call: call.to_owned(),
+            what: match told.arguments.is_empty() {
+                true => String::new(),
+                false => format!("({})", told.arguments),
+            },
+            brief: told.brief,
+            needs: told.needs,
+            collective: told.collective,
+            since,
+            ..Blocked::default()
+        };
+        match awaited {
+            Awaited::Something => blocked(Told::default()),
+            // What it waits for is the meeting of all, and that is all there is to say.
+            Awaited::Own(request) if call == "MPI_Finalize" => {
+                blocked(Told { arguments: String::new(), ..self.tell_engine(*request) })
+            }
+            Awaited::Own(request) => blocked(self.tell_engine(*request)),
+            Awaited::Requests { handles, all } => {
+                let told = self.tell_requests(handles, *all);
+                Blocked { call: call.to_owned(), since, ..told }
+            }
+            Awaited::Probe(from) => blocked(self.tell_selector(*from, None)),
+            Awaited::Construction(request, parent) => {
+                let told = request.map(|request| self.tell_engine(request)).unwrap_or_default();
+                match self.comms.get(*parent) {
+                    Ok(comm) => {
+                        blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })
+                    }
+                    // Others may yet begin a session and join.
+                    Err(_) => blocked(Told { arguments: "from a group".to_owned(), ..Told::default() }),
+                }
+            }
+            Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
+            Awaited::Quiet => {
+                let mut unfinished = self.engine.unfinished();
+                for (number, lane) in self.lanes.iter() {
+                    let there = lane.with(|inner| inner.engine.unfinished());
+                    unfinished.extend(there.into_iter().map(|request| request.in_lane(number)));
+                }
+                let told = join("", unfinished.iter().take(64).map(|&request| self.tell_engine(request)));
+                let arguments = format!("{} operations under way must end first", unfinished.len());
+                blocked(Told { arguments, ..told })
+            }
+        }
+    }
+
+    fn tell_window(&self, handle: Handle, ranks: &[u32], own_lock: bool) -> Told {
+        let Ok(window) = self.windows.get(handle) else { return Told::default() };
+        let mut needs: Vec<Ranks> = ranks.iter().map(|&rank| of_one(window.group.peer(Rank(rank)))).collect();
+        let name = match window.name.is_empty() {
+            true => format!("an unnamed window of {} ranks", window.group.size()),
+            false => window.display_name(),
+        };
+        let waits: Ranks = ranks.iter().copied().collect();
+        let mut arguments = name;
+        if !ranks.is_empty() {
+            arguments
+                .push_str(&format!(", waits for rank{} {waits}", if ranks.len() == 1 { "" } else { "s" }));
+        }
+        if own_lock {
+            arguments.push_str(", waits for whoever holds this rank's own lock");
+            needs.push(window.group.peers().map(|peer| peer.0).collect());
+        }
+        Told { verb: "window", arguments, needs, ..Told::default() }
+    }
+
+    fn tell_requests(&self, handles: &[Handle], all: bool) -> Blocked {
+        let active = |handle: &Handle| self.requests.is_active(&self.engine, *handle).unwrap_or(false);
+        let pending: Vec<Handle> =
+            handles.iter().copied().filter(active).filter(|&handle| !self.is_done(handle)).collect();
+        let told: Vec<Told> = pending.iter().take(TOLD).map(|&handle| self.tell_request(handle)).collect();
+        let word = |told: &Told| match told.arguments.is_empty() {
+            true => told.verb.to_owned(),
+            false => format!("{}({})", told.verb, told.arguments),
+        };
+        let mut lines: Vec<String> = told.iter().take(LISTED).map(word).collect();
+        if pending.len() > LISTED {
+            lines.push(format!("and {} more", pending.len() - LISTED));
+        }
+        let collective = told.first().and_then(|first| first.collective.clone()).filter(|_| told.len() == 1);
+        let brief = told.first().map_or_else(String::new, |first| first.brief.clone());
+        let needs = match all {
+            true => told.iter().flat_map(|told| told.needs.iter().cloned()).collect(),
+            false if pending.len() > TOLD => Vec::new(),
+            false => any_of(&told).into_iter().collect(),
+        };
+        let mut blocked = Blocked { needs: distinct(needs), collective, brief, ..Blocked::default() };
+        match (handles.len(), lines.len()) {
+            (1, 1) => blocked.what = format!(": {}", lines[0]),
+            _ => {
+                let done = handles.len() - pending.len();
+                blocked.what = format!(": {done} of {} complete", handles.len());
+                blocked.lines = lines;
+            }
+        }
+        blocked
+    }
+
+    /// The stall of this process with its blocked calls.
+    pub fn stall(&self, from: u64, until: u64, calls: Vec<Blocked>, others: bool) -> Stall {
+        let mut reacts = self.engine.reacts_to();
+        for (_, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| inner.engine.reacts_to());
+            reacts = reacts.zip(there).map(|(all, there)| [all, there].concat());
+        }
+        let acts_alone = reacts.is_none();
+        let sets = reacts.unwrap_or_default().into_iter().map(|set| set.iter().map(|peer| peer.0).collect());
+        let acts_on = distinct(sets.chain(self.windows.reacts_to()).collect());
+        let begun = self
+            .comms
+            .iter()
+            .map(|comm| Place { channel: comm.context.collective().0, number: comm.collectives });
+        let begun: Vec<Place> = begun.filter(|place| place.number > 0).collect();
+        Stall { from, until, calls, others: others || acts_alone, acts_on, strays: self.tell_strays(), begun }
+    }
+
+    /// A request in words.
+    pub(crate) fn phrase(&self, handle: Handle) -> String {
+        let told = self.tell_request(handle);
+        match (told.verb, told.arguments.is_empty()) {
+            ("", _) => "complete, or not started, and neither waited for nor freed".to_owned(),
+            (verb, true) => verb.to_owned(),
+            (verb, false) => format!("{verb}({})", told.arguments),
+        }
+    }
+
+    /// Whether a request of the engine is a send or receive of the program itself.
+    pub(crate) fn is_ordinary(&self, request: RequestId) -> bool {
+        let context = match request.lane() {
+            0 => self.engine.channel(request),
+            lane => self.lanes.at(lane).with(|inner| inner.engine.channel(request.local())),
+        };
+        self.comms.iter().any(|comm| comm.context == context)
+    }
+
+    /// Every message that nobody has asked for, in words.
+    pub(crate) fn tell_all_strays(&self) -> impl Iterator<Item = String> + '_ {
+        let mut strays: Vec<Stray> = self.engine.strays().collect();
+        for (_, lane) in self.lanes.iter() {
+            strays.extend(lane.with(|inner| inner.engine.strays().collect::<Vec<Stray>>()));
+        }
+        strays.into_iter().filter_map(|stray| {
+            let comm = self.comms.iter().find(|comm| comm.context == stray.context)?;
+            Some(format!(
+                "a message with tag {} from rank {} of {} ({})",
+                stray.tag.0,
+                stray.source.0,
+                self.name_on(comm.context),
+                bytes_text(stray.bytes)
+            ))
+        })
+    }
+
+    fn tell_strays(&self) -> Vec<String> {
+        let all: Vec<String> = self.tell_all_strays().take(10_000).collect();
+        let mut told: Vec<String> = Vec::new();
+        for stray in &all {
+            if told.len() < STRAYS && !told.contains(stray) {
+                told.push(stray.clone());
+            }
+        }
+        told
+    }
+}
+
+/// One description of several things that must all end.
+fn join(verb: &'static str, parts: impl IntoIterator<Item = Told>) -> Told {
+    let mut joined = Told { verb, ..Told::default() };
+    for part in parts.into_iter().filter(|part| !part.verb.is_empty()) {
+        if !joined.arguments.is_empty() {
+            joined.arguments.push_str(" and ");
+        }
+        joined.arguments.push_str(&format!("{}: {}", part.verb, part.arguments));
+        joined.needs.extend(part.needs);
+        joined.brief = part.brief;
+    }
+    joined
+}
+
+/// Who may end any of these; `None` when that is not known of one.
+fn any_of(told: &[Told]) -> Option<Ranks> {
+    if told.iter().any(|one| one.needs.is_empty()) {
+        return None;
+    }
+    Some(told.iter().flat_map(|one| one.needs.iter().flat_map(Ranks::iter)).collect())
+}
+
+fn distinct(mut sets: Vec<Ranks>) -> Vec<Ranks> {
+    sets.sort();
+    sets.dedup();
+    sets
+}

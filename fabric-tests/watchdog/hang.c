@@ -1,0 +1,269 @@
+/* Programs that hang, and programs that only look as if they did, for the watchdog (tests/watchdog.rs).
+ * The first argument says which. What lives ends by itself and prints "over". */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void receive(int source, int tag, MPI_Comm comm) {
+    int value;
+    MPI_Recv(&value, 1, MPI_INT, source, tag, comm, MPI_STATUS_IGNORE);
+}
+
+static void give(int dest, int tag, MPI_Comm comm) {
+    MPI_Send(&rank, 1, MPI_INT, dest, tag, comm);
+}
+
+/* Uses the processor without calling MPI. */
+static void compute(double seconds) {
+    double begun = MPI_Wtime();
+    volatile unsigned turns = 0;
+    while (MPI_Wtime() - begun < seconds)
+        for (int i = 0; i < 1000; i++) turns++;
+}
+
+/* Everybody receives from the next rank. */
+static void circle(void) { receive((rank + 1) % size, 5, MPI_COMM_WORLD); }
+
+static void ssends(void) {
+    MPI_Ssend(&rank, 1, MPI_INT, 1 - rank, 7, MPI_COMM_WORLD);
+    receive(1 - rank, 7, MPI_COMM_WORLD);
+}
+
+/* Rank 1 sends tag 8, rank 0 wants tag 3; then both want something of each other. */
+static void tag(void) {
+    if (rank == 0) {
+        receive(1, 3, MPI_COMM_WORLD);
+    } else {
+        give(0, 8, MPI_COMM_WORLD);
+        receive(0, 4, MPI_COMM_WORLD);
+    }
+}
+
+static void finalized(void) {
+    if (rank == 0) receive(1, 2, MPI_COMM_WORLD);
+}
+
+/* The last rank waits for a message where the others meet. */
+static void absent(void) {
+    if (rank == size - 1)
+        receive(0, 9, MPI_COMM_WORLD);
+    else
+        MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void different(void) {
+    int value = 1, sum;
+    if (rank == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
+    else
+        MPI_Gather(&value, 1, MPI_INT, &sum, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    receive(1 - rank, 1, MPI_COMM_WORLD);
+}
+
+static void wildcard(void) { receive(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD); }
+
+static void waitall(void) {
+    int values[3];
+    MPI_Request requests[3];
+    int other = 1 - rank;
+    give(other, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < 3; i++) MPI_Irecv(&values[i], 1, MPI_INT, other, i, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+}
+
+static void waitany(void) {
+    int values[2], index;
+    MPI_Request requests[2];
+    for (int i = 0; i < 2; i++)
+        MPI_Irecv(&values[i], 1, MPI_INT, 1 - rank, i, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+}
+
+static void probe(void) {
+    MPI_Status status;
+    MPI_Probe(1 - rank, 6, MPI_COMM_WORLD, &status);
+}
+
+static void split(void) {
+    MPI_Comm other;
+    if (rank == 0)
+        MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    else
+        receive(0, 1, MPI_COMM_WORLD);
+}
+
+static void window(void) {
+    MPI_Win win;
+    int cell = 0;
+    MPI_Win_create(&cell, sizeof cell, sizeof cell, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        receive(1, 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
+    }
+}
+
+static void named(void) {
+    MPI_Comm row;
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, -rank, &row);
+    MPI_Comm_set_name(row, "row");
+    int mine;
+    MPI_Comm_rank(row, &mine);
+    receive(1 - mine, 5, row);
+}
+
+static void partitioned(void) {
+    int values[4];
+    MPI_Request request;
+    MPI_Precv_init(values, 4, 1, MPI_INT, 1 - rank, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void *blocked_thread(void *at) {
+    receive(1 - rank, 20 + *(int *)at, MPI_COMM_WORLD);
+    return NULL;
+}
+
+static void threads(void) {
+    pthread_t thread;
+    int number = 1;
+    pthread_create(&thread, NULL, blocked_thread, &number);
+    receive(1 - rank, 20, MPI_COMM_WORLD);
+    pthread_join(thread, NULL);
+}
+
+static void *working_thread(void *at) {
+    (void)at;
+    sleep(5);
+    give(1 - rank, 20, MPI_COMM_WORLD);
+    return NULL;
+}
+
+/* Both main threads are blocked, and another thread of each will help. */
+static void live_thread(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, working_thread, NULL);
+    receive(1 - rank, 20, MPI_COMM_WORLD);
+    pthread_join(thread, NULL);
+}
+
+static void live_compute(void) {
+    if (rank == 0) compute(5);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void live_sleep(void) {
+    if (rank == 0) sleep(5);
+    if (rank > 0) receive(rank - 1, 0, MPI_COMM_WORLD);
+    give((rank + 1) % size, 0, MPI_COMM_WORLD);
+    if (rank == 0) receive(size - 1, 0, MPI_COMM_WORLD);
+}
+
+/* As in a debugger: rank 0 stands still for a while, after it and all others have been blocked for long. */
+static void live_stopped(void) {
+    if (rank == 0) {
+        if (fork() == 0) {
+            pid_t parent = getppid();
+            sleep(1);
+            kill(parent, SIGSTOP);
+            sleep(4);
+            kill(parent, SIGCONT);
+            _exit(0);
+        }
+        for (double begun = MPI_Wtime(); MPI_Wtime() - begun < 5;) usleep(1000);
+        for (int other = 1; other < size; other++) give(other, 0, MPI_COMM_WORLD);
+    } else {
+        receive(0, 0, MPI_COMM_WORLD);
+    }
+}
+
+/* Rank 0 polls. */
+static void live_test(void) {
+    int value, flag = 0;
+    if (rank == 0) {
+        MPI_Request request;
+        MPI_Irecv(&value, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
+        double begun = MPI_Wtime();
+        while (!flag && MPI_Wtime() - begun < 5) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        give(1, 1, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        receive(0, 1, MPI_COMM_WORLD);
+        give(0, 0, MPI_COMM_WORLD);
+    }
+}
+
+/* Rank 0 is blocked for rank 2, which is blocked in a barrier for a message that rank 0's nonblocking barrier will send by itself once
+ * the computing rank 1 has come: by the calls alone a circle, and no deadlock. */
+static void live_background(void) {
+    MPI_Request request;
+    if (rank == 0) {
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+        receive(2, 0, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        if (rank == 1) sleep(5);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 2) give(0, 0, MPI_COMM_WORLD);
+    }
+}
+
+/* Rank 1 waits for a lock of rank 0's window that rank 2 holds; rank 0 is blocked for rank 1, but its window is served. */
+static void live_lock(void) {
+    MPI_Win win;
+    int cell = 0;
+    MPI_Win_create(&cell, sizeof cell, sizeof cell, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    if (rank == 2) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) receive(1, 0, MPI_COMM_WORLD);
+    if (rank == 1) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Win_unlock(0, win);
+        give(0, 0, MPI_COMM_WORLD);
+    }
+    if (rank == 2) {
+        sleep(5);
+        MPI_Win_unlock(0, win);
+    }
+    MPI_Win_free(&win);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} PROGRAMS[] = {
+    {"circle", circle}, {"ssends", ssends}, {"tag", tag}, {"finalized", finalized}, {"absent", absent},
+    {"different", different}, {"wildcard", wildcard}, {"waitall", waitall}, {"waitany", waitany}, {"probe", probe},
+    {"dup", split}, {"window", window}, {"named", named}, {"partitioned", partitioned}, {"threads", threads},
+    {"live_thread", live_thread}, {"live_compute", live_compute}, {"live_sleep", live_sleep},
+    {"live_stopped", live_stopped}, {"live_test", live_test}, {"live_background", live_background},
+    {"live_lock", live_lock},
+};
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    int level = strstr(name, "thread") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided;
+    MPI_Init_thread(&argc, &argv, level, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (size_t i = 0; i < sizeof PROGRAMS / sizeof *PROGRAMS; i++)
+        if (strcmp(PROGRAMS[i].name, name) == 0) {
+            PROGRAMS[i].run();
+            MPI_Finalize();
+            printf("over\n");
+            return 0;
+        }
+    fprintf(stderr, "no program %s\n", name);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+}

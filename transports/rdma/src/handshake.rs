@@ -1,0 +1,163 @@
+//! First contact: two datagrams that tell each side the other's queue pair.
+//!
+//! Whoever wants to send makes its queue pair and *asks*, again and again until it knows the other's. Whoever is asked makes its own,
+//! opens it and *answers*. When both ask at the same time, each takes the other's question for the answer: between two processes
+//! there is one queue pair on each side, whoever began.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+use weft_api::verbs::QueuePairNumber;
+use weft_types::{Error, ErrorClass, PeerId};
+
+/// What must be known of a process before it was ever talked to: 64 bytes at most in the launcher's key-value store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCard {
+    /// Where its device is reached.
+    pub address: SocketAddr,
+    /// Its queue pair for datagrams.
+    pub datagrams: QueuePairNumber,
+    /// That queue pair's key.
+    pub qkey: u32,
+}
+
+impl std::fmt::Display for PeerCard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{:x}/{:x}", self.address, self.datagrams.0, self.qkey)
+    }
+}
+
+impl FromStr for PeerCard {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<PeerCard, Error> {
+        let parse = || {
+            let mut parts = text.split('/');
+            let address = parts.next()?.parse().ok()?;
+            let number = u32::from_str_radix(parts.next()?, 16).ok()?;
+            let qkey = u32::from_str_radix(parts.next()?, 16).ok()?;
+            let ends = parts.next().is_none() && number < 1 << 24;
+            ends.then_some(PeerCard { address, datagrams: QueuePairNumber(number), qkey })
+        };
+        parse().ok_or_else(|| {
+            Error::new(
+                ErrorClass::OTHER,
+                format!("the address '{text}' of a peer is none of ours: do all processes use the same version of Weft?"),
+            )
+        })
+    }
+}
+
+/// Whether an answer is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// "This is my queue pair; what is yours?"
+    Ask,
+    /// "This is mine."
+    Answer,
+}
+
+/// One of the two datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Which.
+    pub step: Step,
+    /// Who says it.
+    pub from: PeerId,
+    /// To whom.
+    pub to: PeerId,
+    /// The queue pair for this connection.
+    pub queue_pair: QueuePairNumber,
+    /// The first packet number it will send.
+    pub first_packet: u32,
+    /// The largest packet payload it can take, in bytes.
+    pub mtu: u32,
+}
+
+/// "WFT" and the version of the handshake.
+const MAGIC: u32 = 0x5746_5401;
+
+impl Hello {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 28;
+
+    /// The bytes, little-endian.
+    pub fn emit(self) -> [u8; Hello::BYTES] {
+        let step = match self.step {
+            Step::Ask => 1,
+            Step::Answer => 2,
+        };
+        let words = [MAGIC, step, self.from.0, self.to.0, self.queue_pair.0, self.first_packet, self.mtu];
+        let mut bytes = [0; Hello::BYTES];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None` for bytes that are none of ours.
+    pub fn parse(bytes: &[u8]) -> Option<Hello> {
+        let bytes: &[u8; Hello::BYTES] = bytes.try_into().ok()?;
+        let word = |i: usize| {
+            u32::from_le_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
+        };
+        let step = match word(1) {
+            1 => Step::Ask,
+            2 => Step::Answer,
+            _ => return None,
+        };
+        let hello = Hello {
+            step,
+            from: PeerId(word(2)),
+            to: PeerId(word(3)),
+            queue_pair: QueuePairNumber(word(4)),
+            first_packet: word(5),
+            mtu: word(6),
+        };
+        let sane = word(0) == MAGIC
+            && hello.queue_pair.0 < 1 << 24
+            && hello.first_packet < 1 << 24
+            && (256..=4096).contains(&hello.mtu)
+            && hello.mtu.is_power_of_two();
+        sane.then_some(hello)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_read_was_written(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 28..=28)) {
+            if let Some(hello) = Hello::parse(&bytes) {
+                proptest::prop_assert_eq!(&hello.emit()[..], &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_card_or_an_error(text in ".{0,60}") {
+            let _ = text.parse::<PeerCard>();
+        }
+    }
+
+    #[test]
+    fn cards_and_hellos_come_back() {
+        let card = PeerCard {
+            address: "[fe80::1]:4791".parse().unwrap(),
+            datagrams: QueuePairNumber(0xab_cdef),
+            qkey: 0x1234_5678,
+        };
+        assert_eq!(card.to_string().parse::<PeerCard>().unwrap(), card);
+        assert!("10.0.0.1:4791/1000000/0".parse::<PeerCard>().is_err(), "25 bits");
+        let hello = Hello {
+            step: Step::Ask,
+            from: PeerId(3),
+            to: PeerId(u32::MAX),
+            queue_pair: QueuePairNumber(17),
+            first_packet: 0xff_ffff,
+            mtu: 1024,
+        };
+        assert_eq!(Hello::parse(&hello.emit()), Some(hello));
+        assert_eq!(Hello::parse(&hello.emit()[1..]), None);
+    }
+}

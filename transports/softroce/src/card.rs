@@ -1,0 +1,177 @@
+//! [`Card`]: the emulator as a host channel adapter, over any way for its datagrams.
+
+use crate::arena::Arena;
+use crate::device::Device;
+use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
+use std::net::SocketAddr;
+use weft_api::Bell;
+use weft_api::verbs::{
+    Access, Completion, CompletionQueueId, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos, ProtectionDomain,
+    QueuePairNumber, QueuePairPlan, Remote, Segment, Sending, SharedReceiveQueueId, WorkRequest,
+};
+
+/// A way for datagrams, and a clock.
+pub trait Wire {
+    /// What sleeps until a datagram comes.
+    type Bell: Bell + Clone + Send;
+    /// Nanoseconds since any fixed moment.
+    fn now(&self) -> Nanos;
+    /// Sends a datagram. `false`: no room now; it must be offered again.
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool;
+    /// Receives a datagram into `buffer` (cleared first), and says who sent it.
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// The bell. It need not ring later than `deadline` says.
+    fn bell(&self, deadline: Option<Nanos>) -> Self::Bell;
+    /// Largest payload of a packet that the way carries whole.
+    fn mtu(&self) -> u32;
+}
+
+/// Datagrams taken in or given out before the caller gets its turn.
+const BURST: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Card<W> {
+    device: Device<Arena>,
+    domain: ProtectionDomain,
+    wire: W,
+    /// A datagram that found no room, and where it goes.
+    waiting: Option<SocketAddr>,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+}
+
+impl<W: Wire> Card<W> {
+    /// A device that is reached at `local`.
+    pub fn new(local: SocketAddr, wire: W) -> Card<W> {
+        let mut device = Device::new(local, Arena::default());
+        let domain = device.make_domain();
+        Card { device, domain, wire, waiting: None, outgoing: Vec::new(), incoming: Vec::new() }
+    }
+
+    /// The device inside.
+    pub fn device(&self) -> &Device<Arena> {
+        &self.device
+    }
+
+    /// Gives out what may leave. True when something did.
+    fn transmit(&mut self, now: Nanos) -> bool {
+        let mut moved = false;
+        for _ in 0..BURST {
+            let to = match self.waiting.take() {
+                Some(to) => to,
+                None => match self.device.transmit(now, &mut self.outgoing) {
+                    Some(to) => to,
+                    None => break,
+                },
+            };
+            if !self.wire.send(to, &self.outgoing) {
+                self.waiting = Some(to);
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+}
+
+impl<W: Wire> Hca for Card<W> {
+    type Bell = W::Bell;
+
+    fn limits(&self) -> HcaLimits {
+        HcaLimits {
+            mtu: self.wire.mtu(),
+            max_message: MAX_MESSAGE,
+            max_inline: MAX_INLINE as u32,
+            max_segments: MAX_SEGMENTS as u32,
+            max_send: 1 << 16,
+            max_receive: 1 << 16,
+            max_reads: 16,
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.device.local()
+    }
+
+    fn now(&self) -> Nanos {
+        self.wire.now()
+    }
+
+    fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal> {
+        let address = self.device.memory_mut().allocate(bytes);
+        let keys = self.device.register(self.domain, address, bytes, access)?;
+        Ok(DeviceBuffer { address, length: bytes, keys })
+    }
+
+    fn bytes(&self, address: u64, length: usize) -> &[u8] {
+        self.device.memory().bytes(address, length)
+    }
+
+    fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8] {
+        self.device.memory_mut().bytes_mut(address, length)
+    }
+
+    fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal> {
+        Ok(self.device.make_completion_queue(depth))
+    }
+
+    fn make_shared_receive_queue(&mut self, depth: u32) -> Result<SharedReceiveQueueId, HcaRefusal> {
+        Ok(self.device.make_shared_receive_queue(depth))
+    }
+
+    fn make_queue_pair(&mut self, plan: QueuePairPlan) -> Result<QueuePairNumber, HcaRefusal> {
+        let number = self.device.make_queue_pair(QueuePairPlan { domain: self.domain, ..plan })?;
+        self.device.initialise(number)?;
+        Ok(number)
+    }
+
+    fn open_queue_pair(
+        &mut self,
+        number: QueuePairNumber,
+        ends: Option<(Remote, Sending)>,
+    ) -> Result<(), HcaRefusal> {
+        self.device.ready_to_receive(number, ends.map(|(remote, _)| remote))?;
+        self.device.ready_to_send(number, ends.map(|(_, sending)| sending))
+    }
+
+    fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
+        // Nobody else has the number, so it exists.
+        let _ = self.device.destroy_queue_pair(number);
+    }
+
+    fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
+        self.device.post_send(number, request)
+    }
+
+    fn post_receive(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        id: u64,
+        segments: &[Segment],
+    ) -> Result<(), HcaRefusal> {
+        self.device.post_shared_receive(queue, id, segments)
+    }
+
+    fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.device.poll(queue)
+    }
+
+    fn progress(&mut self) -> bool {
+        let now = self.wire.now();
+        let mut moved = false;
+        for _ in 0..BURST {
+            let Some(from) = self.wire.receive(&mut self.incoming) else { break };
+            self.device.receive(now, from, 0, &self.incoming);
+            moved = true;
+        }
+        if self.device.deadline().is_some_and(|at| at <= now) {
+            self.device.tick(now);
+        }
+        self.transmit(now) | moved
+    }
+
+    fn bell(&self) -> W::Bell {
+        self.wire.bell(self.device.deadline())
+    }
+}

@@ -1,0 +1,137 @@
+//! A wire that writes down what passes, in the format that packet dissectors read.
+
+use crate::card::Wire;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use weft_api::verbs::Nanos;
+
+/// Packets that begin with their IP header (LINKTYPE_RAW).
+const LINK_TYPE: u32 = 101;
+
+/// Writes datagrams as a capture file (pcap, with nanoseconds).
+#[derive(Debug)]
+pub struct Capture<O>(O);
+
+impl<O: Write> Capture<O> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn new(mut output: O) -> io::Result<Capture<O>> {
+        const NANOSECOND_MAGIC: u32 = 0xa1b2_3c4d;
+        const VERSION: u32 = 4 << 16 | 2;
+        for word in [NANOSECOND_MAGIC, VERSION, 0, 0, 1 << 16, LINK_TYPE] {
+            output.write_all(&word.to_le_bytes())?;
+        }
+        Ok(Capture(output))
+    }
+
+    /// Writes one datagram, with the headers that it has on the way.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn write(&mut self, at: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
+        let packet = with_headers(from, to, datagram);
+        let length = packet.len() as u32;
+        for word in [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, length, length] {
+            self.0.write_all(&word.to_le_bytes())?;
+        }
+        self.0.write_all(&packet)
+    }
+
+    /// The output.
+    pub fn into_inner(self) -> O {
+        self.0
+    }
+}
+
+fn with_headers(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> Vec<u8> {
+    let udp_bytes = (8 + datagram.len()) as u16;
+    let mut packet = Vec::with_capacity(48 + datagram.len());
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            packet.extend([0x45, 0]);
+            packet.extend((20 + udp_bytes).to_be_bytes());
+            packet.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+            packet.extend(from.octets());
+            packet.extend(to.octets());
+            let sum = checksum(&packet);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        (from, to) => {
+            let octets = |address: IpAddr| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            packet.extend([0x60, 0, 0, 0]);
+            packet.extend(udp_bytes.to_be_bytes());
+            packet.extend([17, 64]);
+            packet.extend(octets(from));
+            packet.extend(octets(to));
+        }
+    }
+    for word in [from.port(), to.port(), udp_bytes, 0] {
+        packet.extend(word.to_be_bytes());
+    }
+    packet.extend(datagram);
+    packet
+}
+
+/// The checksum of an IPv4 header whose own field is zero (RFC 1071).
+fn checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// A wire whose traffic is written down. A capture that cannot be written any more stops, and the traffic goes on.
+#[derive(Debug)]
+pub struct Traced<W, O> {
+    wire: W,
+    local: SocketAddr,
+    capture: Option<Capture<O>>,
+}
+
+impl<W: Wire, O: Write> Traced<W, O> {
+    /// Writes down what passes the wire of the device at `local`.
+    pub fn new(wire: W, local: SocketAddr, capture: Capture<O>) -> Traced<W, O> {
+        Traced { wire, local, capture: Some(capture) }
+    }
+
+    fn note(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        let now = self.wire.now();
+        if self.capture.as_mut().is_some_and(|capture| capture.write(now, from, to, datagram).is_err()) {
+            self.capture = None;
+        }
+    }
+}
+
+impl<W: Wire, O: Write> Wire for Traced<W, O> {
+    type Bell = W::Bell;
+
+    fn now(&self) -> Nanos {
+        self.wire.now()
+    }
+
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        let sent = self.wire.send(to, datagram);
+        if sent {
+            self.note(self.local, to, datagram);
+        }
+        sent
+    }
+
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+        let from = self.wire.receive(buffer)?;
+        self.note(from, self.local, buffer);
+        Some(from)
+    }
+
+    fn bell(&self, deadline: Option<Nanos>) -> W::Bell {
+        self.wire.bell(deadline)
+    }
+
+    fn mtu(&self) -> u32 {
+        self.wire.mtu()
+    }
+}

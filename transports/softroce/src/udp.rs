@@ -1,0 +1,105 @@
+//! Datagrams over a UDP socket of the system.
+
+use crate::card::{Card, Wire};
+use crate::wire::UDP_PORT;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weft_api::Bell;
+use weft_api::verbs::Nanos;
+
+/// Headers around a packet's payload that an Ethernet frame of 1500 bytes must hold as well: IP, UDP, the longest of ours, CRC.
+const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
+
+/// Bytes the kernel shall hold for us; it may hold fewer.
+const SOCKET_BUFFER: usize = 8 << 20;
+
+/// A UDP socket that never waits.
+#[derive(Debug)]
+pub struct Udp {
+    socket: Arc<UdpSocket>,
+    started: Instant,
+    mtu: u32,
+}
+
+impl Udp {
+    /// Opens a card at `address`; port 0 lets the system choose, which other programs' devices cannot talk to (they want 4791).
+    /// `link_mtu` is that of the network interface, 1500 where nothing better is known.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn open(address: IpAddr, port: Option<u16>, link_mtu: u32) -> io::Result<Card<Udp>> {
+        let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
+        socket.set_nonblocking(true)?;
+        // What is not granted costs retransmissions, not correctness.
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
+        let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
+        let local = socket.local_addr()?;
+        let mtu = [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256);
+        Ok(Card::new(local, Udp { socket: Arc::new(socket), started: Instant::now(), mtu }))
+    }
+}
+
+impl Wire for Udp {
+    type Bell = UdpBell;
+
+    fn now(&self) -> Nanos {
+        self.started.elapsed().as_nanos() as Nanos
+    }
+
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        // Any other failure (an unreachable peer, say) is a lost datagram: retries find out.
+        !matches!(self.socket.send_to(datagram, to), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+        buffer.resize(1 << 13, 0);
+        loop {
+            match self.socket.recv_from(buffer) {
+                Ok((length, from)) => {
+                    buffer.truncate(length);
+                    return Some(from);
+                }
+                // News of an earlier datagram that reached nobody; retries find out.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
+        UdpBell {
+            socket: self.socket.clone(),
+            deadline: deadline.map(|at| self.started + Duration::from_nanos(at)),
+        }
+    }
+
+    fn mtu(&self) -> u32 {
+        self.mtu
+    }
+}
+
+/// Sleeps until a datagram comes, or the device's clock rings.
+#[derive(Clone, Debug)]
+pub struct UdpBell {
+    socket: Arc<UdpSocket>,
+    deadline: Option<Instant>,
+}
+
+impl Bell for UdpBell {
+    // The kernel keeps what arrives between a look and a sleep.
+    fn arm(&self) {}
+
+    fn sleep(&self, limit: Duration) {
+        let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
+        let limit = PollTimeout::try_from(left.max(Duration::from_millis(1))).unwrap_or(PollTimeout::MAX);
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], limit);
+    }
+
+    fn disarm(&self) {}
+}

@@ -21,6 +21,8 @@ pub mod kinds;
 pub mod op;
 pub mod partitioned;
 pub mod process;
+#[cfg(test)]
+mod random_programs;
 pub mod request;
 mod request_calls;
 pub mod session;

@@ -24,6 +24,8 @@ mod letters;
 pub mod op;
 pub mod partitioned;
 pub mod process;
+#[cfg(test)]
+mod random_programs;
 pub mod request;
 mod request_calls;
 pub mod session;

@@ -56,7 +56,9 @@ pub(super) fn world_barrier(call: &'static str) -> Result<(), Raised> {
 /// Returns once every process of the communicator, in both groups of an intercommunicator, has called it.
 pub(super) fn barrier_of_everyone(comm: Handle) -> Result<(), Raised> {
     let arguments = || Arguments::new(Memory::none(), Memory::none());
-    blocking(&mut |process| process.start_on_everyone(comm, &Call::Barrier, arguments(), None))
+    blocking("MPI_Comm_disconnect", &mut |process| {
+        process.start_on_everyone(comm, &Call::Barrier, arguments(), None)
+    })
 }
 
 pub(super) fn is_in_place(address: *const c_void) -> bool {

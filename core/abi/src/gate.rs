@@ -18,7 +18,7 @@ use weft::Process;
 use weft::always::Always;
 use weft_api::Bell;
 use weft_engine::{EngineBell, Waiter};
-use weft_types::{Error, ErrorClass};
+use weft_types::{Error, ErrorClass, PeerId};
 
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
@@ -98,6 +98,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
     if process.is_none() {
         let started = process.insert(Process::start()?);
         crate::watch::start(started);
+        crate::leftovers::start(started);
     }
     Ok(())
 }
@@ -270,6 +271,21 @@ pub(crate) fn identity() -> Option<(u32, u32)> {
     process.as_ref().map(|process| (process.job.rank, process.job.size))
 }
 
+/// Ends some processes of the job, this one among them, and never returns: the others go on where they have said that
+/// they can (section 11.4.2); otherwise as [`abort`].
+pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
+    let _guard = GATE.lock.try_lock();
+    // SAFETY: as in `abort`: the process ends here, and of it only the launcher's channel and the transports' word for
+    // the others are touched, which are atomic operations on shared memory.
+    if let Some(process) = unsafe { &mut *GATE.process.get() }
+        && process.launcher.abort_ranks(code, message, ranks)
+    {
+        process.engine.declare_lost(ranks.iter().map(|&rank| PeerId(rank)));
+        eprintln!("weft: {message}; the other processes go on");
+    }
+    leave(code)
+}
+
 /// Ends the whole job with `code`; never returns. Called when nothing of this process can be trusted to work, so
 /// it takes the launcher without the lock if need be.
 pub(crate) fn abort(code: i32, message: &str) -> ! {
@@ -279,6 +295,10 @@ pub(crate) fn abort(code: i32, message: &str) -> ! {
     if let Some(process) = unsafe { &mut *GATE.process.get() } {
         process.launcher.abort(code, message);
     }
+    leave(code)
+}
+
+fn leave(code: i32) -> ! {
     // SAFETY: flushing all output streams of C and leaving; both may be called at any time.
     unsafe {
         libc::fflush(std::ptr::null_mut());

@@ -12,5 +12,6 @@ mod departure;
 mod gate;
 mod generated;
 mod imp;
+mod leftovers;
 mod raise;
 mod watch;

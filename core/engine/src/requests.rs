@@ -83,6 +83,10 @@ pub(crate) const TAKEN: u8 = 8;
 pub(crate) const CANCEL_ASKED: u8 = 16;
 /// It was cancelled.
 pub(crate) const CANCELLED: u8 = 32;
+/// Send in phase Queued: has what it takes to be announced (a credit).
+pub(crate) const CREDITED: u8 = 64;
+/// The credit is one that the receiver asked for.
+pub(crate) const OF_ASKED: u8 = 128;
 
 /// One operation under way.
 #[derive(Debug)]

@@ -221,6 +221,14 @@ impl Transport for Transports {
         }
     }
 
+    fn declare_lost(&mut self, peer: PeerId) {
+        match self {
+            Transports::Alone => {}
+            Transports::Shm(shm) => shm.declare_lost(peer),
+            Transports::Sim(port) => port.declare_lost(peer),
+        }
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         match self {
             Transports::Alone => Err(Error::internal("single copy in a job of one process")),

@@ -95,6 +95,18 @@ pub enum Ending {
     Otherwise,
 }
 
+/// What [`crate::Engine::receive_at_once`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Soon {
+    /// The message is in the buffer.
+    Received(Status),
+    /// The very message is announced: post a receive for it, then make progress.
+    Announced,
+    /// Nothing, or something that is not simple.
+    Nothing,
+}
+
 /// What [`crate::Engine::poll_recv`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -122,6 +134,8 @@ pub struct EngineConfig {
     pub eager_budget_total: u64,
     /// Largest message sent without asking, in bytes, if the peer's budget allows it.
     pub eager_limit: u32,
+    /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
+    pub announcements_per_sender: u32,
 }
 
 impl EngineConfig {
@@ -134,6 +148,7 @@ impl EngineConfig {
             eager_budget_per_sender: 1 << 20,
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
+            announcements_per_sender: 0,
         }
     }
 }

@@ -136,6 +136,18 @@ impl Buffers {
         Some(self.levels.swap_remove(index).attached)
     }
 
+    /// Buffers that were not detached, and whose they are.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&'static str, Attached)> {
+        self.levels.iter().map(|level| {
+            let owner = match level.owner {
+                Owner::Process => "the process",
+                Owner::Comm(_) => "a communicator",
+                Owner::Session(_) => "a session",
+            };
+            (owner, level.attached)
+        })
+    }
+
     /// Whether every buffered message of the process has been transmitted; for finalisation.
     pub fn is_all_flushed(&mut self, engine: &mut Engine) -> bool {
         self.sweep(engine);

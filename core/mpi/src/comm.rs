@@ -330,6 +330,16 @@ impl Comms {
         self.table.remove(handle).map(|comm| *comm)
     }
 
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.table.remember_places(place);
+    }
+
+    /// As [`Table::site`].
+    pub(crate) fn site(&self, handle: Handle) -> Option<&str> {
+        self.table.site(handle)
+    }
+
     /// Every communicator.
     pub fn iter(&self) -> impl Iterator<Item = &Comm> {
         self.predefined.iter().flatten().chain(self.table.iter().map(|(_, comm)| comm)).map(|comm| &**comm)

@@ -54,8 +54,7 @@ pub struct Construction {
     flags: u64,
     attributes: Vec<Attribute>,
     hints: Info,
-    /// The virtual topology of the new communicator; set before the first poll.
-    pub topology: Option<Arc<Topology>>,
+    topology: Option<Arc<Topology>>,
 }
 
 #[derive(Debug)]
@@ -230,6 +229,13 @@ impl Construction {
     #[must_use]
     pub fn with_hints(mut self, hints: Info) -> Construction {
         self.hints = hints;
+        self
+    }
+
+    /// The same, with a virtual topology for the new communicator (section 8.3).
+    #[must_use]
+    pub fn with_topology(mut self, topology: Arc<Topology>) -> Construction {
+        self.topology = Some(topology);
         self
     }
 

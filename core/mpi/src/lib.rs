@@ -18,6 +18,7 @@ mod fabric;
 pub mod group;
 pub mod info;
 pub mod kinds;
+pub mod leaks;
 mod letters;
 pub mod op;
 pub mod partitioned;

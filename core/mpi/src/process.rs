@@ -51,11 +51,15 @@ pub struct Process {
     pub(crate) retired: Vec<(ContextId, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
+    pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
     pub file_errhandler: Handle,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the launcher was told that this process goes on when others are aborted.
+    survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
 }
@@ -133,9 +137,11 @@ impl Process {
             letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
+            survives: false,
             said_goodbye: false,
         })
     }
@@ -150,6 +156,9 @@ impl Process {
         let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
         own.name = b"MPI_COMM_SELF"[..].into();
         self.comms.start(world, own);
+        if errhandler.0 == abi::MPI_ERRORS_RETURN {
+            self.survive_losses();
+        }
     }
 
     /// A waiter for one blocked call.
@@ -230,6 +239,14 @@ impl Process {
     pub fn goes_on(&mut self) {
         if self.said_goodbye {
             self.launcher.reopen();
+        }
+    }
+
+    /// Tells the launcher, once, that errors on `MPI_COMM_WORLD` do not end this process: it goes on when others are
+    /// aborted (section 11.4.2).
+    pub fn survive_losses(&mut self) {
+        if !std::mem::replace(&mut self.survives, true) {
+            self.launcher.survives_losses();
         }
     }
 

@@ -196,7 +196,7 @@ pub enum Kind {
 /// The table of requests that are not the engine's.
 #[derive(Debug)]
 pub struct Requests {
-    locals: Table<Local>,
+    pub(crate) locals: Table<Local>,
     pub(crate) watched: Watched,
     /// Buffered sends, which flush requests and the sends' own requests look at.
     pub buffers: Buffers,
@@ -259,6 +259,25 @@ impl Requests {
             return self.locals.get(handle).expect_err("looked up before");
         }
         stale(HandleKind::Request, handle, false)
+    }
+
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.locals.remember_places(place);
+    }
+
+    /// Every request of the table, and where it was made, if that was remembered.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, Option<&str>)> {
+        self.locals.iter().map(|(handle, _)| (handle, self.locals.site(handle)))
+    }
+
+    /// Whether a request of the table has `inner` as its part.
+    pub(crate) fn contains(&self, inner: Handle) -> bool {
+        self.locals.iter().any(|(_, local)| match local {
+            Local::Persistent(persistent) => persistent.active == Some(inner),
+            Local::Pair { send, receive, .. } => *send == inner || *receive == inner,
+            _ => false,
+        })
     }
 
     /// Keeps a request.

@@ -202,6 +202,7 @@ impl Process {
             Local::Persistent(persistent) => {
                 let told = persistent.active.map(|inner| self.tell_request(inner)).unwrap_or_default();
                 match (&persistent.operation, told.verb) {
+                    _ if persistent.active.is_none() => unknown("inactive persistent request"),
                     (_, "") => told,
                     (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },
                     (Operation::Send(_, SendMode::Synchronous, _), _) => {
@@ -345,8 +346,25 @@ impl Process {
         Stall { from, until, calls, others: others || acts_alone, acts_on, strays: self.tell_strays(), begun }
     }
 
-    fn tell_strays(&self) -> Vec<String> {
-        let known = self.engine.strays().filter_map(|stray| {
+    /// A request in words.
+    pub(crate) fn phrase(&self, handle: Handle) -> String {
+        let told = self.tell_request(handle);
+        match (told.verb, told.arguments.is_empty()) {
+            ("", _) => "complete, or not started, and neither waited for nor freed".to_owned(),
+            (verb, true) => verb.to_owned(),
+            (verb, false) => format!("{verb}({})", told.arguments),
+        }
+    }
+
+    /// Whether a request of the engine is a send or receive of the program itself.
+    pub(crate) fn is_ordinary(&self, request: RequestId) -> bool {
+        let context = self.engine.channel(request);
+        self.comms.iter().any(|comm| comm.context == context)
+    }
+
+    /// Every message that nobody has asked for, in words.
+    pub(crate) fn tell_all_strays(&self) -> impl Iterator<Item = String> + '_ {
+        self.engine.strays().filter_map(|stray| {
             let comm = self.comms.iter().find(|comm| comm.context == stray.context)?;
             Some(format!(
                 "a message with tag {} from rank {} of {} ({})",
@@ -355,8 +373,11 @@ impl Process {
                 self.name_on(comm.context),
                 bytes_text(stray.bytes)
             ))
-        });
-        let all: Vec<String> = known.take(10_000).collect();
+        })
+    }
+
+    fn tell_strays(&self) -> Vec<String> {
+        let all: Vec<String> = self.tell_all_strays().take(10_000).collect();
         let mut told: Vec<String> = Vec::new();
         for stray in &all {
             if told.len() < STRAYS && !told.contains(stray) {

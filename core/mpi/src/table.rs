@@ -3,7 +3,7 @@
 //! Freed slots are reused oldest first, so that a stale handle stays recognisable for as long as possible: its
 //! slot must be made and freed 128 times before the number repeats.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
 /// The objects of one kind.
@@ -12,6 +12,14 @@ pub struct Table<T> {
     kind: HandleKind,
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
+    /// Where objects were made, by slot; `None` unless somebody wants to know.
+    places: Option<Box<Places>>,
+}
+
+#[derive(Debug)]
+struct Places {
+    place: fn() -> String,
+    known: BTreeMap<u32, String>,
 }
 
 #[derive(Debug)]
@@ -24,7 +32,7 @@ struct Slot<T> {
 impl<T> Table<T> {
     /// An empty table of `kind`.
     pub const fn new(kind: HandleKind) -> Table<T> {
-        Table { kind, slots: Vec::new(), free: VecDeque::new() }
+        Table { kind, slots: Vec::new(), free: VecDeque::new(), places: None }
     }
 
     /// Keeps `value` and names it.
@@ -32,6 +40,24 @@ impl<T> Table<T> {
     /// # Errors
     /// `MPI_ERR_NO_MEM` when 2^20 objects of this kind are alive.
     pub fn insert(&mut self, value: T) -> Result<Handle> {
+        let handle = self.keep(value)?;
+        if let Some(places) = &mut self.places {
+            places.known.insert(handle.slot(), (places.place)());
+        }
+        Ok(handle)
+    }
+
+    /// From now on remembers what `place` says whenever an object is made.
+    pub fn remember_places(&mut self, place: fn() -> String) {
+        self.places = Some(Box::new(Places { place, known: BTreeMap::new() }));
+    }
+
+    /// Where the object that `handle` names was made, if that was remembered.
+    pub fn site(&self, handle: Handle) -> Option<&str> {
+        self.places.as_ref()?.known.get(&handle.slot()).map(String::as_str)
+    }
+
+    fn keep(&mut self, value: T) -> Result<Handle> {
         if let Some(slot) = self.free.pop_front() {
             let entry = &mut self.slots[slot as usize];
             entry.value = Some(value);
@@ -109,6 +135,11 @@ impl<T> Table<T> {
     /// Every object alive with its handle.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref().map(|value| (slot.handle, value)))
+    }
+
+    /// As [`Table::iter`], to change the objects.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut().map(|value| (slot.handle, value)))
     }
 
     /// Number of objects alive.

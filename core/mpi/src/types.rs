@@ -54,6 +54,16 @@ impl Default for Types {
 }
 
 impl Types {
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.derived.remember_places(place);
+    }
+
+    /// Name of each datatype that was made and not freed, and where it was made, if that was remembered.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&[u8], Option<&str>)> {
+        self.derived.iter().map(|(handle, derived)| (&*derived.extras.name, self.derived.site(handle)))
+    }
+
     /// The datatype of a handle.
     ///
     /// # Errors

@@ -156,6 +156,8 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
+    leaks: bool = "no", "WEFT_LEAKS",
+        "Whether a process prints at the end of MPI which objects the program made and did not free, and where it made them.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
         "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }

@@ -93,6 +93,9 @@ const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
 const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
 
+/// Packets at least this long are copied for so long that the next cell can be fetched meanwhile.
+const FETCH_NEXT: usize = 2048;
+
 const NOT_ACTIVE: u16 = u16::MAX;
 
 impl Outbound {
@@ -477,6 +480,9 @@ impl Transport for Shm {
                 self.shown = None;
                 loop {
                     let memory = inbound.consumer.memory();
+                    if front.len >= FETCH_NEXT {
+                        inbound.consumer.prefetch_next();
+                    }
                     let header = Header::from_words(memory.envelope(front.cell));
                     let flow = sink.take(header, memory.payload(front.cell, front.len));
                     wakes |= inbound.consumer.release(front);
@@ -528,6 +534,10 @@ impl Transport for Shm {
     #[inline]
     fn lost(&mut self) -> Option<PeerId> {
         self.lost.pop()
+    }
+
+    fn declare_lost(&mut self, peer: PeerId) {
+        self.segment.bury(self.map.local(peer));
     }
 
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {

@@ -9,7 +9,6 @@
 mod prelude {
     pub(super) use std::ffi::{c_char, c_int, c_void};
 
-    pub(super) use weft_types::abi::MPI_SUCCESS;
     pub(super) use weft_types::{ErrorClass, abi};
 
     pub(super) use crate::ctypes::*;

@@ -255,32 +255,6 @@ pub(crate) unsafe fn comm_split(
     unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
 }
 
-/// `MPI_Comm_split_type` (section 7.4.2). All processes of a job share memory here, because all are on one node. Guided splits
-/// by hardware find no resource they know yet and give `MPI_COMM_NULL`, as the standard asks for unknown ones.
-pub(crate) unsafe fn comm_split_type(
-    comm: MPI_Comm,
-    split_type: c_int,
-    key: c_int,
-    info: MPI_Info,
-    newcomm: *mut MPI_Comm,
-) -> Result<(), Raised> {
-    let hints = gate::always(|always| always.hints(info.handle()))?;
-    let shares = hints.text("mpi_hw_resource_type") == Some("mpi_shared_memory");
-    let color = match split_type {
-        abi::MPI_COMM_TYPE_SHARED => Some(0),
-        abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => shares.then_some(0),
-        abi::MPI_COMM_TYPE_HW_UNGUIDED | abi::MPI_UNDEFINED => None,
-        _ => {
-            let text = format!(
-                "split_type is {split_type}; it must be one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED"
-            );
-            return Err(Error::new(ErrorClass::ARG, text).into());
-        }
-    };
-    // SAFETY: the entry has refused null.
-    unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
-}
-
 /// `MPI_Comm_create` (section 7.4.2).
 pub(crate) unsafe fn comm_create(
     comm: MPI_Comm,
@@ -332,7 +306,7 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
     let handle = unsafe { comm.read() };
     let raised = |error: Error| Raised::on_comm(handle.handle(), error);
     gate::with(|process| process.comms.check_removable(handle.handle())).map_err(raised)?;
-    super::collective::barrier_of_everyone(handle.handle())
+    super::collective::barrier_of_everyone("MPI_Comm_disconnect", handle.handle())
         .map_err(|error| Raised::or_on_comm(error, handle.handle()))?;
     gate::wait(|process| (!process.engine.owns_any(handle.handle().0)).then_some(()));
     // SAFETY: the argument is this procedure's.

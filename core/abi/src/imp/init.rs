@@ -98,8 +98,12 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
             .then_some(())
     };
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
-    super::collective::world_barrier("MPI_Finalize")?;
+    super::collective::last_barrier("MPI_Finalize")?;
+    // A barrier that was given up because a process is gone never becomes quiet.
+    let quiet =
+        |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    crate::leftovers::report();
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())
@@ -133,7 +137,8 @@ pub(crate) unsafe fn is_thread_main(flag: *mut c_int) -> Result<(), Raised> {
     Ok(())
 }
 
-/// `MPI_Abort` (section 11.4.2): ends the job; `errorcode` becomes the exit code of mpiexec.
+/// `MPI_Abort` (section 11.4.2): ends the processes of the communicator where the others can go on, otherwise the job; `errorcode`
+/// becomes the exit code of mpiexec.
 pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
     let (rank, name) = gate::with(|process| {
         let name = process.comms.get(comm.handle()).map(|comm| comm.display_name());
@@ -141,5 +146,8 @@ pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raise
     });
     let text = format!("rank {rank} called MPI_Abort on {name} with error code {errorcode}");
     let code = if errorcode != 0 && errorcode & 0xff == 0 { 1 } else { errorcode & 0xff };
-    gate::abort(code, &text)
+    match gate::with(|process| process.abort_scope(comm.handle())) {
+        Some(ranks) => gate::abort_ranks(code, &text, &ranks),
+        None => gate::abort(code, &text),
+    }
 }

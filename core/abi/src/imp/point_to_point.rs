@@ -125,7 +125,7 @@ pub(super) unsafe fn start_send(
     {
         // SAFETY: the caller's promise; a predefined type without gaps, so the data are these bytes.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-        if process.engine.send_at_once(envelope, data) {
+        if process.engine.send_at_once(envelope, data) || process.engine.send_packet_at_once(envelope, data) {
             return Ok(Started::Complete);
         }
     }

@@ -74,32 +74,36 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
         process.is_session_quiet(handle, false).then_some(())
     });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
     }
-    let closed = gate::with(|process| {
+    let (closed, is_last) = gate::with(|process| {
         let closed = process.sessions.close(handle)?;
+        let is_last = process.sessions.is_empty();
         // Its buffer is the program's again.
         process.requests.buffers.detach(Owner::Session(handle));
-        if process.sessions.is_empty() {
+        if is_last {
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;
             }
             gate::change_phase(0, gate::SESSION);
         }
-        Ok(closed)
+        Ok((closed, is_last))
     })
     .map_err(|error: Error| Raised::from(error))?;
     drop(changing);
     errors::let_go(closed.errhandler);
+    if is_last && gate::phase() & gate::WORLD == 0 {
+        crate::leftovers::report();
+    }
     // SAFETY: as above.
     unsafe { session.write(MPI_Session::from_raw(abi::MPI_SESSION_NULL)) };
     Ok(())

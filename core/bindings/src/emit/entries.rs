@@ -121,7 +121,6 @@ mod prelude {{
     pub(super) use std::ffi::{{c_char, c_int, c_void}};
 
     pub(super) use weft_types::{{ErrorClass, abi}};
-    pub(super) use weft_types::abi::MPI_SUCCESS;
 
     pub(super) use crate::ctypes::*;
     pub(super) use crate::{{args, gate, imp, raise}};

@@ -337,6 +337,16 @@ impl Windows {
         Ok(window)
     }
 
+    /// Every window, and where it was made, if that was remembered.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Window, Option<&str>)> {
+        self.table.iter().map(|(handle, window)| (window, self.table.site(handle)))
+    }
+
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.table.remember_places(place);
+    }
+
     /// On whose doing this process may answer somebody by itself: where a lock is awaited, anybody may hold it.
     pub(crate) fn reacts_to(&self) -> impl Iterator<Item = weft_boot::stall::Ranks> + '_ {
         let awaited = self.table.iter().filter(|(_, window)| window.incoming.lock.is_awaited());

@@ -29,3 +29,5 @@ pub use types::{
     Status,
 };
 pub use wait::Waiter;
+/// Where processes are found at first contact.
+pub use weft_rdma::{Directory, PeerCard};

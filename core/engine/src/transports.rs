@@ -1,11 +1,14 @@
 //! The fabrics of this process joined in one enum, so that every call is static and inlined.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::time::Duration;
 use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
+use weft_rdma::{Directory, Rdma};
 use weft_shm::{Config, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
-use weft_types::{Error, PeerId, Result};
+use weft_softroce::{Card, Udp, UdpBell};
+use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
 /// The ways to other processes.
@@ -20,6 +23,8 @@ pub enum Transports {
     Alone,
     /// All processes of the job are on this node.
     Shm(Shm),
+    /// RDMA by the emulator, over UDP.
+    Softroce(Box<Rdma<Card<Udp>>>),
     /// A simulated world.
     Sim(SimPort),
 }
@@ -62,6 +67,34 @@ impl Transports {
     }
 }
 
+impl Transports {
+    /// Opens an emulated RDMA device at `address` for process `me`. Also returns how others find it: what their `directory` must
+    /// answer.
+    ///
+    /// # Errors
+    /// The socket cannot be had; what the device refused.
+    pub fn softroce(
+        me: PeerId,
+        address: IpAddr,
+        directory: Box<dyn Directory>,
+    ) -> Result<(Transports, String)> {
+        let link_mtu = if address.is_loopback() { LOOPBACK_MTU } else { ETHERNET_MTU };
+        let card = Udp::open(address, Some(0), link_mtu).map_err(|error| {
+            Error::new(
+                ErrorClass::OTHER,
+                format!("softroce cannot open a UDP socket at {address}: {error}. Is the network up? See weft-doctor"),
+            )
+        })?;
+        let rdma = Rdma::open(card, me, directory)?;
+        let name = rdma.card().to_string();
+        Ok((Transports::Softroce(Box::new(rdma)), name))
+    }
+}
+
+/// What one frame carries on the loopback, and where nothing better is known.
+const LOOPBACK_MTU: u32 = 65_536;
+const ETHERNET_MTU: u32 = 1_500;
+
 /// What a blocked caller sleeps on while nobody holds the engine.
 #[derive(Clone, Debug)]
 pub enum EngineBell {
@@ -69,6 +102,8 @@ pub enum EngineBell {
     Alone,
     /// See [`ShmBell`].
     Shm(ShmBell),
+    /// See [`UdpBell`].
+    Softroce(UdpBell),
     /// See [`SimBell`].
     Sim(SimBell),
 }
@@ -89,6 +124,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => NONE,
             Transports::Shm(shm) => shm.capabilities(peer),
+            Transports::Softroce(rdma) => rdma.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
         }
     }
@@ -99,6 +135,7 @@ impl Transport for Transports {
                 Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
             }
             Transports::Shm(shm) => shm.connect(peer),
+            Transports::Softroce(rdma) => rdma.connect(peer),
             Transports::Sim(port) => port.connect(peer),
         }
     }
@@ -113,6 +150,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_inline(peer, header, payload),
+            Transports::Softroce(rdma) => rdma.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
         }
     }
@@ -121,6 +159,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => peer.0,
             Transports::Shm(shm) => shm.route(peer),
+            Transports::Softroce(rdma) => rdma.route(peer),
             Transports::Sim(port) => port.route(peer),
         }
     }
@@ -129,6 +168,7 @@ impl Transport for Transports {
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {
             Transports::Shm(shm) => shm.send_now(route, header, payload),
+            Transports::Softroce(rdma) => rdma.send_now(route, header, payload),
             // Not worth a place in the hottest function of all.
             Transports::Alone | Transports::Sim(_) => false,
         }
@@ -145,6 +185,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
+            Transports::Softroce(rdma) => rdma.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
         }
     }
@@ -154,6 +195,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => None,
             Transports::Shm(shm) => shm.peek(peer),
+            Transports::Softroce(rdma) => rdma.peek(peer),
             Transports::Sim(port) => port.peek(peer),
         }
     }
@@ -163,6 +205,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => {}
             Transports::Shm(shm) => shm.advance(peer),
+            Transports::Softroce(rdma) => rdma.advance(peer),
             Transports::Sim(port) => port.advance(peer),
         }
     }
@@ -172,6 +215,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
+            Transports::Softroce(rdma) => rdma.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
         }
     }
@@ -180,6 +224,7 @@ impl Transport for Transports {
     fn is_idle(&self) -> bool {
         match self {
             Transports::Shm(shm) => shm.is_idle(),
+            Transports::Softroce(rdma) => rdma.is_idle(),
             Transports::Alone => true,
             Transports::Sim(_) => false,
         }
@@ -190,6 +235,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => None,
             Transports::Shm(shm) => shm.poll(burst, left, sink),
+            Transports::Softroce(rdma) => rdma.poll(burst, left, sink),
             Transports::Sim(port) => port.poll(burst, left, sink),
         }
     }
@@ -199,6 +245,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => None,
             Transports::Shm(shm) => shm.ready(),
+            Transports::Softroce(rdma) => rdma.ready(),
             Transports::Sim(port) => port.ready(),
         }
     }
@@ -208,6 +255,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => false,
             Transports::Shm(shm) => shm.progress(),
+            Transports::Softroce(rdma) => rdma.progress(),
             Transports::Sim(port) => port.progress(),
         }
     }
@@ -217,6 +265,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => None,
             Transports::Shm(shm) => shm.lost(),
+            Transports::Softroce(rdma) => rdma.lost(),
             Transports::Sim(port) => port.lost(),
         }
     }
@@ -225,6 +274,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote(peer, address, into),
+            Transports::Softroce(rdma) => rdma.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
         }
     }
@@ -233,6 +283,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone => EngineBell::Alone,
             Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
+            Transports::Softroce(rdma) => EngineBell::Softroce(rdma.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
         }
     }
@@ -243,6 +294,7 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone => {}
             EngineBell::Shm(bell) => bell.arm(),
+            EngineBell::Softroce(bell) => bell.arm(),
             EngineBell::Sim(bell) => bell.arm(),
         }
     }
@@ -251,6 +303,7 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone => std::thread::sleep(limit),
             EngineBell::Shm(bell) => bell.sleep(limit),
+            EngineBell::Softroce(bell) => bell.sleep(limit),
             EngineBell::Sim(bell) => bell.sleep(limit),
         }
     }
@@ -259,6 +312,7 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone => {}
             EngineBell::Shm(bell) => bell.disarm(),
+            EngineBell::Softroce(bell) => bell.disarm(),
             EngineBell::Sim(bell) => bell.disarm(),
         }
     }

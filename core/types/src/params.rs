@@ -58,6 +58,29 @@ impl Value for u64 {
     }
 }
 
+/// Which fabric carries messages between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// The shortest way there is to each.
+    Auto,
+    /// Shared memory: all processes must be on one node.
+    Shm,
+    /// RDMA by the emulator in user space, over UDP.
+    Softroce,
+}
+
+impl Value for Fabric {
+    const FORM: &'static str = "auto, shm or softroce";
+    fn read(text: &str) -> Option<Fabric> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Fabric::Auto),
+            "shm" => Some(Fabric::Shm),
+            "softroce" => Some(Fabric::Softroce),
+            _ => None,
+        }
+    }
+}
+
 /// A choice left to Weft unless the user makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -154,6 +177,8 @@ parameters! {
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+    transport: Fabric = "auto", "WEFT_TRANSPORT",
+        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), auto (shm where it can).";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",

@@ -3,7 +3,7 @@
 use crate::internal::Notice;
 use crate::messages::Messages;
 use crate::peers::Peers;
-use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
@@ -47,10 +47,16 @@ pub(crate) struct State {
     pub(crate) own_held: u32,
     /// Processes that were lost and whose loss was not acknowledged.
     pub(crate) lost: Vec<PeerId>,
+    /// Processes lost so far.
+    pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
+    /// Whether a watched request has ended since [`Engine::take_ended_watched`].
+    pub(crate) ended_watched: bool,
+    /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
+    pub(crate) wary: bool,
 }
 
 impl Engine {
@@ -73,8 +79,11 @@ impl Engine {
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
+            losses: 0,
             any_dead: false,
             changes: 0,
+            ended_watched: false,
+            wary: false,
         };
         Ok(Engine { fabric: transports, state })
     }
@@ -149,8 +158,8 @@ impl Engine {
         let peer = from.peer.unwrap_or(ANYBODY);
         let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
-        if self.state.any_dead {
-            self.state.fail_hopeless(slot);
+        if self.state.wary {
+            self.look_twice(from, Some(slot));
         }
         Ok(self.state.requests.id(slot))
     }
@@ -160,7 +169,7 @@ impl Engine {
     #[inline(always)]
     pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
         let state = &mut self.state;
-        if !state.unexpected.is_empty() || state.any_dead {
+        if !state.unexpected.is_empty() || state.wary {
             return None;
         }
         let (slot, request) = state.requests.take_free()?;
@@ -259,13 +268,23 @@ impl Engine {
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
     #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
-        let (_, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((_, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         Some(self.state.message_status(message))
     }
 
     /// As [`Engine::iprobe`], and takes the message out of matching (section 3.8.2).
     pub fn improbe(&mut self, from: Selector) -> Option<(MessageId, Status)> {
-        let (entry, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((entry, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         let status = self.state.message_status(message);
         let extracted = self.state.messages.extract(message)?;
         self.state.unexpected.remove(entry);
@@ -298,6 +317,12 @@ impl Engine {
     #[inline]
     pub fn is_complete(&self, request: RequestId) -> bool {
         self.state.requests.at(request.slot()).phase == Phase::Complete
+    }
+
+    /// Whether a complete request ended with an error.
+    #[inline]
+    pub fn has_failed(&self, request: RequestId) -> bool {
+        self.state.requests.at(request.slot()).error.is_some()
     }
 
     /// How a request ended, without freeing it (`MPI_Request_get_status`); `None` while it has not.
@@ -355,6 +380,39 @@ impl Engine {
         self.state.requests.at(request.slot()).owner
     }
 
+    /// The request in `slot` when the bits of `mask` of its generation are those of `generation`: for handles that have no room
+    /// for all of it.
+    #[inline]
+    pub fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        self.state.requests.recall(slot, generation, mask)
+    }
+
+    /// A thread is about to sleep for a request that has not ended: whoever ends it must ring (see
+    /// [`Engine::take_ended_watched`]). Holds until the request ends.
+    pub fn watch(&mut self, request: RequestId) {
+        self.state.requests.at_mut(request.slot()).flags |= WATCHED;
+    }
+
+    /// Whether a watched request has ended since the last call: the owner then rings the bell, once it has given back the
+    /// engine's lock.
+    #[inline]
+    pub fn take_ended_watched(&mut self) -> bool {
+        std::mem::take(&mut self.state.ended_watched)
+    }
+
+    /// An engine of this process for another lane: it shares nothing with this one but the process's sleep.
+    ///
+    /// # Errors
+    /// As [`Transports::lane`].
+    pub fn open_lane(&self, lane: u32) -> Result<Engine> {
+        let config = EngineConfig {
+            // All lanes but the first share what one engine may be made to hold.
+            eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
+            ..self.state.config.clone()
+        };
+        Engine::new(config, self.fabric.lane(lane)?)
+    }
+
     /// Whether slot and generation name a request: stale handles do not.
     #[inline]
     pub fn exists(&self, request: RequestId) -> bool {
@@ -399,6 +457,11 @@ impl Engine {
         moved
     }
 
+    /// Whether its fabric has more than one lane.
+    pub fn has_lanes(&self) -> bool {
+        self.fabric.has_lanes()
+    }
+
     /// What a blocked caller sleeps on, without the engine.
     pub fn bell(&self) -> EngineBell {
         self.fabric.bell()
@@ -416,6 +479,11 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
     /// session waits for.
     pub fn moves_any(&self, owner: u32) -> bool {
@@ -427,10 +495,33 @@ impl Engine {
         })
     }
 
+    /// How full the engine is, for the tool interface.
+    pub fn levels(&self) -> Levels {
+        Levels {
+            posted: self.state.posted.len(),
+            unexpected: self.state.unexpected.len(),
+            requests: self.state.requests.in_use().count(),
+            peers: self.state.peers.count(),
+        }
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
     }
+}
+
+/// How full an engine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Receives that wait for a message.
+    pub posted: usize,
+    /// Messages that no receive has matched yet.
+    pub unexpected: usize,
+    /// Requests that are neither free nor taken.
+    pub requests: usize,
+    /// Processes this one has talked to.
+    pub peers: usize,
 }
 
 /// The next packet of the peer that a blocking receive waits for.
@@ -515,20 +606,24 @@ impl State {
         if error.is_some() {
             request.error = error;
         }
-        let unclaimed = request.token != 0 || request.flags & RELEASED != 0;
+        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
-        if unclaimed {
+        if concerns_others {
             self.hand_over(slot);
         }
     }
 
-    /// An ended request that nobody will take: to the executor, or to nobody.
+    /// An ended request that somebody sleeps for, or that nobody will take: it goes to the executor, or to nobody.
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, slot: u32) {
         let request = self.requests.at(slot);
+        self.ended_watched |= request.flags & WATCHED != 0;
+        if request.token == 0 && request.flags & RELEASED == 0 {
+            return;
+        }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
             self.notices.push_back(Notice { token, completion: request.completion() });
         }

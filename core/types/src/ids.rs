@@ -29,6 +29,8 @@ impl ContextId {
     pub const PARTITION_GRANTS: ContextId = ContextId(0xC000_0000);
     /// Where the data of partitioned operations travel; belongs to no communicator.
     pub const PARTITION_DATA: ContextId = ContextId(0xC000_0002);
+    /// Letters between processes that build a communicator together without a channel of their own.
+    pub const LETTERS: ContextId = ContextId(0xC000_0004);
 
     /// Where the data of partitioned operations of few partitions travel; belongs to no communicator.
     pub const PARTITIONS: ContextId = ContextId(0xC000_0004);

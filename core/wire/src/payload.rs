@@ -22,6 +22,8 @@ impl Announce {
     pub const DATA: usize = 64;
     /// Header flag: the sender waits until the receive has started (synchronous mode).
     pub const SYNCHRONOUS: u8 = 1;
+    /// Header flag: announced because the receiver asked for more ([`crate::Kind::More`]), beyond the usual number.
+    pub const ASKED: u8 = 2;
 
     /// As it travels.
     pub fn emit(&self) -> [u8; Self::BYTES] {

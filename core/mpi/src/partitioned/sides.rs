@@ -157,7 +157,7 @@ pub struct SendSide {
     partitions: Partitions,
     /// `None` for `MPI_PROC_NULL`.
     to: Option<Counterpart>,
-    comm: Handle,
+    pub(crate) comm: Handle,
     active: bool,
     /// Epochs started, and epochs granted by the receiver, which may be one ahead.
     started: u64,
@@ -371,6 +371,13 @@ impl SendSide {
         })
     }
 
+    /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.handed_over && self.error.is_none() {
+            self.error = self.to.and_then(|to| engine.loss_of(to.peer));
+        }
+    }
+
     /// Whether the buffer belongs to the program again.
     pub(crate) fn is_done(&self) -> bool {
         !self.active || ((self.handed_over || self.error.is_some()) && self.moving.requests.is_empty())
@@ -408,7 +415,7 @@ pub struct ReceiveSide {
     partitions: Partitions,
     /// `None` for `MPI_PROC_NULL`.
     from: Option<Counterpart>,
-    comm: Handle,
+    pub(crate) comm: Handle,
     active: bool,
     meeting: Meeting,
     arrived: Arrived,
@@ -605,6 +612,13 @@ impl ReceiveSide {
             *empty_here |= bytes.is_empty();
             arrived.add(bytes);
         })
+    }
+
+    /// Ends an epoch that waits for a lost sender.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.all_is_here() && self.error.is_none() {
+            self.error = self.from.and_then(|from| engine.loss_of(from.peer));
+        }
     }
 
     fn all_is_here(&self) -> bool {

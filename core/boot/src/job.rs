@@ -127,6 +127,11 @@ impl Job {
         crate::discover::discover()
     }
 
+    /// A number for this node: its lowest rank, which no other node has.
+    pub fn node(&self) -> u32 {
+        self.local_ranks.first().copied().unwrap_or(self.rank)
+    }
+
     /// What was asked of this process when it was launched.
     pub fn requests(&self) -> Requests {
         Requests {

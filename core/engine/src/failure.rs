@@ -6,6 +6,7 @@ use crate::engine::{Engine, State};
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase};
 use crate::types::RequestId;
+use weft_api::Transport;
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
 
@@ -103,6 +104,16 @@ impl Engine {
             }
             state.finish(slot, Some(error.clone()));
         }
+    }
+
+    /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].
+    pub fn declare_lost(&mut self, peers: impl IntoIterator<Item = PeerId>) {
+        peers.into_iter().for_each(|peer| self.fabric.declare_lost(peer));
+    }
+
+    /// Whether a process of the job was found lost, acknowledged or not.
+    pub fn knows_losses(&self) -> bool {
+        self.state.any_dead
     }
 
     /// The lost processes that were not acknowledged yet. Until they are, receives from any source that find no

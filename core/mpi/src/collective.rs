@@ -1,13 +1,13 @@
 //! From a collective call to a running schedule (chapter 6): the plan, its cache, its number.
 
-use crate::comm::Comm;
+use crate::comm::{Comm, Everyone};
 use crate::group::Group;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
 use weft_coll::{Call, Model, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
-use weft_types::{ContextId, Handle, PeerId, Rank, Result};
+use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
 
 impl PeerMap for Group {
     #[inline]
@@ -76,10 +76,11 @@ impl Process {
         Model { ranks_per_core: ranks / self.job.cores.max(1) as f64, ..Model::default() }
     }
 
-    /// Starts a collective on a communicator. Local (section 2.4.1).
+    /// Starts a collective on an intracommunicator. Local (section 2.4.1).
     ///
     /// # Errors
-    /// `MPI_ERR_COMM` for a bad handle, `MPI_ERR_NO_MEM`, `MPI_ERR_COUNT` as [`ScheduleRun::new`].
+    /// `MPI_ERR_COMM` for a bad handle, `MPI_ERR_UNSUPPORTED_OPERATION` for an intercommunicator, `MPI_ERR_NO_MEM`,
+    /// `MPI_ERR_COUNT` as [`ScheduleRun::new`].
     pub fn start_collective(
         &mut self,
         comm: Handle,
@@ -87,50 +88,60 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
-        let model = self.model();
-        let Comm { rank, size, group, context, collectives, plans, handle, .. } = self.comms.get_mut(comm)?;
-        let schedule = plans.get(call, weft_coll::Group { rank: rank.0, size: *size }, &model);
-        let channel = Channel {
-            context: context.collective(),
-            rank: *rank,
-            peers: Arc::clone(group) as Arc<dyn PeerMap>,
-            sequence: *collectives,
-            persistent: false,
-        };
-        let owner = handle.0 | COLLECTIVE;
-        let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
-        *collectives = collectives.wrapping_add(1);
-        let request = self.engine.start_schedule(run)?;
-        self.engine.tag_request(request, owner);
-        Ok(request)
+        self.comms.get(comm)?.check_collective()?;
+        self.start_on_everyone(comm, call, arguments, reduction)
     }
 
-    /// Starts a collective of some processes that have no communicator of their own yet, on a parent's channel. Calls are told
-    /// apart by `number`; those with one number run one after another.
+    /// Starts a collective over all processes of a communicator, both groups of an intercommunicator. Local.
     ///
     /// # Errors
     /// As [`Process::start_collective`].
-    pub(crate) fn start_among(
+    pub fn start_on_everyone(
         &mut self,
-        group: &Arc<Group>,
-        parent: ContextId,
-        number: u32,
+        comm: Handle,
         call: &Call<'_>,
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
-        let me = PeerId(self.job.rank);
-        let rank = group.rank_of(me).expect("only members take part");
-        let place = weft_coll::Group { rank: rank.0, size: group.size() };
-        let schedule = Arc::new(weft_coll::plan(call, place, &self.model()));
+        let model = self.model();
+        let comm = self.comms.get_mut(comm)?;
+        let Everyone { peers, place, size } = comm.everyone();
+        let Comm { context, collectives, plans, handle, lane, .. } = comm;
+        let schedule = plans.get(call, weft_coll::Group { rank: place.0, size }, &model);
         let channel = Channel {
-            context: parent.collective(),
-            rank,
-            peers: Arc::clone(group) as Arc<dyn PeerMap>,
-            sequence: number,
-            persistent: true,
+            context: context.collective(),
+            rank: place,
+            peers,
+            sequence: *collectives,
+            persistent: false,
         };
+        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
         let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
-        self.engine.start_schedule(run)
+        *collectives = collectives.wrapping_add(1);
+        self.on_lane(lane, |engine| {
+            let request = engine.start_schedule(run)?;
+            engine.tag_request(request, owner);
+            Ok(request.in_lane(lane))
+        })
+    }
+}
+
+impl Comm {
+    /// Refuses an intercommunicator.
+    ///
+    /// # Errors
+    /// `MPI_ERR_UNSUPPORTED_OPERATION`.
+    pub fn check_collective(&self) -> Result<()> {
+        match self.inter {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorClass::UNSUPPORTED_OPERATION,
+                format!(
+                    "{} is an intercommunicator, on which this version of Weft has no such collective operation; merge its groups \
+                     (MPI_Intercomm_merge) or use point-to-point messages",
+                    self.display_name()
+                ),
+            )),
+        }
     }
 }

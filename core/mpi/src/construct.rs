@@ -1,247 +1,168 @@
-//! Communicator construction (section 7.4.2) as something that is polled: blocking and nonblocking forms are the same.
+//! Communicator construction (sections 7.4.2 and 7.6.2) as something that is polled: blocking and nonblocking forms are the same.
 //!
 //! ```text
-//! split only: exchange (color, key)  ->  agree on a channel (one allreduce of 64 bytes, see `context`)  ->  communicator
+//! dup, create, merge      one allreduce of 72 bytes on the parent's collective channel      -> communicator
+//! split, create (inter)   colors and keys up a tree, groups down, the agreement with them   -> communicator
+//! create_group, from_group   the agreement up and down a tree, by letters                    -> communicator
+//! intercomm_create        leaders meet, each tells its group; then the agreement of both    -> communicator
 //! ```
+//!
+//! When no channel of the window tried is free at all members (see [`crate::context`]) the agreement is repeated by letters: it may
+//! happen inside any call at any time, when the parent's collectives are out of step or the parent is freed.
+
+mod begin;
+mod meeting;
+#[cfg(test)]
+mod scale;
+
+mod sweep;
+mod table;
 
 use crate::attributes::Attribute;
-use crate::comm::Comm;
-use crate::context::{Mask, Search, WORDS};
+use crate::comm::{Comm, Everyone, Inter, Sides};
+use crate::context::{self, Proposal, Search};
 use crate::group::Group;
 use crate::info::Info;
+use crate::letters::{Key, Letters};
 use crate::process::Process;
 use crate::request::{Local, Making};
 use crate::topology::Topology;
+use meeting::Meeting;
 use std::sync::Arc;
+use sweep::Sweep;
 use weft_coll::{Call, Vector};
 use weft_datatype::PredefinedOp;
 use weft_datatype::{Datatype, Memory};
 use weft_engine::{Arguments, Operation, Reduction, RequestId};
-use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, abi};
+use weft_types::{ContextId, ErrorClass, Handle, PeerId, Rank, Result, abi};
 
 /// A construction under way.
 #[derive(Debug)]
 pub struct Construction {
     parent: Handle,
-    /// Parent's channel and handler as they were at the call: the parent may be freed meanwhile.
-    parent_context: ContextId,
+    /// Whether the parent remembers where the search for a channel ended: blocking constructions over the whole parent only.
+    remembers: bool,
     errhandler: Handle,
-    /// Who takes part in the agreement, when it is not everybody in the parent.
-    among: Option<(Arc<Group>, u32)>,
+    /// Who takes part in the agreement; in an intercommunicator's making known when the groups have met.
+    everyone: Everyone,
+    /// What letters about it are named by.
+    key: Key,
     stage: Stage,
-    /// The members of the new communicator; `None` when this process gets none.
-    members: Option<Arc<Group>>,
+    result: Outcome,
     search: Search,
+    /// What this process contributes to the agreement.
+    flags: u64,
     attributes: Vec<Attribute>,
-    /// Hints for the new communicator; set before the first poll.
-    pub hints: Info,
+    hints: Info,
     /// The virtual topology of the new communicator; set before the first poll.
     pub topology: Option<Arc<Topology>>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The colors and keys are being exchanged.
-    Exchanging { request: RequestId, room: Memory, color: Option<i32> },
-    /// A channel is being agreed on.
-    Agreeing { request: RequestId, mask: Memory },
+    /// A channel is being agreed on, by the parent's collective channel.
+    Agreeing { request: RequestId, room: Memory },
+    /// The same by letters, maybe with colors and keys.
+    Sweeping(Box<Sweep>),
+    /// Two groups get to know each other.
+    Meeting(Box<Meeting>),
 }
 
-const MASK_BYTES: u64 = (WORDS * 8) as u64;
+/// What is being made.
+#[derive(Clone, Debug)]
+enum Outcome {
+    /// Nothing for this process.
+    Nothing,
+    /// An intracommunicator.
+    Intra(Arc<Group>),
+    /// An intercommunicator.
+    Inter(Inter),
+    /// The part of a parent's group, or groups, with this process's color.
+    Part { first: Arc<Group>, second: Option<Arc<Group>> },
+    /// An intracommunicator of both groups, in the order they ask for.
+    Merged(Arc<Sides>),
+    /// An intercommunicator of this local group and one that is not known yet.
+    Meeting(Arc<Group>),
+}
+
+/// What a construction is named by in letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Channel and number of a collective call on the parent.
+    Parent = 1,
+    /// Channel of the parent and tag.
+    Tag,
+    /// String tag.
+    StringTag,
+    /// Channel of the peer communicator and tag: two leaders.
+    Greeting,
+    /// As `Parent`: a leader and its group.
+    Told,
+    /// As `StringTag`: a leader and its group.
+    ToldStringTag,
+    /// Both leaders' numbers.
+    Union,
+}
+
+fn key(kind: Kind, name: &[u8]) -> Key {
+    [&[kind as u8], name].concat().into()
+}
+
+/// What all participants of a construction know, and no other construction under way has.
+fn seed(key: &[u8]) -> u64 {
+    // FNV-1a.
+    key.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
 
 impl Process {
-    /// Begins `MPI_Comm_dup`. `attributes` are those the copy functions gave.
-    ///
-    /// # Errors
-    /// `MPI_ERR_COMM` for a bad handle; exhausted resources.
-    pub fn duplicate(&mut self, parent: Handle, attributes: Vec<Attribute>) -> Result<Construction> {
-        let comm = self.comms.get(parent)?;
-        let (members, topology) = (Arc::clone(&comm.group), comm.topology.clone());
-        let construction = self.construct(parent, Some(members), None, attributes)?;
-        Ok(Construction { topology, ..construction })
+    /// This process's flags of an agreement, all well.
+    fn flags(&self) -> u64 {
+        let room = self.comms.room() > self.contexts.proposals();
+        context::WELL | context::lane_flags(self.contexts.lanes) | if room { context::ROOM } else { 0 }
     }
 
-    /// Begins `MPI_Comm_split`; `color` is `None` for `MPI_UNDEFINED`.
-    ///
-    /// # Errors
-    /// As [`Process::duplicate`].
-    pub fn split(&mut self, parent: Handle, color: Option<i32>, key: i32) -> Result<Construction> {
-        let comm = self.comms.get(parent)?;
-        let room = Memory::packed_scratch(comm.size as usize * 9);
-        let mut mine = [0_u8; 9];
-        mine[0] = u8::from(color.is_some());
-        mine[1..5].copy_from_slice(&color.unwrap_or(0).to_le_bytes());
-        mine[5..9].copy_from_slice(&key.to_le_bytes());
-        let own = Memory::packed_scratch(9);
-        own.recv_view(0, 0, 9).unpack(0, &mine);
-        let (parent_context, errhandler) = (comm.context, comm.errhandler);
-        let search = Search::new(comm.context_hint, seed(parent_context, comm.collectives));
-        let call = Call::Allgather { bytes: 9, in_place: false };
-        let request = self.start_collective(parent, &call, Arguments::new(own, room.clone()), None)?;
-        Ok(Construction {
-            parent,
-            parent_context,
-            errhandler,
-            among: None,
-            stage: Stage::Exchanging { request, room, color },
-            members: None,
-            search,
-            attributes: Vec::new(),
-            hints: Info::default(),
-            topology: None,
-        })
-    }
-
-    /// Begins `MPI_Comm_create`: `group` is a part of the parent's.
-    ///
-    /// # Errors
-    /// As [`Process::duplicate`]; `MPI_ERR_GROUP` when the group is no part.
-    pub fn create(&mut self, parent: Handle, group: &Arc<Group>) -> Result<Construction> {
-        self.check_part(parent, group)?;
-        let me = PeerId(self.job.rank);
-        let members = group.rank_of(me).map(|_| Arc::clone(group));
-        self.construct(parent, members, None, Vec::new())
-    }
-
-    /// Begins `MPI_Comm_create_group`; only members of `group` call it. `None` when this process is no member.
-    ///
-    /// # Errors
-    /// As [`Process::create`]; `MPI_ERR_TAG` for a negative tag.
-    pub fn create_group(
-        &mut self,
-        parent: Handle,
-        group: &Arc<Group>,
-        tag: i32,
-    ) -> Result<Option<Construction>> {
-        let Ok(number) = u32::try_from(tag) else {
-            return Err(Error::new(
-                ErrorClass::TAG,
-                format!("tag is {tag}; tags are 0 to {} (MPI_TAG_UB)", i32::MAX),
-            ));
-        };
-        self.check_part(parent, group)?;
-        if group.rank_of(PeerId(self.job.rank)).is_none() {
-            return Ok(None);
-        }
-        let among = Some((Arc::clone(group), number));
-        self.construct(parent, Some(Arc::clone(group)), among, Vec::new()).map(Some)
-    }
-
-    /// Begins `MPI_Comm_create_from_group`: no parent; `number` follows from the string tag. `None` when this process is no
-    /// member.
-    ///
-    /// # Errors
-    /// Exhausted resources.
-    pub fn create_from_group(
-        &mut self,
-        group: &Arc<Group>,
-        number: u32,
-        errhandler: Handle,
-    ) -> Result<Option<Construction>> {
-        if group.rank_of(PeerId(self.job.rank)).is_none() {
-            return Ok(None);
-        }
-        // Nothing but such agreements travels between processes on this channel: MPI_COMM_SELF has one member.
-        let parent_context = ContextId::SELF;
-        let among = Some((Arc::clone(group), number));
-        let mut search = Search::new(0, seed(parent_context, number));
-        let parent = Handle(abi::MPI_COMM_NULL);
-        let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
-        let (members, attributes) = (Some(Arc::clone(group)), Vec::new());
-        Ok(Some(Construction {
-            parent,
-            parent_context,
-            errhandler,
-            among,
-            stage,
-            members,
-            search,
-            attributes,
-            hints: Info::default(),
-            topology: None,
-        }))
-    }
-
-    fn check_part(&self, parent: Handle, group: &Group) -> Result<()> {
-        let comm = self.comms.get(parent)?;
-        if group.difference(&comm.group).size() > 0 {
-            return Err(Error::new(
-                ErrorClass::GROUP,
-                format!("the group has processes that are not in {}", comm.display_name()),
-            ));
-        }
-        Ok(())
-    }
-
-    fn construct(
-        &mut self,
-        parent: Handle,
-        members: Option<Arc<Group>>,
-        among: Option<(Arc<Group>, u32)>,
-        attributes: Vec<Attribute>,
-    ) -> Result<Construction> {
-        let comm = self.comms.get(parent)?;
-        let (parent_context, errhandler) = (comm.context, comm.errhandler);
-        let number = among.as_ref().map_or(comm.collectives, |(_, number)| !number);
-        let mut search = Search::new(comm.context_hint, seed(parent_context, number));
-        let stage = self.agree(parent, parent_context, among.as_ref(), &mut search)?;
-        Ok(Construction {
-            parent,
-            parent_context,
-            errhandler,
-            among,
-            stage,
-            members,
-            search,
-            attributes,
-            hints: Info::default(),
-            topology: None,
-        })
-    }
-
-    /// Starts one round of agreement.
-    fn agree(
-        &mut self,
-        parent: Handle,
-        parent_context: ContextId,
-        among: Option<&(Arc<Group>, u32)>,
-        search: &mut Search,
-    ) -> Result<Stage> {
+    /// Starts the first round of agreement on the parent's collective channel.
+    fn agree(&mut self, parent: Handle, search: &mut Search, flags: u64) -> Result<Stage> {
         self.reuse_retired();
         let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
-        let mask = Memory::scratch(&word, WORDS as u64)?;
-        let proposal: Vec<u8> =
-            self.contexts.propose(search).iter().flat_map(|word| word.to_le_bytes()).collect();
-        mask.recv_view(0, 0, MASK_BYTES).unpack(0, &proposal);
+        let room = Memory::scratch(&word, Proposal::WORDS as u64)?;
+        let proposal = self.contexts.propose(search, flags);
+        room.recv_view(0, 0, Proposal::BYTES as u64).unpack(0, &proposal.to_bytes());
         let operation = Operation::Predefined(PredefinedOp::Band.kernel(&word)?);
         let reduction = Some(Reduction { datatype: word, operation });
-        let vector = Vector { count: WORDS as u64, element: 8, commutative: true };
+        let vector = Vector { count: Proposal::WORDS as u64, element: 8, commutative: true };
         let call = Call::Allreduce { vector, in_place: true };
-        let arguments = Arguments::new(Memory::none(), mask.clone());
-        let request = match among {
-            None => self.start_collective(parent, &call, arguments, reduction)?,
-            Some((group, number)) => {
-                self.start_among(group, parent_context, *number, &call, arguments, reduction)?
+        let arguments = Arguments::new(Memory::none(), room.clone());
+        match self.start_on_everyone(parent, &call, arguments, reduction) {
+            Ok(request) => Ok(Stage::Agreeing { request, room }),
+            Err(error) => {
+                self.contexts.abandon(search);
+                Err(error)
             }
-        };
-        Ok(Stage::Agreeing { request, mask })
+        }
     }
 
     /// Gives the channels of freed communicators back once no traffic uses them.
     fn reuse_retired(&mut self) {
-        let engine = &mut self.engine;
-        let contexts = &mut self.contexts;
-        self.retired.retain(|&(context, handle)| {
+        let mut retired = std::mem::take(&mut self.retired);
+        retired.retain(|&(context, lane, handle)| {
             let any = |context| weft_engine::Selector { context, peer: None, source: None, tag: None };
-            let in_use = engine.owns_any(handle.0)
-                || engine.iprobe(any(context)).is_some()
-                || engine.iprobe(any(context.collective())).is_some()
-                || engine.iprobe(any(context.partitioned())).is_some();
+            let used = |engine: &mut weft_engine::Engine| {
+                engine.owns_any(handle.0)
+                    || engine.iprobe(any(context)).is_some()
+                    || engine.iprobe(any(context.collective())).is_some()
+                    || engine.iprobe(any(context.partitioned())).is_some()
+            };
+            let in_use = self.requests.keeps(handle)
+                || used(&mut self.engine)
+                || lane != 0 && self.lanes.at(lane).with(|inner| used(&mut inner.engine));
             if !in_use {
-                contexts.release(context);
+                self.contexts.release(context);
             }
             in_use
         });
+        self.retired = retired;
     }
 
     /// Frees a communicator whose attributes are gone: operations under way continue (section 7.4.3).
@@ -250,12 +171,10 @@ impl Process {
     /// `MPI_ERR_COMM` for a bad handle or a predefined communicator.
     pub fn free_comm(&mut self, handle: Handle) -> Result<Comm> {
         let comm = self.comms.remove(handle)?;
-        self.retired.push((comm.context, handle));
+        self.retired.push((comm.context, comm.lane, handle));
         Ok(comm)
     }
-}
 
-impl Process {
     /// Lets a construction go on by itself, as part of all progress; gives its request.
     ///
     /// # Errors
@@ -281,18 +200,45 @@ impl Process {
                     making.construction = Some(construction);
                     self.building.push(request);
                 }
+                // Nobody asks for it: this process only helped the others to fail too.
+                Some(_) if making.place == 0 => self.requests.forget(request),
                 Some(outcome) => making.outcome = outcome,
             }
         }
     }
 }
 
+/// What a construction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    /// A collective on the parent.
+    Agreement(RequestId),
+    /// What this process has to say.
+    Process(PeerId),
+}
+
 impl Construction {
-    /// The collective that it waits for, to be described.
-    pub fn request(&self) -> RequestId {
-        match self.stage {
-            Stage::Exchanging { request, .. } | Stage::Agreeing { request, .. } => request,
+    /// The error handler that the communicator will have.
+    pub fn errhandler(&self) -> Handle {
+        self.errhandler
+    }
+
+    /// What it waits for, to be described.
+    pub fn awaits(&self) -> Awaits {
+        match &self.stage {
+            Stage::Agreeing { request, .. } => Awaits::Agreement(*request),
+            Stage::Sweeping(sweep) => {
+                Awaits::Process(self.everyone.peers.peer(Rank(sweep.next().unwrap_or(self.everyone.place.0))))
+            }
+            Stage::Meeting(meeting) => Awaits::Process(meeting.awaits()),
         }
+    }
+
+    /// The same, with hints for the new communicator (section 7.4.4).
+    #[must_use]
+    pub fn with_hints(mut self, hints: Info) -> Construction {
+        self.hints = hints;
+        self
     }
 
     /// Goes on as far as possible without waiting. `None`: not done yet; otherwise the new communicator, or none for this
@@ -301,45 +247,143 @@ impl Construction {
     /// # Errors
     /// What went wrong on the way; the construction is over.
     pub fn poll(&mut self, process: &mut Process) -> Result<Option<Option<Handle>>> {
+        let polled = self.advance(process);
+        if polled.is_err() {
+            process.contexts.abandon(&mut self.search);
+        }
+        polled
+    }
+
+    fn advance(&mut self, process: &mut Process) -> Result<Option<Option<Handle>>> {
         loop {
-            let request = self.request();
-            if !process.engine.is_complete(request) {
-                return Ok(None);
-            }
-            if let Some(error) = process.engine.take(request).error {
-                process.contexts.abandon(std::mem::replace(&mut self.search, Search::new(0, 0)));
-                return Err(error);
-            }
-            let agreed = match &self.stage {
-                Stage::Exchanging { room, color, .. } => {
-                    self.members = members_of_color(process, self.parent, room, *color)?;
-                    None
+            let agreed = match &mut self.stage {
+                Stage::Agreeing { request, room } => {
+                    if !process.has_ended(*request) {
+                        return Ok(None);
+                    }
+                    if let Some(error) = process.take_ended(*request).error {
+                        return Err(error);
+                    }
+                    let mut bytes = [0; Proposal::BYTES];
+                    room.send_view(0, 0, Proposal::BYTES as u64).pack(0, &mut bytes);
+                    Proposal::from_bytes(&bytes)
                 }
-                Stage::Agreeing { mask, .. } => {
-                    let agreed = read_mask(mask);
-                    process.contexts.answer(&mut self.search, &agreed)
-                }
+                Stage::Sweeping(_) => match self.sweep(process)? {
+                    Some(agreed) => agreed,
+                    None => return Ok(None),
+                },
+                Stage::Meeting(meeting) => match meeting.poll(&mut process.letters, &mut process.engine)? {
+                    None => return Ok(None),
+                    Some(None) => return Ok(Some(None)),
+                    Some(Some(met)) => {
+                        self.meet(met);
+                        self.sweep_again(process)?;
+                        continue;
+                    }
+                },
             };
-            if let Some((context, hint)) = agreed {
-                return self.finish(process, context, hint).map(Some);
+            if let Some((context, hint)) = process.contexts.answer(&mut self.search, &agreed)? {
+                return self.finish(process, context, hint, &agreed).map(Some);
             }
-            self.stage =
-                process.agree(self.parent, self.parent_context, self.among.as_ref(), &mut self.search)?;
+            self.sweep_again(process)?;
         }
     }
 
-    fn finish(&mut self, process: &mut Process, context: ContextId, hint: u32) -> Result<Option<Handle>> {
-        if self.among.is_none()
+    /// Sends and takes letters; the agreement, once it is known.
+    fn sweep(&mut self, process: &mut Process) -> Result<Option<Proposal>> {
+        let Stage::Sweeping(sweep) = &mut self.stage else { unreachable!("called while sweeping") };
+        loop {
+            for (to, letter) in sweep.leaving() {
+                Letters::send(&mut process.engine, self.everyone.peers.peer(Rank(to)), &self.key, &letter)?;
+            }
+            let Some(from) = sweep.next() else { break };
+            let from = self.everyone.peers.peer(Rank(from));
+            match process.letters.take(&mut process.engine, from, &self.key)? {
+                Some(letter) => sweep.hear(&letter)?,
+                None => return Ok(None),
+            }
+        }
+        let outcome = sweep.outcome().expect("nothing more comes");
+        if let Outcome::Part { first, second } = &self.result {
+            let sides = outcome.members.map(|members| match second {
+                None => (members.processes(first, &Group::EMPTY).0, None),
+                Some(second) => {
+                    let (first, second) = members.processes(first, second);
+                    (first, Some(second))
+                }
+            });
+            let me = process.engine.config().me;
+            self.result = match sides {
+                None => Outcome::Nothing,
+                Some((members, None)) => Outcome::Intra(Arc::new(members)),
+                // Colors of one side only get nothing (section 7.4.2).
+                Some((first, Some(second))) if first.size() == 0 || second.size() == 0 => Outcome::Nothing,
+                Some((first, Some(second))) => {
+                    let is_first = first.rank_of(me).is_some();
+                    let sides = Arc::new(Sides { first: Arc::new(first), second: Arc::new(second) });
+                    Outcome::Inter(Inter { sides, is_first })
+                }
+            };
+        }
+        Ok(Some(outcome.agreed))
+    }
+
+    /// Begins another round of agreement, by letters.
+    fn sweep_again(&mut self, process: &mut Process) -> Result<()> {
+        process.reuse_retired();
+        let proposal = process.contexts.propose(&mut self.search, self.flags);
+        let Everyone { place, size, .. } = self.everyone;
+        self.stage = Stage::Sweeping(Box::new(Sweep::agree(place.0, size, proposal)));
+        Ok(())
+    }
+
+    /// The groups of an intercommunicator know each other.
+    fn meet(&mut self, met: meeting::Met) {
+        let Outcome::Meeting(local) = &self.result else { unreachable!("only these meet") };
+        let (local, remote) = (Arc::clone(local), Arc::new(met.remote));
+        let (first, second) = if met.is_first { (local, remote) } else { (remote, local) };
+        let inter = Inter { sides: Arc::new(Sides { first, second }), is_first: met.is_first };
+        self.everyone = Everyone::of_sides(&inter, self.everyone.place);
+        self.search = Search::anywhere(seed(&met.key));
+        self.key = met.key;
+        self.result = Outcome::Inter(inter);
+    }
+
+    fn finish(
+        &mut self,
+        process: &mut Process,
+        context: ContextId,
+        hint: u32,
+        agreed: &Proposal,
+    ) -> Result<Option<Handle>> {
+        if self.remembers
             && let Ok(parent) = process.comms.get_mut(self.parent)
         {
             parent.context_hint = hint;
         }
-        let Some(group) = self.members.take() else {
+        let me = PeerId(process.job.rank);
+        let rank_in = |group: &Group| group.rank_of(me).expect("members only get this far");
+        let made = match std::mem::replace(&mut self.result, Outcome::Nothing) {
+            Outcome::Nothing => None,
+            Outcome::Intra(group) => Some(Comm::new(context, rank_in(&group), group, self.errhandler)),
+            Outcome::Inter(inter) => {
+                Some(Comm::new_inter(context, rank_in(inter.local()), inter, self.errhandler))
+            }
+            Outcome::Merged(sides) => match merge(&sides, agreed.flags) {
+                Ok(group) => Some(Comm::new(context, rank_in(&group), Arc::new(group), self.errhandler)),
+                Err(error) => {
+                    process.contexts.release(context);
+                    return Err(error);
+                }
+            },
+            Outcome::Part { .. } | Outcome::Meeting(_) => unreachable!("resolved before the agreement ends"),
+        };
+        let Some(mut comm) = made else {
             process.contexts.release(context);
             return Ok(None);
         };
-        let rank = group.rank_of(PeerId(process.job.rank)).unwrap_or(Rank(0));
-        let mut comm = Comm::new(context, rank, group, self.errhandler);
+        comm.lane = agreed.lane(context);
+        process.lanes.open(comm.lane, &process.engine)?;
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();
         for attribute in self.attributes.drain(..) {
@@ -351,37 +395,22 @@ impl Construction {
     }
 }
 
-/// What all participants of a construction know, and no other construction under way has: the channel it runs on and its
-/// number there.
-fn seed(context: ContextId, number: u32) -> u64 {
-    u64::from(context.0) << 32 | u64::from(number)
-}
-
-fn read_mask(mask: &Memory) -> Mask {
-    let mut bytes = [0_u8; WORDS * 8];
-    mask.send_view(0, 0, MASK_BYTES).pack(0, &mut bytes);
-    std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|byte| bytes[word * 8 + byte])))
-}
-
-/// Those who gave the same color, by key and then by rank (section 7.4.2).
-fn members_of_color(
-    process: &Process,
-    parent: Handle,
-    room: &Memory,
-    color: Option<i32>,
-) -> Result<Option<Arc<Group>>> {
-    let Some(color) = color else { return Ok(None) };
-    let group = &process.comms.get(parent)?.group;
-    let mut bytes = vec![0_u8; group.size() as usize * 9];
-    room.send_view(0, 0, bytes.len() as u64).pack(0, &mut bytes);
-    let number = |bytes: &[u8]| i32::from_le_bytes(std::array::from_fn(|byte| bytes[byte]));
-    let mut members: Vec<(i32, u32)> = bytes
-        .chunks_exact(9)
-        .zip(0..)
-        .filter(|(entry, _)| entry[0] == 1 && number(&entry[1..5]) == color)
-        .map(|(entry, rank)| (number(&entry[5..9]), rank))
-        .collect();
-    members.sort_unstable();
-    let peers = members.into_iter().map(|(_, rank)| group.peer(Rank(rank))).collect();
-    Ok(Some(Arc::new(Group::from_peers(peers))))
+/// The union of both groups, the low one first; the first one where both ask for the same (section 7.6.2).
+fn merge(sides: &Sides, flags: u64) -> Result<Group> {
+    let says = |flag: u64| flags & flag != 0;
+    for (high, low) in
+        [(context::FIRST_HIGH, context::FIRST_LOW), (context::SECOND_HIGH, context::SECOND_LOW)]
+    {
+        if !says(high) && !says(low) {
+            return Err(weft_types::Error::new(
+                ErrorClass::ARG,
+                "high differs between processes of one group; all members of a group must give the same (section 7.6.2)",
+            ));
+        }
+    }
+    let second_first = says(context::FIRST_HIGH) && says(context::SECOND_LOW);
+    Ok(match second_first {
+        true => sides.second.followed_by(&sides.first),
+        false => sides.first.followed_by(&sides.second),
+    })
 }

@@ -1,32 +1,117 @@
 //! Agreement on context ids: which hidden channel a new communicator gets (section 7.2.2).
 //!
 //! Channels are numbered in pairs (point-to-point, collective) and grouped in *windows* of 512 pairs. All
-//! participants of a construction know the window to try, because it follows from the parent communicator alone;
-//! each proposes the mask of pairs free here, one bitwise-and allreduce of 64 bytes tells which are free at all,
-//! and everybody takes the lowest. An empty result is common knowledge too: all try another window, which
-//! follows from a seed that is different for constructions under way at the same time. While a proposal is in flight
-//! its window is closed to other constructions of this process (they propose nothing there), so two
-//! constructions that run at the same time never get one number, and neither waits for the other.
+//! participants of a construction know the window to try; each proposes the mask of pairs free here, one bitwise-and
+//! reduction of 72 bytes tells which are free at all, and everybody takes the lowest. An empty result is common
+//! knowledge too: all try another window, which follows from a seed that is different for constructions under way at the
+//! same time. While a proposal is in flight its window is closed to other constructions of this process (they propose
+//! nothing there), so two constructions that run at the same time never get one number, and neither waits for the other.
+//!
+//! The window to try first is common knowledge in one of two ways. Blocking constructions over a whole parent are in the same
+//! order everywhere, so the parent remembers where the last one ended ([`Search::after`]). All others (nonblocking ones, which end
+//! at different times at different members, and those of some members only) begin where their seed says
+//! ([`Search::anywhere`]).
+//!
+//! Beside the mask travel *flags*, which all must have set for all to see set: that nothing went wrong so far, that there is room
+//! for one more handle, which side of an intercommunicator goes first. So what fails, fails at all members.
+//!
+//! Other bits of the flags say, one each, how many lanes this process can use: the new communicator's lane follows from the number
+//! and from the smallest of these ([`Proposal::lane`], [`crate::lanes`]). A process that serves one thread sets none.
 //!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
 use std::collections::BTreeMap;
-use weft_types::ContextId;
+use weft_types::{ContextId, Error, ErrorClass, Handle, Result};
 
 /// Pairs per window.
 const PAIRS: u32 = 512;
-/// Words of a proposal.
-pub const WORDS: usize = PAIRS as usize / 64;
-/// Windows before the search begins again at the first: 2^22 communicators alive at once.
+/// Words of a mask.
+const WORDS: usize = PAIRS as usize / 64;
+/// Windows: 2^22 communicators alive at once.
 const WINDOWS: u32 = 1 << 13;
+/// Windows that constructions without a remembered one begin in, so that their numbers stay together.
+const FIRST_WINDOWS: u32 = 128;
+/// Full windows looked into before the search gives up.
+const PATIENCE: u32 = 1024;
 
-/// A proposal and its answer: one bit per pair of the window, 1 = free.
+/// One bit per pair of the window, 1 = free.
 pub type Mask = [u64; WORDS];
+
+/// What one participant tells, and what all together answer: the bitwise and of all proposals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// Free pairs of the window.
+    pub mask: Mask,
+    /// See the constants.
+    pub flags: u64,
+}
+
+/// Nothing has gone wrong here.
+pub const WELL: u64 = 1;
+/// There is room for one more communicator handle.
+pub const ROOM: u64 = 1 << 1;
+/// The window is not closed by another construction.
+const OPEN: u64 = 1 << 2;
+/// An intercommunicator is merged, and its first group asked to be the high one; it did not; the same of the second group.
+pub const FIRST_HIGH: u64 = 1 << 3;
+/// See [`FIRST_HIGH`].
+pub const FIRST_LOW: u64 = 1 << 4;
+/// See [`FIRST_HIGH`].
+pub const SECOND_HIGH: u64 = 1 << 5;
+/// See [`FIRST_HIGH`].
+pub const SECOND_LOW: u64 = 1 << 6;
+
+/// First of the bits that stand for lanes.
+const FIRST_LANE: u32 = 16;
+
+/// The flags of a process that can use `lanes` lanes; 0 and 1 both mean lane 0 only.
+pub const fn lane_flags(lanes: u32) -> u64 {
+    ((1 << lanes) - 1) << FIRST_LANE
+}
+
+impl Proposal {
+    /// The lane of a channel that was agreed on.
+    pub fn lane(&self, context: ContextId) -> u32 {
+        // Bits are set from the lowest on, so what all have in common is the smallest number.
+        let lanes = (self.flags >> FIRST_LANE & lane_flags(crate::lanes::LANES) >> FIRST_LANE).count_ones();
+        // Lane 0 is left to MPI_COMM_WORLD and to whoever serves one thread.
+        if lanes < 2 { 0 } else { 1 + context.0 / 2 % (lanes - 1) }
+    }
+
+    /// Words of a proposal on the wire.
+    pub const WORDS: usize = WORDS + 1;
+    /// Bytes of a proposal on the wire.
+    pub const BYTES: usize = Proposal::WORDS * 8;
+
+    /// The proposal as it travels.
+    pub fn to_bytes(&self) -> [u8; Proposal::BYTES] {
+        let mut bytes = [0; Proposal::BYTES];
+        let words = self.mask.iter().chain([&self.flags]);
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        bytes
+    }
+
+    /// The proposal that travelled.
+    pub fn from_bytes(bytes: &[u8; Proposal::BYTES]) -> Proposal {
+        let word = |index: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[index * 8 + byte]));
+        Proposal { mask: std::array::from_fn(word), flags: word(WORDS) }
+    }
+
+    /// What both agree to.
+    pub fn and(&mut self, other: &Proposal) {
+        self.mask.iter_mut().zip(other.mask).for_each(|(mine, other)| *mine &= other);
+        self.flags &= other.flags;
+    }
+}
 
 /// The channels in use at one process.
 #[derive(Debug, Default)]
 pub struct Contexts {
     windows: BTreeMap<u32, Window>,
+    /// Windows closed now.
+    closed: usize,
+    /// Lanes that this process can use.
+    pub lanes: u32,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -36,19 +121,29 @@ struct Window {
 }
 
 /// One construction's search for a number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Search {
     window: u32,
     proposed: bool,
     /// Where the search goes on, by a generator that all participants run alike.
     state: u64,
+    /// Windows that had nothing free though nobody had closed them.
+    full: u32,
 }
 
 impl Search {
     /// Begins at the window that the parent's last construction ended in (0 for a new parent). `seed` is the same at all
     /// participants, and another one for constructions that may be under way together.
-    pub fn new(hint: u32, seed: u64) -> Search {
-        Search { window: hint % WINDOWS, proposed: false, state: seed }
+    pub fn after(hint: u32, seed: u64) -> Search {
+        Search { window: hint % WINDOWS, proposed: false, state: seed, full: 0 }
+    }
+
+    /// Begins where the seed says.
+    pub fn anywhere(seed: u64) -> Search {
+        let mut search = Search::after(0, seed);
+        search.leave();
+        search.window %= FIRST_WINDOWS;
+        search
     }
 
     /// Another window. Were it simply the next one, constructions that met in one window would meet in all.
@@ -70,35 +165,47 @@ impl Contexts {
         contexts
     }
 
-    /// What this process proposes; the window stays closed until [`Contexts::answer`].
-    pub fn propose(&mut self, search: &mut Search) -> Mask {
+    /// What this process proposes, with the flags given; the window stays closed until [`Contexts::answer`].
+    pub fn propose(&mut self, search: &mut Search, flags: u64) -> Proposal {
         let window = self.windows.entry(search.window).or_default();
         if window.closed {
             search.proposed = false;
-            return [0; WORDS];
+            return Proposal { mask: [0; WORDS], flags };
         }
         window.closed = true;
+        self.closed += 1;
         search.proposed = true;
-        window.used.map(|word| !word)
+        Proposal { mask: window.used.map(|word| !word), flags: flags | OPEN }
     }
 
     /// Takes the lowest pair everybody has free: the new point-to-point context and the parent's next hint. `None`:
     /// propose again, in another window.
-    pub fn answer(&mut self, search: &mut Search, agreed: &Mask) -> Option<(ContextId, u32)> {
+    ///
+    /// # Errors
+    /// The same at all participants: `MPI_ERR_OTHER` when something went wrong at one of them, `MPI_ERR_NO_MEM` when one of them
+    /// has no room for a handle, or when no number is free at all of them.
+    pub fn answer(&mut self, search: &mut Search, agreed: &Proposal) -> Result<Option<(ContextId, u32)>> {
         let window = self.windows.entry(search.window).or_default();
-        if search.proposed {
+        if std::mem::take(&mut search.proposed) {
             window.closed = false;
-            search.proposed = false;
+            self.closed -= 1;
         }
-        let Some(word) = agreed.iter().position(|&word| word != 0) else {
+        let found = agreed.mask.iter().position(|&word| word != 0);
+        let refused = refusal(agreed.flags);
+        let (Some(word), None) = (found, &refused) else {
             self.forget_if_unused(search.window);
             search.leave();
-            return None;
+            search.full += u32::from(agreed.flags & OPEN != 0);
+            return match refused {
+                Some(error) => Err(error),
+                None if search.full > PATIENCE => Err(exhausted()),
+                None => Ok(None),
+            };
         };
-        let bit = agreed[word].trailing_zeros();
+        let bit = agreed.mask[word].trailing_zeros();
         window.used[word] |= 1 << bit;
         let pair = search.window * PAIRS + word as u32 * 64 + bit;
-        Some((ContextId(pair * 2), search.window))
+        Ok(Some((ContextId(pair * 2), search.window)))
     }
 
     /// Gives a context back.
@@ -112,12 +219,18 @@ impl Contexts {
     }
 
     /// Abandons a search whose answer will never come.
-    pub fn abandon(&mut self, search: Search) {
-        if search.proposed
+    pub fn abandon(&mut self, search: &mut Search) {
+        if std::mem::take(&mut search.proposed)
             && let Some(window) = self.windows.get_mut(&search.window)
         {
             window.closed = false;
+            self.closed -= 1;
         }
+    }
+
+    /// Proposals in flight, each of which may become a communicator.
+    pub fn proposals(&self) -> usize {
+        self.closed
     }
 
     fn forget_if_unused(&mut self, number: u32) {
@@ -127,23 +240,67 @@ impl Contexts {
     }
 }
 
+#[cold]
+fn refusal(flags: u64) -> Option<Error> {
+    if flags & WELL == 0 {
+        return Some(Error::new(
+            ErrorClass::OTHER,
+            "the call failed at another member of the communicator, whose error says why, so no member gets a new communicator",
+        ));
+    }
+    (flags & ROOM == 0).then(|| {
+        Error::new(
+            ErrorClass::NO_MEM,
+            format!(
+                "{} communicators are alive at this process or at another member, the most there can be; free those that are \
+                 no longer used",
+                Handle::SLOTS
+            ),
+        )
+    })
+}
+
+#[cold]
+fn exhausted() -> Error {
+    Error::new(
+        ErrorClass::NO_MEM,
+        format!(
+            "no number for a new communicator is free at all its members: {PATIENCE} of the {WINDOWS} windows of {PAIRS} numbers \
+             are full (at most {} communicators at all members together); free communicators that are no longer used",
+            WINDOWS * PAIRS
+        ),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn the_lane_is_what_all_members_can_use() {
+        let both = |first: u32, second: u32| {
+            let mut agreed = Proposal { mask: [0; WORDS], flags: lane_flags(first) };
+            agreed.and(&Proposal { mask: [0; WORDS], flags: u64::MAX & lane_flags(second) | WELL });
+            (2..9).map(|pair| agreed.lane(ContextId(pair * 2))).collect::<Vec<u32>>()
+        };
+        assert_eq!(both(0, 8), [0; 7], "a single-threaded member");
+        assert_eq!(both(1, 8), [0; 7]);
+        assert_eq!(both(3, 8), [1, 2, 1, 2, 1, 2, 1]);
+        assert_eq!(both(8, 8), [3, 4, 5, 6, 7, 1, 2], "neighbours in different lanes");
+    }
+
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {
-        let mut searches: Vec<Search> = members.iter().map(|_| Search::new(hint, 7)).collect();
+        let mut searches: Vec<Search> = members.iter().map(|_| Search::after(hint, 7)).collect();
         for _ in 0..100 {
-            let mut mask = [u64::MAX; WORDS];
+            let mut all = Proposal { mask: [u64::MAX; WORDS], flags: u64::MAX };
             for (&member, search) in members.iter().zip(&mut searches) {
-                let mine = processes[member].propose(search);
-                mask.iter_mut().zip(mine).for_each(|(all, mine)| *all &= mine);
+                all.and(&processes[member].propose(search, WELL | ROOM));
             }
             let answers: Vec<_> = members
                 .iter()
                 .zip(&mut searches)
-                .map(|(&member, search)| processes[member].answer(search, &mask))
+                .map(|(&member, search)| processes[member].answer(search, &all).expect("room"))
                 .collect();
             assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
             if let Some(answer) = answers[0] {
@@ -188,20 +345,53 @@ mod tests {
     fn constructions_in_flight_together_get_different_numbers() {
         let mut processes = [Contexts::new(), Contexts::new(), Contexts::new()];
         // Processes 0 and 1 build A; 1 and 2 build B, begun at process 1 while A is in flight.
-        let (mut a0, mut a1) = (Search::new(0, 1), Search::new(0, 1));
-        let (mut b1, mut b2) = (Search::new(0, 2), Search::new(0, 2));
-        let and = |x: Mask, y: Mask| -> Mask { std::array::from_fn(|i| x[i] & y[i]) };
-        let mask_a = and(processes[0].propose(&mut a0), processes[1].propose(&mut a1));
-        let mask_b = and(processes[1].propose(&mut b1), processes[2].propose(&mut b2));
+        let (mut a0, mut a1) = (Search::after(0, 1), Search::after(0, 1));
+        let (mut b1, mut b2) = (Search::after(0, 2), Search::after(0, 2));
+        let flags = WELL | ROOM;
+        let and = |mut x: Proposal, y: Proposal| {
+            x.and(&y);
+            x
+        };
+        let all_a = and(processes[0].propose(&mut a0, flags), processes[1].propose(&mut a1, flags));
+        let all_b = and(processes[1].propose(&mut b1, flags), processes[2].propose(&mut b2, flags));
         // B must not wait for A.
-        assert_eq!(processes[1].answer(&mut b1, &mask_b), None);
-        assert_eq!(processes[2].answer(&mut b2, &mask_b), None);
-        let mask_b = and(processes[1].propose(&mut b1), processes[2].propose(&mut b2));
-        let b = processes[1].answer(&mut b1, &mask_b).expect("the other window is open");
-        assert_eq!(processes[2].answer(&mut b2, &mask_b), Some(b));
-        let a = processes[0].answer(&mut a0, &mask_a).expect("free");
-        assert_eq!(processes[1].answer(&mut a1, &mask_a), Some(a));
+        assert_eq!(processes[1].answer(&mut b1, &all_b), Ok(None));
+        assert_eq!(processes[2].answer(&mut b2, &all_b), Ok(None));
+        let all_b = and(processes[1].propose(&mut b1, flags), processes[2].propose(&mut b2, flags));
+        let b = processes[1].answer(&mut b1, &all_b).expect("room").expect("the other window is open");
+        assert_eq!(processes[2].answer(&mut b2, &all_b), Ok(Some(b)));
+        let a = processes[0].answer(&mut a0, &all_a).expect("room").expect("free");
+        assert_eq!(processes[1].answer(&mut a1, &all_a), Ok(Some(a)));
         assert_ne!(a.0, b.0);
+    }
+
+    #[test]
+    fn what_one_member_refuses_fails_at_all_and_leaves_nothing_closed() {
+        let mut contexts = Contexts::new();
+        for (flags, class) in [(ROOM, ErrorClass::OTHER), (WELL, ErrorClass::NO_MEM)] {
+            let mut search = Search::after(0, 1);
+            let all = contexts.propose(&mut search, flags);
+            assert_eq!(contexts.answer(&mut search, &all).expect_err("refused").class(), class);
+        }
+        let mut search = Search::after(0, 1);
+        let all = contexts.propose(&mut search, WELL | ROOM);
+        let found = contexts.answer(&mut search, &all).expect("room").expect("window 0 is open again");
+        assert_eq!(found, (ContextId::FIRST_FREE, 0));
+    }
+
+    #[test]
+    fn a_search_through_full_windows_ends_and_names_the_limit() {
+        let (mut contexts, mut search) = (Contexts::new(), Search::anywhere(3));
+        let full = Proposal { mask: [0; WORDS], flags: WELL | ROOM | OPEN };
+        let error = (0..=PATIENCE)
+            .find_map(|_| {
+                contexts.propose(&mut search, WELL | ROOM);
+                contexts.answer(&mut search, &full).err()
+            })
+            .expect("it ends");
+        assert_eq!(error.class(), ErrorClass::NO_MEM);
+        assert!(error.text().contains("4194304"), "{error}");
+        assert!(contexts.windows.len() == 1, "empty windows are forgotten");
     }
 
     proptest! {

@@ -29,6 +29,8 @@ impl ContextId {
     pub const PARTITION_GRANTS: ContextId = ContextId(0xC000_0000);
     /// Where the data of partitioned operations travel; belongs to no communicator.
     pub const PARTITION_DATA: ContextId = ContextId(0xC000_0002);
+    /// Letters between processes that build a communicator together without a channel of their own.
+    pub const LETTERS: ContextId = ContextId(0xC000_0004);
 
     /// The channel of a communicator on which partitioned operations find their counterpart (section 4.2.1). Constructors hand
     /// out numbers below 2^23 only.

@@ -256,6 +256,76 @@ unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c
     raise::finish_on_comm("MPI_Comm_test_inter", comm, call())
 }
 
+/// `MPI_Intercomm_create` (7.6.2 Inter-Communicator Operations).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Intercomm_create(
+    local_comm: MPI_Comm,
+    local_leader: c_int,
+    peer_comm: MPI_Comm,
+    remote_leader: c_int,
+    tag: c_int,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newintercomm", newintercomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm)
+        }
+    };
+    raise::finish_on_comm("MPI_Intercomm_create", local_comm, call())
+}
+
+/// `MPI_Intercomm_create_from_groups` (7.6.2 Inter-Communicator Operations).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
+    local_group: MPI_Group,
+    local_leader: c_int,
+    remote_group: MPI_Group,
+    remote_leader: c_int,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::string(ErrorClass::ARG, "stringtag", stringtag)?;
+        args::out("newintercomm", newintercomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::intercomm_create_from_groups(
+                local_group,
+                local_leader,
+                remote_group,
+                remote_leader,
+                stringtag,
+                info,
+                errhandler,
+                newintercomm,
+            )
+        }
+    };
+    raise::finish_on("MPI_Intercomm_create_from_groups", raise::On::Group(local_group.handle()), call())
+}
+
+/// `MPI_Intercomm_merge` (7.6.2 Inter-Communicator Operations).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Intercomm_merge(
+    intercomm: MPI_Comm,
+    high: c_int,
+    newintracomm: *mut MPI_Comm,
+) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("newintracomm", newintracomm)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::intercomm_merge(intercomm, high, newintracomm) }
+    };
+    raise::finish_on_comm("MPI_Intercomm_merge", intercomm, call())
+}
+
 /// `MPI_Comm_get_name` (7.8 Naming Objects).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_get_name(
@@ -337,12 +407,6 @@ unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) ->
         unsafe { imp::win_set_name(win, win_name) }
     };
     raise::finish_on_win("MPI_Win_set_name", win, call())
-}
-
-unsupported! {
-    PMPI_Intercomm_create "MPI_Intercomm_create"
-    PMPI_Intercomm_create_from_groups "MPI_Intercomm_create_from_groups"
-    PMPI_Intercomm_merge "MPI_Intercomm_merge"
 }
 
 symbols! {

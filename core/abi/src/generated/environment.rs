@@ -27,6 +27,18 @@ unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut c_in
     raise::finish("MPI_Get_version", call())
 }
 
+/// `MPI_Get_hw_resource_info` (9.1.2 Environmental Inquiries).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
+    let call = || {
+        gate::check_active()?;
+        args::out("hw_info", hw_info)?;
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::get_hw_resource_info(hw_info) }
+    };
+    raise::finish("MPI_Get_hw_resource_info", call())
+}
+
 /// `MPI_Get_processor_name` (9.1.2 Environmental Inquiries).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
@@ -76,10 +88,6 @@ unsafe extern "C" fn PMPI_Wtick() -> f64 {
 unsafe extern "C" fn PMPI_Wtime() -> f64 {
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { imp::wtime() }
-}
-
-unsupported! {
-    PMPI_Get_hw_resource_info "MPI_Get_hw_resource_info"
 }
 
 symbols! {

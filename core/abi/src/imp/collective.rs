@@ -44,13 +44,30 @@ fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
 unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
     let started = gate::with(|process| start(process))?;
     // SAFETY: the caller's promise.
-    unsafe { request.write(MPI_Request::from_raw(weft::request::engine_handle(started).0)) };
+    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
     Ok(())
 }
 
-/// Returns once every process of the job has called it.
-pub(super) fn world_barrier(call: &'static str) -> Result<(), Raised> {
-    blocking(call, &mut |process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))
+/// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
+/// to their end without it (section 11.2.2).
+pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
+    let request = gate::with(|process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))?;
+    let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
+        match process.engine.is_complete(request) {
+            true => Some(process.engine.take(request).error),
+            false => process.engine.knows_losses().then_some(None),
+        }
+    });
+    match error {
+        Some(error) if !gate::with(|process| process.engine.knows_losses()) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns once every process of the communicator, in both groups of an intercommunicator, has called it.
+pub(super) fn barrier_of_everyone(call: &'static str, comm: Handle) -> Result<(), Raised> {
+    let arguments = || Arguments::new(Memory::none(), Memory::none());
+    blocking(call, &mut |process| process.start_on_everyone(comm, &Call::Barrier, arguments(), None))
 }
 
 pub(super) fn is_in_place(address: *const c_void) -> bool {
@@ -170,7 +187,9 @@ unsafe fn blocks(
 }
 
 pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
-    process.comms.get(comm)
+    let comm = process.comms.get(comm)?;
+    comm.check_collective()?;
+    Ok(comm)
 }
 
 fn start_barrier(process: &mut Process, comm: Handle) -> Outcome<RequestId> {

@@ -20,7 +20,7 @@ use crate::watch::Awaited;
 
 /// Asks a communicator for a number.
 #[inline(always)]
-unsafe fn ask(
+pub(super) unsafe fn ask(
     comm: MPI_Comm,
     answer: *mut c_int,
     question: impl Fn(&weft::comm::Comm) -> c_int,
@@ -46,30 +46,12 @@ pub(crate) unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<(), R
 #[inline(always)]
 pub(crate) unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<(), Raised> {
     // SAFETY: as above.
-    unsafe { ask(comm, size, |comm| comm.size as c_int) }
-}
-
-/// `MPI_Comm_test_inter` (section 7.6.1).
-pub(crate) unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<(), Raised> {
-    // SAFETY: as above.
-    unsafe { ask(comm, flag, |_| 0) }
-}
-
-/// `MPI_Comm_remote_size` (section 7.6.1).
-pub(crate) unsafe fn comm_remote_size(comm: MPI_Comm, _size: *mut c_int) -> Result<(), Raised> {
-    Err(not_inter(comm)?.into())
-}
-
-/// `MPI_Comm_remote_group` (section 7.6.1).
-pub(crate) unsafe fn comm_remote_group(comm: MPI_Comm, _group: *mut MPI_Group) -> Result<(), Raised> {
-    Err(not_inter(comm)?.into())
-}
-
-fn not_inter(comm: MPI_Comm) -> Outcome<Error> {
-    gate::with(|process| {
-        let name = process.comms.get(comm.handle())?.display_name();
-        Ok(Error::new(ErrorClass::COMM, format!("{name} is an intracommunicator; it has no remote group")))
-    })
+    unsafe {
+        ask(comm, size, |comm| match &comm.inter {
+            None => comm.size as c_int,
+            Some(inter) => inter.local().size() as c_int,
+        })
+    }
 }
 
 /// `MPI_Comm_get_parent` (section 11.8.1): no process here was spawned.
@@ -119,27 +101,69 @@ pub(crate) unsafe fn comm_get_name(
     Ok(())
 }
 
+/// As [`construct`], with hints for the new communicator.
+pub(super) unsafe fn construct_with_info(
+    parent: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+    begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
+) -> Result<(), Raised> {
+    let hints = gate::always(|always| always.hints(info.handle()))?;
+    // SAFETY: the caller's promise.
+    unsafe {
+        construct(parent, newcomm, |process| {
+            Ok(begin(process)?.map(|construction| construction.with_hints(hints)))
+        })
+    }
+}
+
+/// A string tag (section 7.4.2).
+///
+/// # Safety
+/// The program passes a string.
+pub(super) unsafe fn stringtag<'a>(tag: *const c_char) -> Outcome<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    let tag = unsafe { bytes(tag) };
+    match tag.len() < abi::MPI_MAX_STRINGTAG_LEN as usize {
+        true => Ok(tag),
+        false => Err(Error::new(
+            ErrorClass::ARG,
+            format!(
+                "stringtag has {} characters; at most {} are allowed (MPI_MAX_STRINGTAG_LEN - 1)",
+                tag.len(),
+                abi::MPI_MAX_STRINGTAG_LEN - 1
+            ),
+        )),
+    }
+}
+
 /// Runs a construction to its end and names the result, `MPI_COMM_NULL` when this process gets none.
 pub(super) unsafe fn construct(
     parent: MPI_Comm,
     newcomm: *mut MPI_Comm,
     begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
 ) -> Result<(), Raised> {
-    let Some(construction) = gate::with(begin)? else {
+    // The handler that the communicator will have is held from the beginning: another thread may take it off the parent.
+    let begun = gate::with(|process| {
+        let construction = begin(process)?;
+        construction.iter().for_each(|construction| errors::inherit(construction.errhandler()));
+        Ok(construction)
+    });
+    let Some(construction) = begun.map_err(|error: Error| Raised::from(error))? else {
         // SAFETY: the entry has refused null.
         unsafe { newcomm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
         return Ok(());
     };
+    let inherited = construction.errhandler();
     let construction = RefCell::new(construction);
     let awaited = Awaited::Construction(&construction, parent.handle());
     let made = gate::wait_for("making a communicator", awaited, |process| {
         construction.borrow_mut().poll(process).transpose()
-    })
-    .map_err(|error| Raised::on_comm(parent.handle(), error))?;
-    if let Some(comm) = made {
-        let inherited = gate::with(|process| process.comms.get(comm).map(|comm| comm.errhandler))?;
-        errors::inherit(inherited);
+    });
+    if !matches!(made, Ok(Some(_))) {
+        errors::let_go(inherited);
     }
+    let made = made.map_err(|error| Raised::on_comm(parent.handle(), error))?;
     // SAFETY: as above.
     unsafe { newcomm.write(MPI_Comm::from_raw(made.map_or(abi::MPI_COMM_NULL, |comm| comm.0))) };
     Ok(())
@@ -147,9 +171,8 @@ pub(super) unsafe fn construct(
 
 /// `MPI_Comm_dup` (section 7.4.2).
 pub(crate) unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<(), Raised> {
-    let copied = attributes::copies(Holder::Comm, comm.handle())?;
-    // SAFETY: the entry has refused null.
-    unsafe { construct(comm, newcomm, |process| process.duplicate(comm.handle(), copied).map(Some)) }
+    // SAFETY: the arguments are this procedure's.
+    unsafe { comm_dup_with_info(comm, MPI_Info::from_raw(abi::MPI_INFO_NULL), newcomm) }
 }
 
 /// `MPI_Comm_dup_with_info` (section 7.4.2).
@@ -158,15 +181,21 @@ pub(crate) unsafe fn comm_dup_with_info(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
-    let hints = gate::always(|always| always.hints(info.handle()))?;
-    let copied = attributes::copies(Holder::Comm, comm.handle())?;
-    // SAFETY: the entry has refused null.
+    gate::always(|always| always.hints(info.handle()).map(|_| ()))?;
+    let copied = match attributes::copies(Holder::Comm, comm.handle()) {
+        Ok(copied) => copied,
+        Err(raised) => {
+            // The others wait for this process; they fail with it. Its own error says more than theirs.
+            // SAFETY: the entry has refused null.
+            let _ = unsafe {
+                construct(comm, newcomm, |process| process.duplicate_in_vain(comm.handle(), true).map(Some))
+            };
+            return Err(raised);
+        }
+    };
+    // SAFETY: as above.
     unsafe {
-        construct(comm, newcomm, |process| {
-            let mut construction = process.duplicate(comm.handle(), copied)?;
-            construction.hints = hints;
-            Ok(Some(construction))
-        })
+        construct_with_info(comm, info, newcomm, |process| process.duplicate(comm.handle(), copied).map(Some))
     }
 }
 
@@ -188,10 +217,18 @@ pub(crate) unsafe fn comm_idup_with_info(
     request: *mut MPI_Request,
 ) -> Result<(), Raised> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
-    let copied = attributes::copies(Holder::Comm, comm.handle())?;
+    let copied = match attributes::copies(Holder::Comm, comm.handle()) {
+        Ok(copied) => copied,
+        Err(raised) => {
+            let _ = gate::with(|process| {
+                let construction = process.duplicate_in_vain(comm.handle(), false)?;
+                process.build(construction, comm.handle(), 0)
+            });
+            return Err(raised);
+        }
+    };
     let (handle, errhandler) = gate::with(|process| {
-        let mut construction = process.duplicate(comm.handle(), copied)?;
-        construction.hints = hints;
+        let construction = process.duplicate_nonblocking(comm.handle(), copied)?.with_hints(hints);
         let errhandler = process.comms.get(comm.handle())?.errhandler;
         Ok((process.build(construction, comm.handle(), newcomm.expose_provenance())?, errhandler))
     })
@@ -224,32 +261,6 @@ pub(crate) unsafe fn comm_split(
     unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
 }
 
-/// `MPI_Comm_split_type` (section 7.4.2). All processes of a job share memory here, because all are on one node. Guided splits
-/// by hardware find no resource they know yet and give `MPI_COMM_NULL`, as the standard asks for unknown ones.
-pub(crate) unsafe fn comm_split_type(
-    comm: MPI_Comm,
-    split_type: c_int,
-    key: c_int,
-    info: MPI_Info,
-    newcomm: *mut MPI_Comm,
-) -> Result<(), Raised> {
-    let hints = gate::always(|always| always.hints(info.handle()))?;
-    let shares = hints.text("mpi_hw_resource_type") == Some("mpi_shared_memory");
-    let color = match split_type {
-        abi::MPI_COMM_TYPE_SHARED => Some(0),
-        abi::MPI_COMM_TYPE_HW_GUIDED | abi::MPI_COMM_TYPE_RESOURCE_GUIDED => shares.then_some(0),
-        abi::MPI_COMM_TYPE_HW_UNGUIDED | abi::MPI_UNDEFINED => None,
-        _ => {
-            let text = format!(
-                "split_type is {split_type}; it must be one of MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, _RESOURCE_GUIDED, or MPI_UNDEFINED"
-            );
-            return Err(Error::new(ErrorClass::ARG, text).into());
-        }
-    };
-    // SAFETY: the entry has refused null.
-    unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
-}
-
 /// `MPI_Comm_create` (section 7.4.2).
 pub(crate) unsafe fn comm_create(
     comm: MPI_Comm,
@@ -259,6 +270,7 @@ pub(crate) unsafe fn comm_create(
     // SAFETY: the entry has refused null.
     unsafe {
         construct(comm, newcomm, |process| {
+            process.check_same_origin(comm.handle(), group.handle())?;
             let group = process.group(group.handle())?;
             process.create(comm.handle(), &group).map(Some)
         })
@@ -275,6 +287,7 @@ pub(crate) unsafe fn comm_create_group(
     // SAFETY: the entry has refused null.
     unsafe {
         construct(comm, newcomm, |process| {
+            process.check_same_origin(comm.handle(), group.handle())?;
             let group = process.group(group.handle())?;
             process.create_group(comm.handle(), &group, tag)
         })
@@ -301,9 +314,9 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
     let handle = unsafe { comm.read() };
     let raised = |error: Error| Raised::on_comm(handle.handle(), error);
     gate::with(|process| process.comms.check_removable(handle.handle())).map_err(raised)?;
-    // SAFETY: the communicator exists.
-    unsafe { super::collective::barrier(handle)? };
-    gate::wait(|process| (!process.engine.owns_any(handle.handle().0)).then_some(()));
+    super::collective::barrier_of_everyone("MPI_Comm_disconnect", handle.handle())
+        .map_err(|error| Raised::or_on_comm(error, handle.handle()))?;
+    gate::wait(|process| (!process.owns_any(handle.handle())).then_some(()));
     // SAFETY: the argument is this procedure's.
     unsafe { comm_free(comm) }
 }

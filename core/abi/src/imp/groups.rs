@@ -168,10 +168,7 @@ pub(crate) unsafe fn group_range_incl(
     check_range_count(n)?;
     // SAFETY: as above, with triplets.
     unsafe {
-        make(group, newgroup, |process| {
-            let group = process.group(group.handle())?;
-            group.include(group.expand_ranges(slice(n, ranges))?)
-        })
+        make(group, newgroup, |process| process.group(group.handle())?.include_ranges(slice(n, ranges)))
     }
 }
 
@@ -185,10 +182,7 @@ pub(crate) unsafe fn group_range_excl(
     check_range_count(n)?;
     // SAFETY: as above.
     unsafe {
-        make(group, newgroup, |process| {
-            let group = process.group(group.handle())?;
-            group.exclude(group.expand_ranges(slice(n, ranges))?)
-        })
+        make(group, newgroup, |process| process.group(group.handle())?.exclude_ranges(slice(n, ranges)))
     }
 }
 
@@ -211,7 +205,7 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
 /// `MPI_Comm_group` (section 7.3.2).
 pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = gate::with(|process| {
-        let members = Arc::clone(&process.comms.get(comm.handle())?.group);
+        let members = Arc::clone(process.comms.get(comm.handle())?.local_group());
         let named = process.name_group(members)?;
         process.sessions.inherit(named, comm.handle());
         Ok(named)

@@ -10,7 +10,7 @@ use weft::kinds;
 use weft::session::Session;
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
-use super::communicators::construct;
+use super::communicators::construct_with_info;
 use super::environment::{bytes, write_string};
 use super::{errors, info};
 use crate::ctypes::*;
@@ -62,6 +62,9 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     }
     gate::with(|process| {
         process.goes_on();
+        if gate::phase() & gate::MULTIPLE != 0 {
+            process.allow_lanes();
+        }
         let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
         let memory_kinds = kinds::granted(asked);
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
@@ -74,14 +77,14 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
         process.is_session_quiet(handle, false).then_some(())
     });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
     }
@@ -204,29 +207,23 @@ pub(crate) unsafe fn group_from_session_pset(
     Ok(())
 }
 
-/// A number for a string tag: all members make the same one. Two tags that collide are served one after the other.
-fn number_of(stringtag: &[u8]) -> u32 {
-    // FNV-1a.
-    stringtag.iter().fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
 /// `MPI_Comm_create_from_group` (section 7.4.2).
 pub(crate) unsafe fn comm_create_from_group(
     group: MPI_Group,
     stringtag: *const c_char,
-    _info: MPI_Info,
+    info: MPI_Info,
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: the program passes a string; the entry has refused null.
-    let number = number_of(unsafe { bytes(stringtag) });
+    let tag = unsafe { super::communicators::stringtag(stringtag)? };
     gate::always(|always| always.errhandlers.attach(Target::Comm, errhandler.handle()))?;
     let nobody = MPI_Comm::from_raw(abi::MPI_COMM_NULL);
     // SAFETY: the entry has refused null.
     let made = unsafe {
-        construct(nobody, newcomm, |process| {
+        construct_with_info(nobody, info, newcomm, |process| {
             let group = process.group(group.handle())?;
-            process.create_from_group(&group, number, errhandler.handle())
+            Ok(process.create_from_group(&group, tag, errhandler.handle()))
         })
     };
     // The communicator counts its own reference.

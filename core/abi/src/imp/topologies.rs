@@ -1,10 +1,13 @@
 //! Making communicators with topologies (sections 8.5.1 to 8.5.4, 8.5.7), and what is local about it (8.5.2, 8.5.8).
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 
 use weft::Process;
+use weft::construct::Construction;
 use weft::topology::dist_graph::{check_not_negative, check_ranks};
 use weft::topology::{Cart, Driver, Edge, Graph, Weights, create, dims, reorder};
+use weft_engine::RequestId;
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::errors;
@@ -12,9 +15,10 @@ use super::groups::slice;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
-/// The gate, as constructions of several steps see it.
-pub(super) struct Gate;
+/// The gate, as constructions of several steps see it; with the procedure's name for the watchdog.
+pub(super) struct Gate(pub(super) &'static str);
 
 impl Driver for Gate {
     fn with<R>(&self, work: impl FnOnce(&mut Process) -> R) -> R {
@@ -22,7 +26,21 @@ impl Driver for Gate {
     }
 
     fn wait<T>(&self, poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-        gate::wait(poll)
+        gate::wait_for(self.0, Awaited::Something, poll)
+    }
+
+    fn complete(&self, request: RequestId) -> Outcome<()> {
+        let done = gate::wait_for(self.0, Awaited::Own(request), |process| {
+            process.has_ended(request).then(|| process.take_ended(request))
+        });
+        done.error.map_or(Ok(()), Err)
+    }
+
+    fn construct(&self, parent: Handle, construction: Construction) -> Outcome<Option<Handle>> {
+        let construction = RefCell::new(construction);
+        gate::wait_for(self.0, Awaited::Construction(&construction, parent), |process| {
+            construction.borrow_mut().poll(process).transpose()
+        })
     }
 }
 
@@ -61,7 +79,7 @@ pub(crate) unsafe fn cart_create(
 ) -> Result<(), Raised> {
     // SAFETY: the program passes `ndims` entries; the entry has refused null.
     let (dims, periods) = unsafe { (slice(ndims, dims), truths(slice(ndims, periods))) };
-    let made = create::cart(&Gate, comm_old.handle(), dims, &periods, reorder != 0);
+    let made = create::cart(&Gate("MPI_Cart_create"), comm_old.handle(), dims, &periods, reorder != 0);
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm_old, comm_cart, made) }
 }
@@ -96,7 +114,7 @@ pub(crate) unsafe fn cart_sub(
     crate::args::array("remain_dims", remain_dims.is_null(), ndims as i64)?;
     // SAFETY: the program passes an entry for each dimension; null was refused.
     let remain = truths(unsafe { slice(ndims as c_int, remain_dims) });
-    let made = create::cart_sub(&Gate, comm.handle(), &remain);
+    let made = create::cart_sub(&Gate("MPI_Cart_sub"), comm.handle(), &remain);
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm, newcomm, made) }
 }
@@ -141,7 +159,7 @@ pub(crate) unsafe fn graph_create(
 ) -> Result<(), Raised> {
     // SAFETY: the program's arrays.
     let (index, edges) = unsafe { graph_arguments(nnodes, index, edges)? };
-    let made = create::graph(&Gate, comm_old.handle(), index, edges, reorder != 0);
+    let made = create::graph(&Gate("MPI_Graph_create"), comm_old.handle(), index, edges, reorder != 0);
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm_old, comm_graph, made) }
 }
@@ -180,10 +198,10 @@ unsafe fn weights_argument<'a>(
     count: usize,
 ) -> Result<WeightsArgument<'a>, Raised> {
     let address = weights.addr();
-    if address == abi::MPI_UNWEIGHTED as usize {
+    if address == abi::MPI_UNWEIGHTED {
         return Ok(WeightsArgument::Unweighted);
     }
-    let is_empty = address == abi::MPI_WEIGHTS_EMPTY as usize;
+    let is_empty = address == abi::MPI_WEIGHTS_EMPTY;
     if count > 0 && (is_empty || weights.is_null()) {
         let what = if is_empty { "MPI_WEIGHTS_EMPTY" } else { "a null pointer" };
         let text = format!(
@@ -236,7 +254,12 @@ pub(crate) unsafe fn dist_graph_create_adjacent(
         }
     };
     let own = create::adjacent(sources, destinations, weights);
-    let made = create::dist_graph_adjacent(&Gate, comm_old.handle(), own, reorder != 0);
+    let made = create::dist_graph_adjacent(
+        &Gate("MPI_Dist_graph_create_adjacent"),
+        comm_old.handle(),
+        own,
+        reorder != 0,
+    );
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm_old, comm_dist_graph, made) }
 }
@@ -283,7 +306,13 @@ pub(crate) unsafe fn dist_graph_create(
             specified.push(Edge { source, destination: destinations[at], weight });
         }
     }
-    let made = create::dist_graph(&Gate, comm_old.handle(), &specified, weighted, reorder != 0);
+    let made = create::dist_graph(
+        &Gate("MPI_Dist_graph_create"),
+        comm_old.handle(),
+        &specified,
+        weighted,
+        reorder != 0,
+    );
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm_old, comm_dist_graph, made) }
 }

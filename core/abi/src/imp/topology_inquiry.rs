@@ -220,8 +220,8 @@ pub(crate) unsafe fn dist_graph_neighbors(
     let own = ask(comm, |comm| comm.dist_graph().cloned())?;
     let wanted = |weights: *mut c_int| {
         !weights.is_null()
-            && weights.addr() != abi::MPI_UNWEIGHTED as usize
-            && weights.addr() != abi::MPI_WEIGHTS_EMPTY as usize
+            && weights.addr() != abi::MPI_UNWEIGHTED
+            && weights.addr() != abi::MPI_WEIGHTS_EMPTY
     };
     let first = |list: &[c_int], room: c_int| list[..list.len().min(room as usize)].to_vec();
     // SAFETY: the program's arrays have the room it says, those of weights unless they are one of the constants; the entry has

@@ -104,6 +104,7 @@ impl Making {
         // SAFETY: our own variable.
         unsafe {
             communicators::construct(parent, &raw mut own, |process| {
+                process.comms.get(parent.handle())?.check_intra("a window")?;
                 process.duplicate(parent.handle(), Vec::new()).map(Some)
             })?;
         }

@@ -149,7 +149,7 @@ pub struct SendSide {
     partitions: Partitions,
     /// `None` for `MPI_PROC_NULL`.
     to: Option<Counterpart>,
-    comm: Handle,
+    pub(crate) comm: Handle,
     active: bool,
     /// Epochs started, and epochs granted by the receiver, which may be one ahead.
     started: u64,
@@ -372,7 +372,7 @@ pub struct ReceiveSide {
     partitions: Partitions,
     /// `None` for `MPI_PROC_NULL`.
     from: Option<Counterpart>,
-    comm: Handle,
+    pub(crate) comm: Handle,
     active: bool,
     meeting: Meeting,
     arrived: Arrived,

@@ -8,6 +8,7 @@ use super::sparse::exchange;
 use super::steps::Driver;
 use super::{Topology, Weights};
 use crate::comm::Comm;
+use crate::construct::Construction;
 use crate::group::Group;
 use std::sync::Arc;
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
@@ -29,7 +30,11 @@ pub fn cart<D: Driver>(
     periods: &[bool],
     reorder: bool,
 ) -> Result<Option<Handle>> {
-    let cart = driver.with(|process| Cart::within(dims, periods, process.comms.get(parent)?.size))?;
+    let cart = driver.with(|process| {
+        let comm = process.comms.get(parent)?;
+        comm.check_intra("MPI_Cart_create")?;
+        Cart::within(dims, periods, comm.size)
+    })?;
     let order = if reorder { reorder::for_cart(driver, parent, &cart)? } else { None };
     let size = cart.size();
     build(driver, parent, |comm| first_members(comm, size, order), Topology::Cart(cart))
@@ -46,7 +51,11 @@ pub fn graph<D: Driver>(
     edges: &[i32],
     reorder: bool,
 ) -> Result<Option<Handle>> {
-    let graph = driver.with(|process| Graph::within(index, edges, process.comms.get(parent)?.size))?;
+    let graph = driver.with(|process| {
+        let comm = process.comms.get(parent)?;
+        comm.check_intra("MPI_Graph_create")?;
+        Graph::within(index, edges, comm.size)
+    })?;
     let order = if reorder { reorder::for_graph(driver, parent, &graph)? } else { None };
     let size = graph.size();
     build(driver, parent, |comm| first_members(comm, size, order), Topology::Graph(graph))
@@ -62,8 +71,7 @@ pub fn cart_sub<D: Driver>(driver: &D, parent: Handle, remain: &[bool]) -> Resul
         comm.cart()?.sub(comm.rank.0 as i32, remain)
     })?;
     let ranks = move |comm: &Comm| {
-        let peers = members.iter().map(|&rank| comm.group.peer(Rank(rank as u32))).collect();
-        Arc::new(Group::from_peers(peers))
+        Arc::new(Group::from_peers(members.iter().map(|&rank| comm.group.peer(Rank(rank as u32))).collect()))
     };
     build(driver, parent, ranks, Topology::Cart(cart))
 }
@@ -78,6 +86,7 @@ pub fn dist_graph_adjacent<D: Driver>(
     own: DistGraph,
     reorder: bool,
 ) -> Result<Option<Handle>> {
+    driver.with(|process| process.comms.get(parent)?.check_intra("a distributed graph"))?;
     let (own, order) = match reorder {
         true => reorder::for_dist_graph(driver, parent, own)?,
         false => (own, None),
@@ -97,6 +106,7 @@ pub fn dist_graph<D: Driver>(
     weighted: Option<bool>,
     reorder: bool,
 ) -> Result<Option<Handle>> {
+    driver.with(|process| process.comms.get(parent)?.check_intra("a distributed graph"))?;
     let about_weights = weighted.map_or(0, |weighted| if weighted { WEIGHTED } else { UNWEIGHTED });
     let about_order = if reorder { REORDER } else { NO_REORDER };
     let exchanged = exchange(driver, parent, specified, about_weights | about_order)?;
@@ -141,12 +151,13 @@ fn build<D: Driver>(
     members: impl FnOnce(&Comm) -> Arc<Group>,
     topology: Topology,
 ) -> Result<Option<Handle>> {
-    let mut construction = driver.with(|process| {
+    let begun = driver.with(|process| {
         let group = members(process.comms.get(parent)?);
         let is_member = group.rank_of(PeerId(process.job.rank)).is_some();
         let mut construction = process.create(parent, &group)?;
         construction.topology = is_member.then(|| Arc::new(topology));
         Ok(construction)
-    })?;
-    driver.wait(|process| construction.poll(process).transpose())
+    });
+    let construction: Construction = begun?;
+    driver.construct(parent, construction)
 }

@@ -9,8 +9,10 @@ pub mod create;
 pub mod dims;
 pub mod dist_graph;
 pub mod graph;
+pub mod locality;
 pub mod reorder;
 mod sparse;
+pub mod split_type;
 mod steps;
 
 pub use cart::Cart;

@@ -1,5 +1,6 @@
 //! Collective steps that a construction is written in, one after another.
 
+use crate::construct::Construction;
 use crate::process::Process;
 use weft_coll::{Block, Call, Vector};
 use weft_datatype::{Datatype, Memory, PredefinedOp};
@@ -19,9 +20,16 @@ pub trait Driver {
     /// # Errors
     /// What went wrong on the way.
     fn complete(&self, request: RequestId) -> Result<()> {
-        let done =
-            self.wait(|process| process.engine.is_complete(request).then(|| process.engine.take(request)));
+        let done = self.wait(|process| process.has_ended(request).then(|| process.take_ended(request)));
         done.error.map_or(Ok(()), Err)
+    }
+
+    /// Takes the construction of a communicator from `parent` to its end; `None` when this process gets none.
+    ///
+    /// # Errors
+    /// What went wrong on the way.
+    fn construct(&self, _parent: Handle, mut construction: Construction) -> Result<Option<Handle>> {
+        self.wait(|process| construction.poll(process).transpose())
     }
 }
 
@@ -40,14 +48,24 @@ pub(super) fn bytes_of(memory: &Memory, length: usize) -> Vec<u8> {
 }
 
 /// 32-bit words as they travel.
-pub(super) fn words_to_bytes(words: impl IntoIterator<Item = i32>) -> Vec<u8> {
-    words.into_iter().flat_map(i32::to_le_bytes).collect()
+pub(super) fn bytes_of_words(words: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
 /// The words of a message; a broken one at the end is left out.
-pub(super) fn bytes_to_words(bytes: &[u8]) -> Vec<i32> {
-    let word = |word: &[u8]| i32::from_le_bytes(std::array::from_fn(|byte| word[byte]));
+pub(super) fn words_of_bytes(bytes: &[u8]) -> Vec<u32> {
+    let word = |word: &[u8]| u32::from_le_bytes(std::array::from_fn(|byte| word[byte]));
     bytes.chunks_exact(4).map(word).collect()
+}
+
+/// The same for signed words.
+pub(super) fn words_to_bytes(words: impl IntoIterator<Item = i32>) -> Vec<u8> {
+    bytes_of_words(words.into_iter().map(|word| word as u32))
+}
+
+/// The same for signed words.
+pub(super) fn bytes_to_words(bytes: &[u8]) -> Vec<i32> {
+    words_of_bytes(bytes).into_iter().map(|word| word as i32).collect()
 }
 
 fn run<D: Driver>(
@@ -57,7 +75,7 @@ fn run<D: Driver>(
     arguments: Arguments,
     reduction: Option<Reduction>,
 ) -> Result<()> {
-    let request = driver.with(|process| process.start_collective(comm, call, arguments, reduction))?;
+    let request = driver.with(|process| process.start_on_everyone(comm, call, arguments, reduction))?;
     driver.complete(request)
 }
 
@@ -119,21 +137,37 @@ pub(super) fn bcast<D: Driver>(
     Ok(bytes_of(&memory, length))
 }
 
-/// Starts the bitwise or of everybody's flags, which is complete only when all have begun it; the memory holds the result.
-pub(super) fn start_union(process: &mut Process, comm: Handle, flags: u64) -> Result<(RequestId, Memory)> {
+/// Starts the bitwise or of everybody's words, which is complete only when all have begun it; the memory holds the result.
+pub(super) fn start_union<const N: usize>(
+    process: &mut Process,
+    comm: Handle,
+    words: [u64; N],
+) -> Result<(RequestId, Memory)> {
     let datatype = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
-    let memory = Memory::scratch(&datatype, 1)?;
-    memory.recv_view(0, 0, 8).unpack(0, &flags.to_ne_bytes());
+    let memory = Memory::scratch(&datatype, N as u64)?;
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    memory.recv_view(0, 0, bytes.len() as u64).unpack(0, &bytes);
     let operation = Operation::Predefined(PredefinedOp::Bor.kernel(&datatype)?);
-    let vector = Vector { count: 1, element: 8, commutative: true };
+    let vector = Vector { count: N as u64, element: 8, commutative: true };
     let call = Call::Allreduce { vector, in_place: true };
     let arguments = Arguments::new(Memory::none(), memory.clone());
     let reduction = Some(Reduction { datatype, operation });
-    Ok((process.start_collective(comm, &call, arguments, reduction)?, memory))
+    Ok((process.start_on_everyone(comm, &call, arguments, reduction)?, memory))
 }
 
 /// The result of [`start_union`] once it is complete.
-pub(super) fn read_union(memory: &Memory) -> u64 {
-    let bytes = bytes_of(memory, 8);
-    u64::from_ne_bytes(std::array::from_fn(|byte| bytes[byte]))
+pub(super) fn read_union<const N: usize>(memory: &Memory) -> [u64; N] {
+    let bytes = bytes_of(memory, 8 * N);
+    std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[8 * word + byte])))
+}
+
+/// The bitwise or of everybody's words.
+pub(super) fn union<D: Driver, const N: usize>(
+    driver: &D,
+    comm: Handle,
+    words: [u64; N],
+) -> Result<[u64; N]> {
+    let (request, memory) = driver.with(|process| start_union(process, comm, words))?;
+    driver.complete(request)?;
+    Ok(read_union(&memory))
 }

@@ -234,7 +234,7 @@ static void comm_rank_call(int size)
 }
 
 /* Older receives or messages that match something else; the row's size is their number. */
-enum { OLD = 1000, LAST = 999, DEEPEST = 10000 };
+enum { OLD = 1000, UNASKED = 20000, LAST = 999, DEEPEST = 10000 };
 static MPI_Request old[DEEPEST];
 static char olds[DEEPEST];
 static int posted, unexpected;
@@ -261,7 +261,7 @@ static void send_old(int depth)
     int before = unexpected;
     for (; unexpected < depth; unexpected++)
         if (rank == 1)
-            MPI_Isend(&olds[unexpected], 1, MPI_CHAR, 0, OLD + unexpected, MPI_COMM_WORLD, &old[unexpected]);
+            MPI_Isend(&olds[unexpected], 1, MPI_CHAR, 0, UNASKED + unexpected, MPI_COMM_WORLD, &old[unexpected]);
     if (before == depth)
         return;
     if (rank == 1)
@@ -274,7 +274,7 @@ static void receive_old(void)
 {
     int i;
     for (i = 0; rank == 0 && i < unexpected; i++)
-        MPI_Recv(&olds[i], 1, MPI_CHAR, 1, OLD + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(&olds[i], 1, MPI_CHAR, 1, UNASKED + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == 1)
         MPI_Waitall(unexpected, old, MPI_STATUSES_IGNORE);
     unexpected = 0;

@@ -4,6 +4,7 @@
  *
  * Covers: 3.4, 3.5, 3.6, 3.7.3, 3.7.5, 3.8.2, 3.8.4, 3.9, 4.2
  * Ranks: 2 3 5 8
+ * [MPICH 5.0: its MPI_Testall fails with persistent requests, with no error in any status.]
  * Timeout: 120
  */
 #include "check.h"

@@ -212,7 +212,7 @@ impl Process {
 
     /// The members of a process set, also of one without this process; `None` for a name nobody knows.
     pub fn process_set(&self, name: &[u8]) -> Option<Group> {
-        let group = |ranks: &[u32]| Group::from_peers(ranks.iter().map(|&rank| PeerId(rank)).collect());
+        let group = |ranks: &[u32]| Group::from_peers(ranks.iter().map(|&rank| PeerId(rank)));
         match std::str::from_utf8(name).ok()? {
             WORLD => Some(Group::world(self.job.size)),
             OWN => Some(Group::single(PeerId(self.job.rank))),

@@ -3,7 +3,7 @@
  * Covers: 11.2.2
  * Ranks: 1 2
  * Env: WEFT_LEAKS=yes
- * Stderr: ends MPI with what the program did not free (WEFT_LEAKS):
+ * Stderr: ends with what the program did not free (WEFT_LEAKS):
  * Stderr: 1 communicator: "forgotten" of
  * Stderr: made by MPI_Comm_dup at leaks_told
  * Stderr: 100 datatypes: 100 times unnamed, made by MPI_Type_contiguous at leaks_told

@@ -30,3 +30,4 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+pub use weft_shm::bias;

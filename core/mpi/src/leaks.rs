@@ -1,4 +1,4 @@
-//! What a program did not free: gathered when MPI ends, if asked for (`WEFT_LEAKS`).
+//! What a program did not free: gathered when MPI and the process end, if asked for (`WEFT_LEAKS`).
 //!
 //! Nothing of it is an error of the standard, which lets programs end with objects alive; but what is left at the end was usually
 //! left in a loop.
@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use weft_engine::{Engine, RequestId};
 use weft_types::Handle;
 
 /// Something left, with the word for its kind.
@@ -61,8 +62,8 @@ impl Process {
         self.requests.remember_places(place);
     }
 
-    /// Everything the program made and did not free.
-    pub fn left(&self) -> Vec<Left> {
+    /// Objects that the program made and did not free; also after the World Model has ended.
+    pub fn left_objects(&self) -> Vec<Left> {
         let mut all = Vec::new();
         let inner: Vec<Handle> = self.windows.iter().map(|(window, _)| window.comm).collect();
         for comm in self.comms.iter().filter(|comm| !comm.handle.is_predefined()) {
@@ -83,10 +84,18 @@ impl Process {
         }
         all.extend(self.types.left().map(|(name, site)| left("datatype", quoted(name), site)));
         all.extend(self.ops.sites().map(|site| left("operation", "", site)));
+        if !self.sessions.is_empty() {
+            all.push(left("session that is not finalized", "", None));
+        }
         all.extend(
             self.keys.left().map(|(key, holder)| left("attribute key", format!("{key} of {holder}"), None)),
         );
-        all.extend(self.left_requests());
+        all
+    }
+
+    /// Requests, messages and buffers that are left; to be asked while the communicators of the World Model exist.
+    pub fn left_traffic(&self) -> Vec<Left> {
+        let mut all = self.left_requests();
         all.extend(self.left_messages());
         let attached = self.requests.buffers.left();
         all.extend(attached.map(|(owner, buffer)| {
@@ -102,16 +111,24 @@ impl Process {
         for (handle, site) in self.requests.iter() {
             all.push(left("request", self.phrase(handle), site));
         }
-        for id in self.engine.held() {
-            let owner = self.engine.owner(id);
+        let held = |engine: &Engine| {
+            engine.held().into_iter().map(|id| (id, engine.owner(id))).collect::<Vec<(RequestId, u32)>>()
+        };
+        let mut requests = held(&self.engine);
+        for (number, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| held(&inner.engine));
+            requests.extend(there.into_iter().map(|(id, owner)| (id.in_lane(number), owner)));
+        }
+        for (id, owner) in requests {
             let collective = owner & COLLECTIVE != 0;
             // Requests inside persistent and combined ones are told with them.
-            let is_inner = self.requests.contains(crate::request::engine_handle(id));
+            let handle = crate::lanes::request_handle(id);
+            let is_inner = self.requests.contains(handle);
             if self.comms.exists(Handle(owner & !COLLECTIVE))
                 && !is_inner
                 && (collective || self.is_ordinary(id))
             {
-                all.push(left("request", self.phrase(crate::request::engine_handle(id)), None));
+                all.push(left("request", self.phrase(handle), None));
             }
         }
         all
@@ -156,7 +173,7 @@ pub fn report(who: &str, mut all: Vec<Left>) -> String {
         *count += 1;
         *texts.entry(&one.text).or_default() += 1;
     }
-    let mut text = format!("weft: {who} ends MPI with what the program did not free (WEFT_LEAKS):\n");
+    let mut text = format!("weft: {who} ends with what the program did not free (WEFT_LEAKS):\n");
     for (kind, (count, texts)) in &kinds {
         let plural = match kind.split_once(' ') {
             Some((first @ ("message" | "piece"), rest)) => format!("{first}s {rest}"),
@@ -191,7 +208,7 @@ mod tests {
         all.push(left("operation", "", None));
         all.extend((0..9).map(|number| left("message not received", format!("tag {number}"), None)));
         let expected = "\
-weft: rank 0 of 1 ends MPI with what the program did not free (WEFT_LEAKS):
+weft: rank 0 of 1 ends with what the program did not free (WEFT_LEAKS):
       4 groups: 3 times of 2 processes; of 1 process, made by MPI_Comm_group at a(+0x1)
       9 messages not received: tag 0; tag 1; tag 2; and 6 others
       1 operation
@@ -203,11 +220,14 @@ weft: rank 0 of 1 ends MPI with what the program did not free (WEFT_LEAKS):
     fn a_process_that_frees_everything_leaves_nothing() {
         let mut process = Process::start().expect("nobody launched the tests");
         process.start_world();
-        assert_eq!(process.left(), []);
+        assert_eq!((process.left_objects(), process.left_traffic()), (vec![], vec![]));
         process.remember_places(|| "MPI_Group_incl at a(+0x1)".to_owned());
         let group = process.name_group(std::sync::Arc::new(crate::group::Group::world(1))).expect("room");
-        assert_eq!(process.left(), [left("group", "of 1 process", Some("MPI_Group_incl at a(+0x1)"))]);
+        assert_eq!(
+            process.left_objects(),
+            [left("group", "of 1 process", Some("MPI_Group_incl at a(+0x1)"))]
+        );
         process.groups.remove(group).expect("alive");
-        assert_eq!(process.left(), []);
+        assert_eq!((process.left_objects(), process.left_traffic()), (vec![], vec![]));
     }
 }

@@ -18,11 +18,14 @@ mod fabric;
 pub mod group;
 pub mod info;
 pub mod kinds;
+pub mod lanes;
 pub mod leaks;
 mod letters;
 pub mod op;
 pub mod partitioned;
 pub mod process;
+#[cfg(test)]
+mod random_programs;
 pub mod request;
 mod request_calls;
 pub mod session;

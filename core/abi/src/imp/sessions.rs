@@ -62,6 +62,9 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     }
     gate::with(|process| {
         process.goes_on();
+        if gate::phase() & gate::MULTIPLE != 0 {
+            process.allow_lanes();
+        }
         let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
         let memory_kinds = kinds::granted(asked);
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
@@ -85,25 +88,21 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
             process.is_session_quiet(handle, true).then_some(())
         });
     }
-    let (closed, is_last) = gate::with(|process| {
+    let closed = gate::with(|process| {
         let closed = process.sessions.close(handle)?;
-        let is_last = process.sessions.is_empty();
         // Its buffer is the program's again.
         process.requests.buffers.detach(Owner::Session(handle));
-        if is_last {
+        if process.sessions.is_empty() {
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;
             }
             gate::change_phase(0, gate::SESSION);
         }
-        Ok((closed, is_last))
+        Ok(closed)
     })
     .map_err(|error: Error| Raised::from(error))?;
     drop(changing);
     errors::let_go(closed.errhandler);
-    if is_last && gate::phase() & gate::WORLD == 0 {
-        crate::leftovers::report();
-    }
     // SAFETY: as above.
     unsafe { session.write(MPI_Session::from_raw(abi::MPI_SESSION_NULL)) };
     Ok(())

@@ -78,7 +78,7 @@ class Peer:
         """Compiles the benchmark programs into a folder of the peer's own; raises `Unavailable`."""
         self.programs = into / self.venv
         self.programs.mkdir(parents=True, exist_ok=True)
-        for name in ("compare", "empty", "hello"):
+        for name in ("compare", "datatypes", "empty", "hello"):
             command = [str(self.bin / self.mpicc_name), "-std=gnu99", "-O2", "-o", str(self.programs / name),
                        str(sources / f"{name}.c")]
             done = subprocess.run(command, env=self.environment(), capture_output=True, text=True)

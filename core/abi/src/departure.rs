@@ -33,7 +33,11 @@ pub(crate) fn watch() {
 }
 
 extern "C" fn at_exit() {
-    if gate::phase() & gate::WORLD == 0 || OWNER.load(Ordering::Relaxed) != std::process::id() {
+    if OWNER.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    if gate::phase() & gate::WORLD == 0 {
+        crate::leftovers::report();
         return;
     }
     let who = gate::identity().map(|(rank, size)| format!("rank {rank} of {size}")).unwrap_or_default();

@@ -12,5 +12,8 @@ mod departure;
 mod gate;
 mod generated;
 mod imp;
+mod leftovers;
 mod raise;
+mod snapshot;
+mod threads;
 mod watch;

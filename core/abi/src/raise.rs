@@ -151,7 +151,6 @@ pub(crate) fn finish_on(function: &'static str, object: On, result: Result<(), R
 
 /// The return value of the `MPI_T_` entry point `function`: no error handler runs (section 15.3.10).
 #[inline(always)]
-#[allow(dead_code, reason = "called by generated code once an MPI_T procedure is implemented")]
 pub(crate) fn finish_tool(_function: &'static str, result: Result<(), Raised>) -> c_int {
     match result {
         Ok(()) => abi::MPI_SUCCESS,
@@ -289,7 +288,25 @@ fn call_handler(function: &'static str, on: On, address: usize, error: &Error, m
     NESTED.set(NESTED.get() - 1);
 }
 
-/// Prints one screen and ends the job.
+/// Whom MPI_ERRORS_ABORT ends: the processes of the object, of a session or no object this one (section 9.3).
+fn scope(on: On) -> Option<Vec<u32>> {
+    if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
+        return None;
+    }
+    gate::with(|process| match on {
+        On::Comm(comm) => process.abort_scope(comm),
+        On::Win(win) => {
+            let win = process.windows.get(win).ok()?;
+            process.some_ranks(&win.group)
+        }
+        // No file of a group can exist without MPI-IO; MPI_FILE_NULL is everybody's own.
+        On::File(_) | On::Nothing | On::Session(_) | On::Opening(_) | On::Group(_) => {
+            Some(vec![process.job.rank]).filter(|_| process.job.size > 1)
+        }
+    })
+}
+
+/// Prints one screen and ends the job, or what the handler `MPI_ERRORS_ABORT` is about.
 #[cold]
 fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str) -> ! {
     let class = error.class();
@@ -298,29 +315,37 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
         None => "a process outside initialised MPI".to_owned(),
     };
     let object = match on {
-        On::Nothing => "no object; the initial error handler".to_owned(),
-        On::Session(_) | On::Opening(_) | On::Group(_) => "a session".to_owned(),
-        On::File(_) => "files (MPI_FILE_NULL)".to_owned(),
+        On::Nothing => "no object, where the initial error handler".to_owned(),
+        On::Session(_) | On::Opening(_) | On::Group(_) => "a session, whose error handler".to_owned(),
+        On::File(_) => "MPI_FILE_NULL, whose error handler".to_owned(),
         On::Win(win) => gate::with(|process| {
-            process.windows.get(win).map_or_else(|_| "a window".to_owned(), |win| win.display_name())
+            let name = process.windows.get(win).map(|win| win.display_name());
+            format!("{}, whose error handler", name.unwrap_or_else(|_| "a window".to_owned()))
         }),
         On::Comm(comm) => gate::with(|process| {
-            process.comms.get(comm).map_or_else(|_| "a communicator".to_owned(), |comm| comm.display_name())
+            let name = process.comms.get(comm).map(|comm| comm.display_name());
+            format!("{}, whose error handler", name.unwrap_or_else(|_| "a communicator".to_owned()))
         }),
     };
+    let scope = if handler == "MPI_ERRORS_ABORT" { scope(on) } else { None };
+    let victims = if scope.is_some() { "the processes it is about" } else { "the job" };
     let meaning = weft::codes::standard_text(class.code()).unwrap_or("error class of the program");
     eprintln!(
         "weft: {function} failed on {who} (process {})\n  \
            class    {class:?} ({}): {meaning}\n  \
            reason   {}\n  \
-           raised   on {object}, whose error handler {handler} ends the job\n  \
+           raised   on {object} {handler} ends {victims}\n  \
            remedy   correct the call, or attach MPI_ERRORS_RETURN to handle the error in the program",
         std::process::id(),
         class.code(),
         error.text()
     );
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
-    gate::abort(status, &format!("{function} failed on {who}: {class:?}: {}", error.text()))
+    let message = format!("{function} failed on {who}: {class:?}: {}", error.text());
+    match scope {
+        Some(ranks) => gate::abort_ranks(status, &message, &ranks),
+        None => gate::abort(status, &message),
+    }
 }
 
 /// Raises the error of a procedure that Weft does not have yet.
@@ -331,11 +356,4 @@ pub(crate) fn unsupported(function: &'static str) -> c_int {
     let on = if of_files { On::File(Handle(abi::MPI_FILE_NULL)) } else { On::Nothing };
     let text = "this procedure is not implemented in Weft yet";
     raise(function, Raised::new(Error::new(ErrorClass::UNSUPPORTED_OPERATION, text), on))
-}
-
-/// The same for `MPI_T_` procedures, which only return a code.
-#[cold]
-#[inline(never)]
-pub(crate) fn unsupported_tool(_function: &'static str) -> c_int {
-    abi::MPI_T_ERR_NOT_SUPPORTED
 }

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use weft::Process;
 use weft::construct::Construction;
+use weft::lanes::request_handle;
 use weft::stall::Awaited as Described;
 use weft_boot::stall::{self, Blocked};
 use weft_engine::{RequestId, Selector};
@@ -69,6 +70,22 @@ pub(crate) enum Awaited<'a> {
     Quiet,
 }
 
+impl Awaited<'_> {
+    /// Shows all requests it waits for; false when it waits for something else.
+    pub(crate) fn each_request(&self, mut show: impl FnMut(Handle)) -> bool {
+        match self {
+            Awaited::Own(request) => show(request_handle(*request)),
+            Awaited::One(request) => show(*request),
+            Awaited::Both(one, other) => [*one, *other].into_iter().for_each(show),
+            Awaited::All(requests) | Awaited::Any(requests) => {
+                requests.iter().for_each(|request| show(request.handle()));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// One blocked call as the watchdog sees it.
 pub(crate) struct Wait<'a> {
     /// The procedure, as far as the waiting place knows it.
@@ -96,6 +113,11 @@ impl<'a> Wait<'a> {
     #[inline]
     pub(crate) fn new(call: &'static str, awaited: Awaited<'a>) -> Wait<'a> {
         Wait { call, awaited, moved: Cell::new(false), nap: Cell::new(None) }
+    }
+
+    /// What the call waits for.
+    pub(crate) fn awaited(&self) -> &Awaited<'a> {
+        &self.awaited
     }
 
     /// Something moved in this process.

@@ -53,7 +53,7 @@ pub struct Procedure {
     pub anytime: bool,
     /// The implementation is told which form was called.
     pub width: bool,
-    /// The entry point first asks a short form of the implementation, which answers whether it could do everything at once.
+    /// The entry point first asks a short form of the implementation, which may have the whole answer.
     pub at_once: bool,
     /// Name in the `mpi_f08` module, with remarks.
     pub fortran_2008: String,

@@ -190,7 +190,7 @@ fn optional(text: &mut String, key: &str, value: Option<impl ToString>) {
 }
 
 /// Ascending ranks as ranges (`0-7,9`): short for the usual job.
-fn ranks_text(ranks: &[u32]) -> String {
+pub(crate) fn ranks_text(ranks: &[u32]) -> String {
     let mut text = String::new();
     let mut rest = ranks;
     while let Some(&first) = rest.first() {
@@ -225,6 +225,17 @@ fn parse_ranks(item: &str, text: &str) -> Result<Vec<u32>> {
         ranks.extend(first..=last);
     }
     Ok(ranks)
+}
+
+/// Reads ranks as they are written in the card and in requests to the launcher (`0-7,9`), ascending.
+///
+/// Errors: class `MPI_ERR_OTHER`, naming the text.
+pub fn parse_rank_list(text: &str) -> Result<Vec<u32>> {
+    let ranks = parse_ranks(text, text)?;
+    match ranks.is_sorted_by(|a, b| a < b) {
+        true => Ok(ranks),
+        false => Err(bad(text, "is no ascending list of ranks")),
+    }
 }
 
 fn parse_set(item: &str, text: &str) -> Result<ProcessSet> {

@@ -1,7 +1,10 @@
 //! The way to talk to whoever started the job.
 
+use std::time::Duration;
+
 use weft_types::{Error, ErrorClass, Result};
 
+use crate::card::ranks_text;
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::wire1::{Command, encode_word};
 use crate::pmi::wire2;
@@ -36,6 +39,15 @@ pub trait Launcher: Send {
         self.aborter().abort(code, message);
     }
 
+    /// [`Aborter::abort_ranks`].
+    fn abort_ranks(&self, code: i32, message: &str, ranks: &[u32]) -> bool {
+        self.aborter().abort_ranks(code, message, ranks)
+    }
+
+    /// Tells the launcher that this process can go on when others of its job are aborted: its error handlers do not end it
+    /// (section 11.4.2). Launchers other than Weft's end the whole job in any case.
+    fn survives_losses(&mut self) {}
+
     /// Tells the launcher that this process has finished MPI: from now on its exit with code 0 is no failure.
     /// Must be called once, at the end of MPI_Finalize.
     fn finalize(&mut self) -> Result<()>;
@@ -69,6 +81,9 @@ pub trait Launcher: Send {
 /// Ends the job from any thread, also while another one waits in [`Launcher::fence`].
 #[derive(Clone, Copy, Debug)]
 pub struct Aborter(Way);
+
+/// How long a process that aborts some of its job waits to hear what became of it.
+const ANSWER_TO_ABORT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -117,6 +132,24 @@ impl Aborter {
         };
         // A launcher that is gone has ended the job already.
         let _ = socket.send_all(request.as_bytes());
+    }
+
+    /// Asks the launcher to end these processes of the job only, this one among them, where the others can go on without
+    /// them; otherwise it ends the whole job. True: the others go on. The caller then ends its own process.
+    pub fn abort_ranks(&self, code: i32, message: &str, ranks: &[u32]) -> bool {
+        let Way::Weft(socket) = self.0 else {
+            self.abort(code, message);
+            return false;
+        };
+        let command = Command::new("abort").with("exitcode", code).with("weft_ranks", ranks_text(ranks));
+        let request = command.with("weft_message", encode_word(message)).emit();
+        let mut answer = [0; 256];
+        let count = match socket.send_all(request.as_bytes()) {
+            Ok(()) => socket.receive_within(&mut answer, ANSWER_TO_ABORT).unwrap_or(0),
+            Err(_) => 0,
+        };
+        let lines = String::from_utf8_lossy(&answer[..count]);
+        lines.lines().any(|line| line == "cmd=weft_aborted scope=some")
     }
 }
 

@@ -15,6 +15,7 @@ pub mod layout;
 pub mod memory;
 mod object;
 pub mod op;
+mod overlap;
 mod pool;
 pub mod predefined;
 pub mod serial;

@@ -106,7 +106,8 @@ impl Datatype {
         Ok(unsafe { SendBuf::sliced(address, 0, bytes, self.layout(), None) })
     }
 
-    /// The room to receive `count` elements at `address`; for a contiguous type one multiplication.
+    /// The room to receive `count` elements at `address`; for a contiguous type one multiplication. An error of class
+    /// `MPI_ERR_TYPE` when entries overlap.
     ///
     /// # Safety
     /// Every byte of the type map of these elements stays writable and otherwise untouched until the request that
@@ -118,6 +119,7 @@ impl Datatype {
             // SAFETY: the caller's promise.
             return Ok(unsafe { RecvBuf::contiguous(address, bytes) });
         }
+        self.check_distinct(count)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { RecvBuf::sliced(address, 0, bytes, self.layout(), None) })
     }

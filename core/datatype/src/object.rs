@@ -6,8 +6,8 @@ use crate::predefined::Predefined;
 use crate::signature::Signature;
 use crate::typemap::TypeMap;
 use crate::unnamed::{Element, Unnamed};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use weft_types::{Error, ErrorClass, Result};
 
 /// A datatype. Clones are references to the same object; a predefined one is a plain pointer that is never counted.
@@ -27,6 +27,8 @@ struct Derived {
     bounds: Bounds,
     committed: AtomicBool,
     contents: Contents,
+    /// The smallest count of elements whose entries overlap, found at the first receive into a type with gaps.
+    overlapping: OnceLock<u64>,
     /// Set for predefined types without a name (section 2.4.3).
     unnamed: Option<(Unnamed, Element)>,
 }
@@ -89,7 +91,15 @@ impl Datatype {
         };
         let layout = Arc::new(Layout::new(map.node.clone(), bounds.extent));
         let committed = AtomicBool::new(committed);
-        Ok(Datatype(Repr::Derived(Arc::new(Derived { layout, map, bounds, committed, contents, unnamed }))))
+        Ok(Datatype(Repr::Derived(Arc::new(Derived {
+            layout,
+            map,
+            bounds,
+            committed,
+            contents,
+            overlapping: OnceLock::new(),
+            unnamed,
+        }))))
     }
 
     /// The predefined object, when it is one.
@@ -217,6 +227,28 @@ impl Datatype {
             Repr::Predefined(_) => None,
             Repr::Derived(derived) => Some(&derived.contents),
         }
+    }
+
+    /// Fails when entries of `count` elements overlap: nothing may be received into them (section 5.1.11).
+    ///
+    /// # Errors
+    /// `MPI_ERR_TYPE`.
+    pub fn check_distinct(&self, count: u64) -> Result<()> {
+        let Repr::Derived(derived) = &self.0 else { return Ok(()) };
+        let fewest =
+            *derived.overlapping.get_or_init(|| crate::overlap::fewest_that_overlap(&derived.layout));
+        if count < fewest {
+            return Ok(());
+        }
+        let what =
+            if fewest == 1 { "one element".to_owned() } else { format!("{fewest} consecutive elements") };
+        Err(Error::new(
+            ErrorClass::TYPE,
+            format!(
+                "entries of {what} of the datatype overlap; such a datatype can be sent but not received into (section \
+                 5.1.11)"
+            ),
+        ))
     }
 
     /// Fails unless values of the type can be moved by this build and the type is committed.

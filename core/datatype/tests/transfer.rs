@@ -89,6 +89,14 @@ proptest! {
         }
     }
 
+    #[test]
+    fn overlapping_entries_are_found_and_others_are_not_accused(recipe in recipes(), count in 1_i64..6) {
+        let places = recipe.map().bytes(count);
+        prop_assume!(places.len() < 3000);
+        let datatype = recipe.build(Form::Int);
+        prop_assert_eq!(datatype.check_distinct(count as u64).is_ok(), is_plain(&places));
+    }
+
     /// Whatever is accepted can be walked inside what `reach` says, and is written as it was read.
     #[test]
     fn hostile_bytes_are_refused_or_harmless(

@@ -183,9 +183,13 @@ impl State {
             Some(Kind::Taken) => self.answered(index, header, true),
             Some(Kind::Matched) => self.answered(index, header, false),
             Some(Kind::Credit) => {
-                self.peers.at_mut(index).window.grant(header.value().min(u64::from(u32::MAX)) as u32);
+                let peer = self.peers.at_mut(index);
+                peer.window.grant(header.value() as u32);
+                peer.announce.grant((header.value() >> 32) as u32);
+                self.let_go(index);
                 Todo::Nothing
             }
+            Some(Kind::More) => self.more_is_wanted(index, header),
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
             None => Todo::Broken("a packet of unknown kind"),
@@ -278,10 +282,14 @@ impl State {
             return Todo::Broken("more data at once than it may");
         }
         let synchronous = header.flags() & Announce::SYNCHRONOUS != 0;
+        let Ok(credit) = self.count_announcement(index, header) else {
+            return Todo::Broken("more announcements than it may");
+        };
         let left = announce.lead - data.len() as u32;
         match self.posted.take(Key::of(header)) {
             Some(slot) => {
                 self.requests.moving += 1;
+                self.announcement_left(index, credit);
                 self.expect(slot, self.peers.at(index).id, header, &announce);
                 self.place(slot, 0, data);
                 self.lead_goes_to(index, LeadTarget::Request(slot), left, announce.lead);
@@ -294,6 +302,7 @@ impl State {
                 message.synchronous = synchronous;
                 message.remote = announce.request;
                 message.address = announce.address;
+                message.credit = credit;
                 self.lead_goes_to(index, LeadTarget::Message(slot), left, announce.lead);
                 Todo::Nothing
             }

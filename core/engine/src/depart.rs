@@ -12,8 +12,8 @@ use weft_api::{Capabilities, Refused, Transport};
 use weft_datatype::SendBuf;
 use weft_proto::choice::{ReceiveCosts, SendLimits};
 use weft_proto::{
-    EAGER_MOST, ReceivePlan, SendPlan, charge, piece, piece_with_gaps, plan_receive, plan_send,
-    sender_budget, single_with_gaps,
+    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_receive,
+    plan_send, sender_budget, single_with_gaps,
 };
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
@@ -31,6 +31,8 @@ enum Sent {
     Yes,
     /// No room.
     Full,
+    /// The receiver has enough announcements, or older messages of the channel are held back.
+    Held,
     /// The peer is gone, and everything that depended on it has ended.
     Dead,
 }
@@ -54,7 +56,7 @@ impl Engine {
         if mode != SendMode::Synchronous
             && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
-            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
+            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack_to_transport(0, out)).is_ok()
         {
             peer.window.spend_open(charge(length as u32));
             return Ok(Started::Complete);
@@ -65,9 +67,14 @@ impl Engine {
         if mode == SendMode::Synchronous {
             request.flags |= SYNCHRONOUS;
         }
-        let waits = !self.state.peers.at(index).queue.is_empty() || self.transmit(index, slot) == Sent::Full;
-        if waits {
-            self.state.enqueue(index, Outgoing::Message(slot));
+        let sent = match self.state.peers.at(index).queue.is_empty() {
+            true => self.transmit(index, slot),
+            false => Sent::Full,
+        };
+        match sent {
+            Sent::Yes | Sent::Dead => {}
+            Sent::Full => self.state.enqueue(index, Outgoing::Message(slot)),
+            Sent::Held => self.state.hold(index, slot),
         }
         if self.state.requests.at(slot).phase == Phase::Complete {
             let error = self.state.requests.at_mut(slot).error.take();
@@ -104,9 +111,7 @@ impl Engine {
         self.fabric.connect(id)?;
         peer.route = self.fabric.route(id);
         peer.connected = true;
-        if peer.queue.is_empty() {
-            peer.window.reopen();
-        }
+        peer.reopen();
         Ok(index)
     }
 
@@ -125,7 +130,11 @@ impl Engine {
         let config = &self.state.config;
         let budget = sender_budget(config.eager_budget_per_sender, config.eager_budget_total, config.size);
         let eager = config.eager_limit.min(EAGER_MOST);
-        let index = self.state.peers.insert(id, budget, self.fabric.capabilities(id));
+        let announcements = match config.announcements_per_sender {
+            0 => announcements(budget),
+            number => number,
+        };
+        let index = self.state.peers.insert(id, budget, announcements, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);
         peer.limits.eager = eager;
         peer.limits.single = eager.min(SINGLE_PACKET);
@@ -155,9 +164,15 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn give_credit(&mut self, id: PeerId) {
         let index = self.meet(id);
-        let bytes = self.state.peers.at_mut(index).ledger.collect();
-        if bytes > 0 {
-            self.send_control(id, Header::control(Kind::Credit, 0, u64::from(bytes)), &[]);
+        let peer = self.state.peers.at_mut(index);
+        let bytes = peer.ledger.collect();
+        let announcements = if peer.announced.is_due() { peer.announced.collect() } else { 0 };
+        if bytes > 0 || announcements > 0 {
+            let value = u64::from(announcements) << 32 | u64::from(bytes);
+            self.send_control(id, Header::control(Kind::Credit, 0, value), &[]);
+        }
+        if self.state.peers.at(index).announced.is_exhausted() {
+            self.ask_for_what_waits(index);
         }
     }
 
@@ -196,8 +211,16 @@ impl Engine {
                     self.state.peers.at_mut(index).queue.pop_front();
                     moved = true;
                 }
+                Sent::Held => {
+                    if let Some(Outgoing::Message(slot)) = self.state.peers.at_mut(index).queue.pop_front() {
+                        self.state.hold(index, slot);
+                    }
+                }
                 Sent::Full => return moved,
                 Sent::Dead => return true,
+            }
+            if self.state.peers.at(index).queue.is_empty() {
+                self.state.let_go(index);
             }
         }
         self.state.peers.at_mut(index).reopen();
@@ -254,6 +277,9 @@ impl Engine {
     /// Sends a message in phase Queued, or what is left of its lead in phase Leading.
     fn transmit(&mut self, index: u32, slot: u32) -> Sent {
         if self.state.requests.at(slot).phase == Phase::Queued {
+            if self.state.must_wait(index, slot) {
+                return Sent::Held;
+            }
             let sent = self.transmit_envelope(index, slot);
             // A request that nobody takes (the executor's, a released one) is freed as it ends.
             let ended = matches!(self.state.requests.at(slot).phase, Phase::Complete | Phase::Free);
@@ -284,30 +310,30 @@ impl Engine {
         let header = request.header;
         let synchronous = request.flags & SYNCHRONOUS != 0;
         let prefix = if synchronous { SyncPrefix::BYTES } else { 0 };
-        let buffer = request.send_buf();
-        let address = match buffer.contiguous_address() {
+        let address = match request.send_buf().contiguous_address() {
             Some(address) if peer.capabilities.single_copy => address,
             _ => 0,
         };
         let taken = address != 0
             && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
                 == ReceivePlan::SingleCopy;
-        let limits = limits_for(&peer.limits, buffer);
+        let limits = limits_for(&peer.limits, request.send_buf());
         match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
-                let length = request.length as usize;
+                let (length, buffer) = (request.length as usize, request.send_buf());
                 let sent = if synchronous {
                     let header = header.with_kind(Kind::EagerSync);
                     self.fabric.send_copy(peer.id, header, length + SyncPrefix::BYTES, |out| {
                         let (front, data) = out.split_at_mut(SyncPrefix::BYTES);
                         front.copy_from_slice(&SyncPrefix { request: id }.emit());
-                        buffer.pack(0, data);
+                        buffer.pack_to_transport(0, data);
                     })
                 } else {
-                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack(0, out))
+                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack_to_transport(0, out))
                 };
                 if sent.is_ok() {
                     peer.window.spend(charge(length as u32));
+                    let request = self.state.take_credit_back(index, slot);
                     request.moved = length as u64;
                     request.lead = length as u32;
                     if synchronous {
@@ -319,22 +345,21 @@ impl Engine {
                 self.judge(index, sent)
             }
             SendPlan::Announce { lead } => {
+                let Some(asked) = crate::held::credit(request, &mut peer.announce) else { return Sent::Held };
                 // An empty message beyond the budget has nothing to ask for; its sender waits to be matched, or
                 // empty messages would be without limit.
                 let synchronous = synchronous || request.length == 0;
-                let header = header.with_kind(Kind::Rts).with_flags(if synchronous {
-                    Announce::SYNCHRONOUS
-                } else {
-                    0
-                });
-                let announce = Announce { length: request.length, address, request: id, lead }.emit();
+                let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked };
+                let header = header.with_kind(Kind::Rts).with_flags(flags);
+                let announce = Announce { length: request.length, address, request: id, lead };
+                let buffer = request.send_buf();
                 let piece = piece_of(request.length, &peer.limits, buffer)
-                    .min(peer.limits.packet - Announce::BYTES as u32);
-                let first = lead.min(piece) as usize;
-                let sent = self.fabric.send_copy(peer.id, header, Announce::BYTES + first, |out| {
-                    let (front, data) = out.split_at_mut(Announce::BYTES);
-                    front.copy_from_slice(&announce);
-                    buffer.pack(0, data);
+                    .min(peer.limits.packet - Announce::DATA as u32);
+                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
+                let whole = u64::from(lead) == request.length;
+                let first = if whole { lead.min(piece) as usize } else { 0 };
+                let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
+                    buffer.pack_to_transport(0, announce.put(out));
                 });
                 if sent.is_ok() {
                     if lead > 0 {
@@ -374,7 +399,10 @@ impl Engine {
             let len = (end - offset).min(piece) as usize;
             let header = Header::control(Kind::Fragment, remote, offset);
             let buffer = request.send_buf();
-            match self.fabric.send_copy(peer.id, header, len, |out| buffer.pack(offset as usize, out)) {
+            match self
+                .fabric
+                .send_copy(peer.id, header, len, |out| buffer.pack_to_transport(offset as usize, out))
+            {
                 Ok(()) => request.moved += len as u64,
                 refused => return self.judge(index, refused),
             }
@@ -420,7 +448,7 @@ impl State {
         self.list(index);
     }
 
-    fn list(&mut self, index: u32) {
+    pub(crate) fn list(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
         if !peer.listed {
             peer.listed = true;
@@ -432,7 +460,7 @@ impl State {
 impl crate::peers::Peer {
     /// The queue is empty: messages may leave at once again, if the peer can be sent to at all.
     pub(crate) fn reopen(&mut self) {
-        if self.connected && !self.dead && self.queue.is_empty() {
+        if self.connected && !self.dead && self.queue.is_empty() && self.held.is_empty() {
             self.window.reopen();
         }
     }

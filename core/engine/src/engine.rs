@@ -3,12 +3,12 @@
 use crate::internal::Notice;
 use crate::messages::Messages;
 use crate::peers::Peers;
-use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started,
-    Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
+    Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -47,8 +47,14 @@ pub(crate) struct State {
     pub(crate) own_held: u32,
     /// Processes that were lost and whose loss was not acknowledged.
     pub(crate) lost: Vec<PeerId>,
+    /// Processes lost so far.
+    pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// Whether a watched request has ended since [`Engine::take_ended_watched`].
+    pub(crate) ended_watched: bool,
+    /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
+    pub(crate) wary: bool,
 }
 
 impl Engine {
@@ -71,7 +77,10 @@ impl Engine {
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
+            losses: 0,
             any_dead: false,
+            ended_watched: false,
+            wary: false,
         };
         Ok(Engine { fabric: transports, state })
     }
@@ -111,6 +120,26 @@ impl Engine {
         sent
     }
 
+    /// As [`Engine::send_at_once`], of a message that fits one packet of the transport.
+    #[inline(never)]
+    pub fn send_packet_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
+        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
+        let charge = match u32::try_from(bytes.len()) {
+            Ok(length) if length <= peer.limits.single.min(peer.limits.packet) => charge(length),
+            _ => return false,
+        };
+        if charge > peer.window.open() {
+            return false;
+        }
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        let fill = |out: &mut [u8]| out.copy_from_slice(bytes);
+        let sent = self.fabric.send_copy(to.peer, header, bytes.len(), fill).is_ok();
+        if sent {
+            peer.window.spend_open(charge);
+        }
+        sent
+    }
+
     /// Starts a receive into `buffer` (sections 3.2.4, 3.7.2).
     ///
     /// # Errors
@@ -126,8 +155,8 @@ impl Engine {
         let peer = from.peer.unwrap_or(ANYBODY);
         let slot = self.state.requests.insert_receive(peer, buffer)?;
         self.state.requests.at_mut(slot).entry = self.state.posted.post(pattern, slot).0;
-        if self.state.any_dead {
-            self.state.fail_hopeless(slot);
+        if self.state.wary {
+            self.look_twice(from, Some(slot));
         }
         Ok(self.state.requests.id(slot))
     }
@@ -137,7 +166,7 @@ impl Engine {
     #[inline(always)]
     pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
         let state = &mut self.state;
-        if !state.unexpected.is_empty() || state.any_dead {
+        if !state.unexpected.is_empty() || state.wary {
             return None;
         }
         let (slot, request) = state.requests.take_free()?;
@@ -180,32 +209,32 @@ impl Engine {
     }
 
     /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
-    /// and no message waits; for callers that count instructions. `None` says that nothing was received, and nothing about
-    /// why.
+    /// and no message waits; for callers that count instructions.
     #[inline(always)]
-    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Option<Status> {
+    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
         let wanted = Key::new(from.context, from.source, from.tag);
         let mut turn = 0;
         loop {
             let state = &mut self.state;
             if !state.unexpected.is_empty() || !state.posted.is_empty() {
-                return None;
+                return Soon::Nothing;
             }
-            let peer = state.peers.find_mut(from.peer)?;
+            let Some(peer) = state.peers.find_mut(from.peer) else { return Soon::Nothing };
             match self.fabric.receive(from.peer, Awaited { wanted, buffer }) {
-                Some(Some(bytes)) => {
+                Some(Seen::Received(bytes)) => {
                     if peer.ledger.release(charge(bytes)) {
                         self.give_credit(from.peer);
                     }
                     let (source, tag) = (from.source, from.tag);
-                    return Some(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
+                    return Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
                 }
-                Some(None) => return None,
+                Some(Seen::Announced) => return Soon::Announced,
+                Some(Seen::Other) => return Soon::Nothing,
                 None => {}
             }
             turn += 1;
-            if turn == turns {
-                return None;
+            if turn >= turns {
+                return Soon::Nothing;
             }
             std::hint::spin_loop();
             if turn % 32 == 0 {
@@ -236,13 +265,23 @@ impl Engine {
     /// The message that a receive would get now, without taking it (section 3.8.1). Makes no progress itself.
     #[inline]
     pub fn iprobe(&mut self, from: Selector) -> Option<Status> {
-        let (_, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((_, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         Some(self.state.message_status(message))
     }
 
     /// As [`Engine::iprobe`], and takes the message out of matching (section 3.8.2).
     pub fn improbe(&mut self, from: Selector) -> Option<(MessageId, Status)> {
-        let (entry, message) = self.state.unexpected.find(pattern(from))?;
+        let Some((entry, message)) = self.state.unexpected.find(pattern(from)) else {
+            if self.state.wary {
+                self.look_twice(from, None);
+            }
+            return None;
+        };
         let status = self.state.message_status(message);
         let extracted = self.state.messages.extract(message)?;
         self.state.unexpected.remove(entry);
@@ -275,6 +314,12 @@ impl Engine {
     #[inline]
     pub fn is_complete(&self, request: RequestId) -> bool {
         self.state.requests.at(request.slot()).phase == Phase::Complete
+    }
+
+    /// Whether a complete request ended with an error.
+    #[inline]
+    pub fn has_failed(&self, request: RequestId) -> bool {
+        self.state.requests.at(request.slot()).error.is_some()
     }
 
     /// How a request ended, without freeing it (`MPI_Request_get_status`); `None` while it has not.
@@ -330,6 +375,39 @@ impl Engine {
     #[inline]
     pub fn owner(&self, request: RequestId) -> u32 {
         self.state.requests.at(request.slot()).owner
+    }
+
+    /// The request in `slot` when the bits of `mask` of its generation are those of `generation`: for handles that have no room
+    /// for all of it.
+    #[inline]
+    pub fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        self.state.requests.recall(slot, generation, mask)
+    }
+
+    /// A thread is about to sleep for a request that has not ended: whoever ends it must ring (see
+    /// [`Engine::take_ended_watched`]). Holds until the request ends.
+    pub fn watch(&mut self, request: RequestId) {
+        self.state.requests.at_mut(request.slot()).flags |= WATCHED;
+    }
+
+    /// Whether a watched request has ended since the last call: the owner then rings the bell, once it has given back the
+    /// engine's lock.
+    #[inline]
+    pub fn take_ended_watched(&mut self) -> bool {
+        std::mem::take(&mut self.state.ended_watched)
+    }
+
+    /// An engine of this process for another lane: it shares nothing with this one but the process's sleep.
+    ///
+    /// # Errors
+    /// As [`Transports::lane`].
+    pub fn open_lane(&self, lane: u32) -> Result<Engine> {
+        let config = EngineConfig {
+            // All lanes but the first share what one engine may be made to hold.
+            eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
+            ..self.state.config.clone()
+        };
+        Engine::new(config, self.fabric.lane(lane)?)
     }
 
     /// Whether slot and generation name a request: stale handles do not.
@@ -401,10 +479,33 @@ impl Engine {
         })
     }
 
+    /// How full the engine is, for the tool interface.
+    pub fn levels(&self) -> Levels {
+        Levels {
+            posted: self.state.posted.len(),
+            unexpected: self.state.unexpected.len(),
+            requests: self.state.requests.in_use().count(),
+            peers: self.state.peers.count(),
+        }
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
     }
+}
+
+/// How full an engine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Receives that wait for a message.
+    pub posted: usize,
+    /// Messages that no receive has matched yet.
+    pub unexpected: usize,
+    /// Requests that are neither free nor taken.
+    pub requests: usize,
+    /// Processes this one has talked to.
+    pub peers: usize,
 }
 
 /// The next packet of the peer that a blocking receive waits for.
@@ -436,22 +537,32 @@ impl Handler for FirstPacket<'_> {
     }
 }
 
-/// The very message that a blocking receive waits for; any other packet stays. Answers its length.
+/// The very message that a blocking receive waits for; any other packet stays.
 struct Awaited<'a> {
     wanted: Key,
     buffer: &'a mut RecvBuf,
 }
 
+/// What [`Awaited`] saw.
+enum Seen {
+    /// The message, of that many bytes; it is in the buffer.
+    Received(u32),
+    /// Its announcement.
+    Announced,
+    /// Another packet.
+    Other,
+}
+
 impl Handler for Awaited<'_> {
-    type Outcome = Option<u32>;
+    type Outcome = Seen;
 
     #[inline(always)]
-    fn handle(self, header: Header, payload: &[u8]) -> (bool, Option<u32>) {
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Seen) {
         if header.is_eager() && Key::of(header) == self.wanted && self.buffer.unpack_plain(payload) {
-            (true, Some(payload.len() as u32))
-        } else {
-            (false, None)
+            return (true, Seen::Received(payload.len() as u32));
         }
+        let announced = header.kind() == Some(Kind::Rts) && Key::of(header) == self.wanted;
+        (false, if announced { Seen::Announced } else { Seen::Other })
     }
 }
 
@@ -479,20 +590,24 @@ impl State {
         if error.is_some() {
             request.error = error;
         }
-        let unclaimed = request.token != 0 || request.flags & RELEASED != 0;
+        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
-        if unclaimed {
+        if concerns_others {
             self.hand_over(slot);
         }
     }
 
-    /// An ended request that nobody will take: to the executor, or to nobody.
+    /// An ended request that somebody sleeps for, or that nobody will take: it goes to the executor, or to nobody.
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, slot: u32) {
         let request = self.requests.at(slot);
+        self.ended_watched |= request.flags & WATCHED != 0;
+        if request.token == 0 && request.flags & RELEASED == 0 {
+            return;
+        }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
             self.notices.push_back(Notice { token, completion: request.completion() });
         }

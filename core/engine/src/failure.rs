@@ -6,6 +6,7 @@ use crate::engine::{Engine, State};
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase};
 use crate::types::RequestId;
+use weft_api::Transport;
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
 
@@ -24,10 +25,14 @@ impl Engine {
             Phase::Queued => {
                 let peer = entry.peer;
                 let index = self.meet(peer);
+                self.state.take_credit_back(index, slot);
                 let peer = self.state.peers.at_mut(index);
                 peer.queue
                     .retain(|outgoing| !matches!(outgoing, Outgoing::Message(queued) if *queued == slot));
+                peer.held.iter_mut().for_each(|(_, slots)| slots.retain(|&held| held != slot));
+                peer.held.retain(|(_, slots)| !slots.is_empty());
                 peer.reopen();
+                self.state.let_go(index);
                 self.state.finish_cancelled(slot);
             }
             Phase::Own => {
@@ -73,9 +78,12 @@ impl Engine {
         peer.window.shut();
         peer.queue.clear();
         peer.streams.clear();
+        peer.held.clear();
         peer.lead = None;
         state.any_dead = true;
+        state.wary = true;
         state.lost.push(id);
+        state.losses += 1;
         let concerned: Vec<u32> = state
             .requests
             .in_use()
@@ -98,10 +106,31 @@ impl Engine {
         }
     }
 
+    /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].
+    pub fn declare_lost(&mut self, peers: impl IntoIterator<Item = PeerId>) {
+        peers.into_iter().for_each(|peer| self.fabric.declare_lost(peer));
+    }
+
+    /// Whether a process of the job was found lost, acknowledged or not.
+    pub fn knows_losses(&self) -> bool {
+        self.state.any_dead
+    }
+
     /// The lost processes that were not acknowledged yet. Until they are, receives from any source that find no
     /// message fail, because the only sender may be gone; afterwards they wait for the living.
     pub fn acknowledge_losses(&mut self) -> Vec<PeerId> {
         std::mem::take(&mut self.state.lost)
+    }
+
+    /// How many processes were lost so far, acknowledged or not: a change says that [`Engine::loss_of`] has news.
+    #[inline]
+    pub fn losses(&self) -> u32 {
+        self.state.losses
+    }
+
+    /// The error of what depends on that process, if it is known to be gone.
+    pub fn loss_of(&self, id: PeerId) -> Option<Error> {
+        self.state.is_dead(id).then(|| State::gone(id))
     }
 }
 
@@ -157,9 +186,10 @@ impl State {
                 return Todo::Broken("a cancellation in the middle of the message's lead");
             }
             self.unexpected.remove(entry);
-            let charged = self.messages.at(slot).charged;
+            let (charged, credit) = (self.messages.at(slot).charged, self.messages.at(slot).credit);
             self.messages.remove(slot);
             self.peers.at_mut(index).ledger.release(charged);
+            self.announcement_left(index, credit);
         }
         Todo::Reply(Header::control(Kind::CancelReply, header.id(), u64::from(forgotten)))
     }

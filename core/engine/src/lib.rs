@@ -7,6 +7,7 @@ mod arrive;
 mod depart;
 mod engine;
 mod failure;
+mod held;
 mod internal;
 mod messages;
 mod outlook;
@@ -20,12 +21,13 @@ mod types;
 mod wait;
 pub mod world;
 
-pub use engine::Engine;
+pub use engine::{Engine, Levels};
 pub use outlook::{Outlook, Running, Stray};
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
-    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started,
-    Status,
+    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
+    Started, Status,
 };
 pub use wait::Waiter;
+pub use weft_shm::bias;

@@ -2,7 +2,7 @@
 
 use crate::requests::{GENERATIONS, SLOT_BITS, join, split};
 use crate::types::MessageId;
-use weft_proto::EntryId;
+use weft_proto::{AnnounceCredit, EntryId};
 use weft_types::PeerId;
 use weft_wire::Header;
 
@@ -25,6 +25,8 @@ pub(crate) struct Message {
     pub(crate) address: u64,
     /// Budget that it uses while it is here.
     pub(crate) charged: u32,
+    /// What it was announced on, when that is counted.
+    pub(crate) credit: Option<AnnounceCredit>,
     /// What has come of the lead.
     pub(crate) data: Vec<u8>,
     /// Its entry in the matching table, `None` when it was taken out of there.
@@ -76,6 +78,7 @@ impl Messages {
             lead,
             address: 0,
             charged: 0,
+            credit: None,
             data: memory,
             entry: None,
             ticket: 0,

@@ -2,7 +2,7 @@
 //! anyway, when somebody asks; nothing is kept for it.
 
 use crate::engine::Engine;
-use crate::requests::{ANYBODY, Buffer, Phase, SYNCHRONOUS};
+use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, SYNCHRONOUS};
 use crate::types::{RequestId, Selector};
 use weft_proto::{EntryId, Key};
 use weft_types::{ContextId, PeerId, Rank, Tag};
@@ -131,6 +131,22 @@ impl Engine {
         let requests = &self.state.requests;
         let moving = |&slot: &u32| !matches!(requests.at(slot).phase, Phase::Posted | Phase::Complete);
         requests.in_use().filter(moving).map(|slot| requests.id(slot)).collect()
+    }
+
+    /// Requests that somebody still has to take: neither released nor the executor's.
+    pub fn held(&self) -> Vec<RequestId> {
+        let requests = &self.state.requests;
+        let held = |&slot: &u32| requests.at(slot).token == 0 && requests.at(slot).flags & RELEASED == 0;
+        requests.in_use().filter(held).map(|slot| requests.id(slot)).collect()
+    }
+
+    /// The channel of a send or receive that exists.
+    pub fn channel(&self, request: RequestId) -> ContextId {
+        let at = self.state.requests.at(request.slot());
+        match at.phase {
+            Phase::Posted => self.state.posted.pattern(EntryId(at.entry)).context(),
+            _ => at.header.context(),
+        }
     }
 
     /// The processes on whose doing this one may do something by itself: each set stands for one thing under way, which goes on

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 use weft_api::Capabilities;
-use weft_proto::{ReceiveLedger, SendLimits, SendWindow};
-use weft_types::PeerId;
+use weft_proto::{AnnounceLedger, AnnounceWindow, ReceiveLedger, SendLimits, SendWindow};
+use weft_types::{ContextId, PeerId};
 use weft_wire::SmallPacket;
 
 /// What waits for room in the transport, in order.
@@ -38,7 +38,7 @@ pub(crate) struct Lead {
 /// One process we have talked to.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Budget for sending without asking; shut while `queue` is not empty, not connected, or dead.
+    /// Budget for sending without asking; shut while `queue` or `held` is not empty, not connected, or dead.
     pub(crate) window: SendWindow,
     /// Largest payload sent inline.
     pub(crate) max_inline: u32,
@@ -61,6 +61,11 @@ pub(crate) struct Peer {
     /// Sends in phase Streaming.
     pub(crate) streams: VecDeque<u32>,
     pub(crate) lead: Option<Lead>,
+    /// How many messages may be announced to it, and the number it may announce.
+    pub(crate) announce: AnnounceWindow,
+    pub(crate) announced: AnnounceLedger,
+    /// Sends in phase Queued that wait until they may be announced, by channel, in order.
+    pub(crate) held: Vec<(ContextId, VecDeque<u32>)>,
 }
 
 const PAGE: usize = 256;
@@ -88,6 +93,11 @@ impl Peers {
         self.peers.get_mut(index as usize)
     }
 
+    /// Number of peers met; their indices are below.
+    pub(crate) fn len(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Peer {
         &self.peers[index as usize]
@@ -98,8 +108,19 @@ impl Peers {
         &mut self.peers[index as usize]
     }
 
+    /// Number of peers we have talked to.
+    pub(crate) fn count(&self) -> usize {
+        self.peers.len()
+    }
+
     /// Remembers a new peer, gate shut until it is connected.
-    pub(crate) fn insert(&mut self, id: PeerId, budget: u32, capabilities: Capabilities) -> u32 {
+    pub(crate) fn insert(
+        &mut self,
+        id: PeerId,
+        budget: u32,
+        announcements: u32,
+        capabilities: Capabilities,
+    ) -> u32 {
         let index = self.peers.len() as u32;
         let mut window = SendWindow::new(budget);
         window.shut();
@@ -124,6 +145,9 @@ impl Peers {
             queue: VecDeque::new(),
             streams: VecDeque::new(),
             lead: None,
+            announce: AnnounceWindow::new(announcements),
+            announced: AnnounceLedger::new(announcements),
+            held: Vec::new(),
         });
         let page = id.0 as usize / PAGE;
         if self.directory.len() <= page {

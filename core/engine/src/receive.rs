@@ -40,7 +40,7 @@ impl Engine {
             return Ok(request);
         }
         let found = self.state.messages.at_mut(message);
-        let charged = found.charged;
+        let (charged, credit) = (found.charged, found.credit);
         let synchronous = found.synchronous;
         let announce = Announce {
             length: found.length,
@@ -55,6 +55,7 @@ impl Engine {
         self.state.messages.at_mut(message).data = data;
         self.state.messages.remove(message);
         self.hand_lead_over(peer, message, slot, charged);
+        self.give_announcement_back(peer, credit);
         if self.state.any_dead && !whole && self.state.is_dead(peer) {
             // The rest died with its sender.
             self.state.finish(slot, Some(State::gone(peer)));
@@ -102,6 +103,7 @@ impl Engine {
         }
         self.state.unexpected.remove(entry);
         let (peer, header, length, charged) = (message.peer, message.header, message.length, message.charged);
+        let credit = message.credit;
         let capacity = buffer.len() as u64;
         let bytes = length.min(capacity);
         buffer.unpack(0, &message.data[..bytes as usize]);
@@ -111,6 +113,7 @@ impl Engine {
         } else if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charged)) {
             self.give_credit(peer);
         }
+        self.give_announcement_back(peer, credit);
         let error = (length > capacity).then(|| truncated(header, length, capacity));
         let status = Status { source: header.source(), tag: header.tag(), bytes, cancelled: false };
         Early::Received(Completion { status, error })

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::Duration;
 use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
-use weft_shm::{Config, Shm, ShmBell, Waking};
+use weft_shm::{Config, LonelyBell, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
@@ -16,8 +16,8 @@ use weft_wire::Header;
 )]
 #[repr(u8)] // An explicit tag is one compare; the niche the compiler would find is six instructions.
 pub enum Transports {
-    /// A job of one: messages to itself need no transport.
-    Alone,
+    /// A job of one: messages to itself need no transport; the bell is for its threads.
+    Alone(LonelyBell),
     /// All processes of the job are on this node.
     Shm(Shm),
     /// A simulated world.
@@ -40,6 +40,11 @@ pub struct NodeLocal {
 }
 
 impl Transports {
+    /// Those of a job of one process.
+    pub fn alone() -> Transports {
+        Transports::Alone(LonelyBell::default())
+    }
+
     /// Bytes of the node segment for that many processes.
     pub fn segment_bytes(processes: u32) -> u64 {
         weft_shm::segment::bytes(processes)
@@ -60,13 +65,25 @@ impl Transports {
         })
         .map(Transports::Shm)
     }
+
+    /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once.
+    ///
+    /// # Errors
+    /// The lane's memory cannot be had; a simulated fabric has no lanes.
+    pub fn lane(&self, lane: u32) -> Result<Transports> {
+        match self {
+            Transports::Alone(bell) => Ok(Transports::Alone(bell.clone())),
+            Transports::Shm(shm) => shm.lane(lane).map(Transports::Shm),
+            Transports::Sim(_) => Err(Error::internal("a simulated fabric has one lane")),
+        }
+    }
 }
 
 /// What a blocked caller sleeps on while nobody holds the engine.
 #[derive(Clone, Debug)]
 pub enum EngineBell {
-    /// Nobody can ring; sleeping lasts as long as its limit.
-    Alone,
+    /// Only this process's own threads ring.
+    Alone(LonelyBell),
     /// See [`ShmBell`].
     Shm(ShmBell),
     /// See [`SimBell`].
@@ -87,7 +104,7 @@ impl Transport for Transports {
 
     fn capabilities(&self, peer: PeerId) -> Capabilities {
         match self {
-            Transports::Alone => NONE,
+            Transports::Alone(_) => NONE,
             Transports::Shm(shm) => shm.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
         }
@@ -95,7 +112,7 @@ impl Transport for Transports {
 
     fn connect(&mut self, peer: PeerId) -> Result<()> {
         match self {
-            Transports::Alone => {
+            Transports::Alone(_) => {
                 Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
             }
             Transports::Shm(shm) => shm.connect(peer),
@@ -111,7 +128,7 @@ impl Transport for Transports {
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Alone => Err(Refused::Dead),
+            Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
         }
@@ -119,7 +136,7 @@ impl Transport for Transports {
 
     fn route(&self, peer: PeerId) -> u32 {
         match self {
-            Transports::Alone => peer.0,
+            Transports::Alone(_) => peer.0,
             Transports::Shm(shm) => shm.route(peer),
             Transports::Sim(port) => port.route(peer),
         }
@@ -130,7 +147,7 @@ impl Transport for Transports {
         match self {
             Transports::Shm(shm) => shm.send_now(route, header, payload),
             // Not worth a place in the hottest function of all.
-            Transports::Alone | Transports::Sim(_) => false,
+            Transports::Alone(_) | Transports::Sim(_) => false,
         }
     }
 
@@ -143,7 +160,7 @@ impl Transport for Transports {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Alone => Err(Refused::Dead),
+            Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
         }
@@ -152,7 +169,7 @@ impl Transport for Transports {
     #[inline]
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
         match self {
-            Transports::Alone => None,
+            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.peek(peer),
             Transports::Sim(port) => port.peek(peer),
         }
@@ -161,7 +178,7 @@ impl Transport for Transports {
     #[inline]
     fn advance(&mut self, peer: PeerId) {
         match self {
-            Transports::Alone => {}
+            Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.advance(peer),
             Transports::Sim(port) => port.advance(peer),
         }
@@ -170,7 +187,7 @@ impl Transport for Transports {
     #[inline(always)]
     fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
         match self {
-            Transports::Alone => None,
+            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
         }
@@ -180,7 +197,7 @@ impl Transport for Transports {
     fn is_idle(&self) -> bool {
         match self {
             Transports::Shm(shm) => shm.is_idle(),
-            Transports::Alone => true,
+            Transports::Alone(_) => true,
             Transports::Sim(_) => false,
         }
     }
@@ -188,7 +205,7 @@ impl Transport for Transports {
     #[inline(always)]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
         match self {
-            Transports::Alone => None,
+            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.poll(burst, left, sink),
             Transports::Sim(port) => port.poll(burst, left, sink),
         }
@@ -197,7 +214,7 @@ impl Transport for Transports {
     #[inline]
     fn ready(&mut self) -> Option<PeerId> {
         match self {
-            Transports::Alone => None,
+            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.ready(),
             Transports::Sim(port) => port.ready(),
         }
@@ -206,7 +223,7 @@ impl Transport for Transports {
     #[inline]
     fn progress(&mut self) -> bool {
         match self {
-            Transports::Alone => false,
+            Transports::Alone(_) => false,
             Transports::Shm(shm) => shm.progress(),
             Transports::Sim(port) => port.progress(),
         }
@@ -215,15 +232,23 @@ impl Transport for Transports {
     #[inline]
     fn lost(&mut self) -> Option<PeerId> {
         match self {
-            Transports::Alone => None,
+            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.lost(),
             Transports::Sim(port) => port.lost(),
         }
     }
 
+    fn declare_lost(&mut self, peer: PeerId) {
+        match self {
+            Transports::Alone(_) => {}
+            Transports::Shm(shm) => shm.declare_lost(peer),
+            Transports::Sim(port) => port.declare_lost(peer),
+        }
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         match self {
-            Transports::Alone => Err(Error::internal("single copy in a job of one process")),
+            Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
         }
@@ -231,9 +256,29 @@ impl Transport for Transports {
 
     fn bell(&self) -> EngineBell {
         match self {
-            Transports::Alone => EngineBell::Alone,
+            Transports::Alone(bell) => EngineBell::Alone(bell.clone()),
             Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
+        }
+    }
+}
+
+impl EngineBell {
+    /// Wakes the threads of this process that listen to a lane; see [`ShmBell::ring`]. Simulated ranks have one thread.
+    pub fn ring(&self, lane: u32) {
+        match self {
+            EngineBell::Alone(bell) => bell.ring(lane),
+            EngineBell::Shm(bell) => bell.ring(lane),
+            EngineBell::Sim(_) => {}
+        }
+    }
+
+    /// The next arming listens to these lanes, one bit each; without this it is the one lane the bell comes from.
+    pub fn listen(&self, lanes: u32) {
+        match self {
+            EngineBell::Alone(bell) => bell.listen(lanes),
+            EngineBell::Shm(bell) => bell.listen(lanes),
+            EngineBell::Sim(_) => {}
         }
     }
 }
@@ -241,7 +286,7 @@ impl Transport for Transports {
 impl Bell for EngineBell {
     fn arm(&self) {
         match self {
-            EngineBell::Alone => {}
+            EngineBell::Alone(bell) => bell.arm(),
             EngineBell::Shm(bell) => bell.arm(),
             EngineBell::Sim(bell) => bell.arm(),
         }
@@ -249,7 +294,7 @@ impl Bell for EngineBell {
 
     fn sleep(&self, limit: Duration) {
         match self {
-            EngineBell::Alone => std::thread::sleep(limit),
+            EngineBell::Alone(bell) => bell.sleep(limit),
             EngineBell::Shm(bell) => bell.sleep(limit),
             EngineBell::Sim(bell) => bell.sleep(limit),
         }
@@ -257,7 +302,7 @@ impl Bell for EngineBell {
 
     fn disarm(&self) {
         match self {
-            EngineBell::Alone => {}
+            EngineBell::Alone(bell) => bell.disarm(),
             EngineBell::Shm(bell) => bell.disarm(),
             EngineBell::Sim(bell) => bell.disarm(),
         }

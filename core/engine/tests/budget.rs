@@ -124,6 +124,70 @@ fn a_flood_of_nonblocking_sends_arrives_whole_and_in_order() {
     assert!(world.engines.iter().all(Engine::is_quiet));
 }
 
+/// Announcements beyond the bound are held back at the sender, whatever it starts; a receive or probe for one of them, however
+/// deep, still finds it, and so do others on other channels meanwhile.
+#[test]
+fn announcements_are_bounded_unless_something_waits_for_more() {
+    const COUNT: i32 = 500;
+    let mut world = World::new(2)
+        .fabric(|sim| sim.depth = 16)
+        .engines(|config| {
+            config.eager_limit = 2048;
+            config.eager_budget_per_sender = 300;
+            config.announcements_per_sender = 20;
+        })
+        .build();
+    let data = Scratch::new(100);
+    let send = |world: &mut World, context: u32, tag: i32| {
+        let to = Envelope { peer: PeerId(0), context: ContextId(context), source: Rank(1), tag: Tag(tag) };
+        match world.engines[1].send(to, SendMode::Standard, data.send_buf(0, 100)).unwrap() {
+            Started::Pending(request) => request,
+            Started::Complete => panic!("there is no budget for it"),
+        }
+    };
+    let only = |context: u32, tag: i32| Selector {
+        context: ContextId(context),
+        peer: Some(PeerId(1)),
+        source: Some(Rank(1)),
+        tag: Some(Tag(tag)),
+    };
+    let mut sends: Vec<RequestId> = (0..COUNT).map(|tag| send(&mut world, 4, tag)).collect();
+    sends.push(send(&mut world, 6, 7));
+    sends.push(send(&mut world, 5, 8));
+    world.settle();
+    // Seen without being asked for: those within the bound, and what the library sends on its own channels.
+    let seen =
+        |world: &mut World, context: u32, tag: i32| world.engines[0].iprobe(only(context, tag)).is_some();
+    assert!(seen(&mut world, 4, 0));
+    assert!(seen(&mut world, 4, 19));
+    assert!(seen(&mut world, 5, 8));
+    assert!(!seen(&mut world, 6, 7), "another channel of the program, held back");
+    world.settle();
+    assert!(seen(&mut world, 6, 7), "it was asked for");
+    assert!(!seen(&mut world, 4, 25), "which says nothing about others");
+    let room = Scratch::new(100);
+    let receive = |world: &mut World, context: u32, tag: i32| {
+        let request = world.engines[0].recv(only(context, tag), room.recv_buf(0, 100)).unwrap();
+        world.settle();
+        assert_eq!(world.engines[0].take(request).error, None, "tag {tag}");
+    };
+    // The last of all is found, behind all others.
+    receive(&mut world, 4, COUNT - 1);
+    // One is taken back while it is held or announced; the rest is received in any order.
+    world.engines[1].cancel(sends[333]);
+    world.settle();
+    assert!(world.engines[1].take(sends[333]).status.cancelled);
+    for tag in (0..COUNT - 1).rev().filter(|&tag| tag != 333) {
+        receive(&mut world, 4, tag);
+    }
+    receive(&mut world, 6, 7);
+    receive(&mut world, 5, 8);
+    for (number, request) in sends.into_iter().enumerate().filter(|&(number, _)| number != 333) {
+        assert!(world.engines[1].is_complete(request), "send {number}");
+    }
+    assert!(world.engines.iter().all(Engine::is_quiet));
+}
+
 /// Messages to ourselves beyond the budget wait in the sender's buffer, and a stale request is found.
 #[test]
 fn messages_to_oneself_are_kept_within_the_budget() {

@@ -82,6 +82,7 @@ fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
             config.eager_limit = 2048;
             config.eager_budget_per_sender = 6000;
             config.oversubscribed = config.size % 2 == 0;
+            config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
         })
         .build();
     (world, (0..ranks).map(|_| Program::default()).collect())

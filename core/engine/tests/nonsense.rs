@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(vec![1; 1000]),
     ];
     prop_oneof![
-        6 => (word(12), value, payload).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
+        6 => (word(13), value, payload).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
         2 => (prop_oneof![Just(8_usize), Just(3000), Just(90_000)], any::<bool>()).prop_map(|(n, s)| Step::Send(n, s)),
         2 => any::<bool>().prop_map(Step::Recv),
         1 => (0_usize..10).prop_map(Step::Cancel),

@@ -5,6 +5,8 @@
 //! - A rank that dies by a signal, exits with a code other than 0 before it has ended MPI, or exits inside MPI, ends the job: nobody
 //!   could go on with it missing. So do MPI_Abort, the time limit, and a broken control channel.
 //! - Ending means SIGTERM to every rank, and SIGKILL [`GRACE`] later to those that are left.
+//! - An abort of some ranks only (MPI_Abort on a smaller communicator) ends those, where all others have said that they go on without
+//!   them; otherwise it ends the job.
 //! - A rank that has ended MPI may exit as it likes; the first code other than 0 becomes the job's.
 
 use std::time::{Duration, Instant};
@@ -115,12 +117,33 @@ pub enum Order {
     Terminate,
     /// SIGKILL.
     Kill,
+    /// As [`Order::Terminate`], to the ranks that were aborted alone.
+    TerminateDoomed,
+    /// As [`Order::Kill`], to the ranks that were aborted alone.
+    KillDoomed,
+}
+
+/// An abort of some ranks, after which the others went on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Who asked for it.
+    pub rank: usize,
+    /// The code it gave.
+    pub code: i32,
+    /// Its words.
+    pub message: Option<String>,
+    /// Who was ended.
+    pub ranks: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     stage: Stage,
     end: Option<End>,
+    /// It goes on when others are aborted.
+    survives: bool,
+    /// It was aborted and the job was not.
+    doomed: bool,
 }
 
 /// The judge of one job.
@@ -135,6 +158,9 @@ pub struct Judge {
     kill_at: Option<Instant>,
     killed: bool,
     interrupted: Option<i32>,
+    partial: Vec<Partial>,
+    /// When doomed ranks that are left get SIGKILL.
+    doomed_kill_at: Option<Instant>,
 }
 
 impl Judge {
@@ -148,6 +174,8 @@ impl Judge {
             kill_at: None,
             killed: false,
             interrupted: None,
+            partial: Vec::new(),
+            doomed_kill_at: None,
         }
     }
 
@@ -165,6 +193,9 @@ impl Judge {
     pub fn ended(&mut self, rank: usize, end: End, now: Instant) -> Option<Order> {
         self.ranks[rank].end = Some(end);
         let stage = self.ranks[rank].stage;
+        if self.ranks[rank].doomed {
+            return None;
+        }
         if self.cause.is_some() {
             // What we sent ourselves, or a rank saying good-bye, is no news.
             if matches!(end, End::Signal { signal, .. } if is_crash(signal)) {
@@ -184,6 +215,44 @@ impl Judge {
                 None => self.condemn(Cause::Ended { rank, end, stage, others }, now),
             },
         }
+    }
+
+    /// `rank` can go on when others are aborted.
+    pub fn survives(&mut self, rank: usize) {
+        self.ranks[rank].survives = true;
+    }
+
+    /// Ends some ranks only, unless somebody who runs cannot go on without them or nobody would be left; `None` then, and
+    /// nothing is done.
+    pub fn abort_some(&mut self, partial: Partial, now: Instant) -> Option<Order> {
+        let others = self.running().filter(|rank| !partial.ranks.contains(rank));
+        let goes_on = |rank: usize| self.ranks[rank].survives || self.ranks[rank].stage == Stage::After;
+        let mut left = 0;
+        for rank in others {
+            if !goes_on(rank) {
+                return None;
+            }
+            left += 1;
+        }
+        if partial.ranks.is_empty() || left == 0 || self.cause.is_some() {
+            return None;
+        }
+        for &rank in &partial.ranks {
+            self.ranks[rank].doomed = true;
+        }
+        self.partial.push(partial);
+        self.doomed_kill_at = Some(now + GRACE);
+        Some(Order::TerminateDoomed)
+    }
+
+    /// Ranks that were aborted alone and still run.
+    pub fn doomed(&self) -> impl Iterator<Item = usize> {
+        self.running().filter(|&rank| self.ranks[rank].doomed)
+    }
+
+    /// Aborts of some ranks, in order.
+    pub fn partial(&self) -> &[Partial] {
+        &self.partial
     }
 
     /// Ends the job for `cause`, unless it is being ended already.
@@ -214,7 +283,10 @@ impl Judge {
     pub fn tick(&mut self, now: Instant) -> Option<Order> {
         let due = self.kill_at.is_some_and(|at| at <= now);
         if !due || self.all_ended() {
-            return None;
+            return match self.doomed_kill_at.take_if(|at| *at <= now) {
+                Some(_) if self.doomed().next().is_some() => Some(Order::KillDoomed),
+                _ => None,
+            };
         }
         self.kill_at = None;
         self.killed = true;
@@ -223,7 +295,7 @@ impl Judge {
 
     /// When something has to happen without an event.
     pub fn deadline(&self) -> Option<Instant> {
-        self.kill_at.filter(|_| !self.all_ended())
+        self.kill_at.into_iter().chain(self.doomed_kill_at).min().filter(|_| !self.all_ended())
     }
 
     /// Whether every process has ended.
@@ -270,7 +342,11 @@ impl Judge {
     /// mpiexec's own exit code.
     pub fn exit_code(&self) -> i32 {
         match &self.cause {
-            None => self.late_code.map_or(0, |(_, code)| code),
+            None => match self.partial.first() {
+                Some(partial) if partial.code & 0xff == 0 => 1,
+                Some(partial) => partial.code & 0xff,
+                None => self.late_code.map_or(0, |(_, code)| code),
+            },
             Some(Cause::Ended { end: End::Exit(0), .. }) => 1,
             Some(Cause::Ended { end: End::Exit(code), .. }) => *code,
             Some(Cause::Ended { end: End::Signal { signal, .. }, .. } | Cause::Interrupted { signal }) => {
@@ -318,6 +394,41 @@ mod tests {
             }
         }
         (judge, Instant::now())
+    }
+
+    #[test]
+    fn some_ranks_are_aborted_where_the_others_go_on() {
+        let partial = |ranks: &[usize]| Partial { rank: 1, code: 9, message: None, ranks: ranks.to_vec() };
+        let (mut judge, now) = job(4, true);
+        judge.survives(0);
+        assert_eq!(judge.abort_some(partial(&[1, 2]), now), None, "rank 3 cannot go on");
+        judge.survives(3);
+        assert_eq!(judge.abort_some(partial(&[]), now), None);
+        assert_eq!(judge.abort_some(partial(&[0, 1, 2, 3]), now), None, "nobody would be left");
+        assert_eq!(judge.abort_some(partial(&[1, 2]), now), Some(Order::TerminateDoomed));
+        assert_eq!(judge.ended(1, End::Exit(9), now), None);
+        assert_eq!(judge.doomed().collect::<Vec<_>>(), [2]);
+        assert_eq!(judge.deadline(), Some(now + GRACE));
+        assert_eq!(judge.tick(now + GRACE), Some(Order::KillDoomed));
+        assert_eq!(judge.tick(now + GRACE), None);
+        assert_eq!(judge.ended(2, TERM, now), None);
+        for rank in [0, 3] {
+            judge.finished(rank);
+            assert_eq!(judge.ended(rank, End::Exit(0), now), None);
+        }
+        assert_eq!((judge.exit_code(), judge.cause()), (9, None));
+    }
+
+    #[test]
+    fn a_survivor_that_dies_ends_what_is_left() {
+        let (mut judge, now) = job(3, true);
+        judge.survives(0);
+        judge.survives(1);
+        let partial = Partial { rank: 2, code: 256, message: None, ranks: vec![2] };
+        assert_eq!(judge.abort_some(partial, now), Some(Order::TerminateDoomed));
+        assert_eq!(judge.exit_code(), 1);
+        assert_eq!(judge.ended(0, SEGV, now), Some(Order::Terminate));
+        assert_eq!(judge.exit_code(), 128 + 11);
     }
 
     #[test]

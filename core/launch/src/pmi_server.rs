@@ -2,11 +2,14 @@
 //!
 //! Sans-IO: bytes of a rank in, [`Action`]s out. One server serves all ranks of a job; they form one key-value space.
 //!
-//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_note text=` (one line of
-//! diagnosis), `weft_stall` (see [`weft_boot::stall`]), `weft_reopen` (MPI is used again after `weft_done`), and the field `weft_message` of `abort`.
+//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_survives` (goes on when
+//! others are aborted), `weft_note text=` (one line of diagnosis), `weft_stall` (see [`weft_boot::stall`]), `weft_reopen` (MPI is used
+//! again after `weft_done`), and the fields `weft_message` and `weft_ranks` of `abort`; the latter is answered by `weft_aborted
+//! scope=some` or `all`.
 
 use std::collections::{BTreeMap, HashMap};
 
+use weft_boot::card::parse_rank_list;
 use weft_boot::pmi::mapping;
 use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
 use weft_boot::stall::{self, Stall};
@@ -49,6 +52,13 @@ pub enum Action {
         code: i32,
         /// Its words.
         message: Option<String>,
+        /// Whom it aborts; empty: the whole job.
+        ranks: Vec<usize>,
+    },
+    /// `rank` can go on when others are aborted.
+    Survives {
+        /// Who.
+        rank: usize,
     },
     /// `rank` tells a line of diagnosis.
     Note {
@@ -227,7 +237,12 @@ impl Server {
                 let code = command.number("exitcode").unwrap_or(1);
                 let message = command.get("weft_message").and_then(decode_word);
                 let message = message.or_else(|| command.get("message").map(str::to_owned));
-                actions.push(Action::Abort { rank, code, message: message.filter(|text| !text.is_empty()) });
+                let size = self.ranks.len();
+                let ranks = command.get("weft_ranks").and_then(|text| parse_rank_list(text).ok());
+                let ranks = ranks.unwrap_or_default().into_iter().map(|rank| rank as usize);
+                let ranks = ranks.filter(|&rank| rank < size).collect();
+                let message = message.filter(|text| !text.is_empty());
+                actions.push(Action::Abort { rank, code, message, ranks });
             }
             "publish_name" => {
                 let name = word("service");
@@ -264,6 +279,7 @@ impl Server {
             },
             "weft_start" => self.start(rank, command.number("pid"), actions),
             "weft_done" => actions.push(Action::Finished { rank }),
+            "weft_survives" => actions.push(Action::Survives { rank }),
             "weft_note" => {
                 let text = decode_word(word("text")).unwrap_or_default();
                 actions.push(Action::Note { rank, text });
@@ -389,14 +405,21 @@ mod tests {
     #[test]
     fn abort_carries_code_and_words() {
         let mut server = server(2);
-        let abort =
-            |code, message: &str| vec![Action::Abort { rank: 1, code, message: Some(message.to_owned()) }];
+        let abort = |code, message: &str| {
+            vec![Action::Abort { rank: 1, code, message: Some(message.to_owned()), ranks: Vec::new() }]
+        };
         assert_eq!(
             say(&mut server, 1, "cmd=abort exitcode=3 weft_message=it%20broke\n"),
             abort(3, "it broke")
         );
         assert_eq!(say(&mut server, 1, "cmd=abort exitcode=4 message=it broke\n"), abort(4, "it broke"));
-        assert_eq!(say(&mut server, 1, "cmd=abort\n"), [Action::Abort { rank: 1, code: 1, message: None }]);
+        let some = say(&mut server, 1, "cmd=abort exitcode=5 weft_ranks=0-1,7\n");
+        assert_eq!(some, [Action::Abort { rank: 1, code: 5, message: None, ranks: vec![0, 1] }]);
+        assert_eq!(say(&mut server, 1, "cmd=weft_survives\n"), [Action::Survives { rank: 1 }]);
+        assert_eq!(
+            say(&mut server, 1, "cmd=abort\n"),
+            [Action::Abort { rank: 1, code: 1, message: None, ranks: Vec::new() }]
+        );
     }
 
     #[test]

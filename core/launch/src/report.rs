@@ -40,6 +40,21 @@ pub fn failure(judge: &Judge, ranks: &[Known], host: &str, waiting: &str) -> Str
         format!("rank {rank} ({}, pid {} on {host})", known.program, known.pid)
     };
     match judge.cause() {
+        None if !judge.partial().is_empty() => {
+            for partial in judge.partial() {
+                let who = list(&partial.ranks);
+                let _ = writeln!(
+                    text,
+                    "mpiexec: {} ended {who} with exit code {}; the others went on",
+                    name(partial.rank),
+                    partial.code
+                );
+                for words in partial.message.iter().flat_map(|message| message.lines()).take(20) {
+                    line(&mut text, words);
+                }
+            }
+            return text;
+        }
         None => {
             // A single process's code speaks for itself, as without mpiexec.
             if let Some((rank, code)) = judge.late_failure().filter(|_| ranks.len() > 1) {

@@ -14,11 +14,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use weft_boot::pmi::wire1;
 use weft_boot::{card, segment, stall};
 
 use crate::events::{Events, Token};
 use crate::input::{self, Typed};
-use crate::judge::{Cause, End, Judge, Order};
+use crate::judge::{Cause, End, Judge, Order, Partial};
 use crate::machine;
 use crate::options::Settings;
 use crate::output::Outputs;
@@ -437,11 +438,24 @@ impl Job {
                 self.ranks[rank].known.note = Some(text).filter(|text| !text.is_empty());
                 None
             }
-            Action::Abort { rank, code, message } => {
+            Action::Survives { rank } => {
+                self.judge.survives(rank);
+                None
+            }
+            Action::Abort { rank, code, message, ranks } => {
                 // If a death elsewhere made this rank abort, the death is the cause.
                 self.judge_deaths()?;
                 self.aborting = Some(rank);
-                self.judge.condemn(Cause::Aborted { rank, code, message }, now)
+                let asked_for_some = !ranks.is_empty();
+                let partial = Partial { rank, code, message: message.clone(), ranks };
+                let some = self.judge.abort_some(partial, now);
+                if asked_for_some {
+                    let scope = if some.is_some() { "some" } else { "all" };
+                    let answer = wire1::Command::new("weft_aborted").with("scope", scope).emit();
+                    self.ranks[rank].unsent.extend_from_slice(answer.as_bytes());
+                    self.send_unsent(rank);
+                }
+                some.or_else(|| self.judge.condemn(Cause::Aborted { rank, code, message }, now))
             }
             Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
             Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),
@@ -485,12 +499,21 @@ impl Job {
                 self.send_all(Signal::SIGCONT, None);
             }
             Some(Order::Kill) => self.send_all(Signal::SIGKILL, None),
+            Some(Order::TerminateDoomed) => {
+                self.send_to(self.judge.doomed(), Signal::SIGTERM, self.aborting);
+                self.send_to(self.judge.doomed(), Signal::SIGCONT, None);
+            }
+            Some(Order::KillDoomed) => self.send_to(self.judge.doomed(), Signal::SIGKILL, None),
         }
     }
 
     /// Sends `signal` to the groups of all ranks that run, but for `spared`.
     fn send_all(&self, signal: Signal, spared: Option<usize>) {
-        for rank in self.judge.running().filter(|&rank| Some(rank) != spared) {
+        self.send_to(self.judge.running(), signal, spared);
+    }
+
+    fn send_to(&self, ranks: impl Iterator<Item = usize>, signal: Signal, spared: Option<usize>) {
+        for rank in ranks.filter(|&rank| Some(rank) != spared) {
             if let Some(rank) = self.ranks.get(rank) {
                 // The group exists at least until its first process is reaped, which is at the end.
                 let _ = killpg(rank.pid, signal);

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use common::{Outcome, mpiexec, probe, run};
 
-/// Where peers installed from PyPI live (`scripts/compare-peers`).
+/// Where peers installed from PyPI live: the `--cache` of `scripts/compare-peers`.
 fn peers() -> PathBuf {
-    std::env::var_os("WEFT_PEERS").map_or_else(|| PathBuf::from("/opt/peers"), PathBuf::from)
+    std::env::var_os("WEFT_PEERS").map_or_else(PathBuf::new, PathBuf::from)
 }
 
 /// Hydras to be found here: MPICH's of several ages, Intel's.

@@ -83,6 +83,11 @@ impl Keys {
         Ok(key)
     }
 
+    /// Keys that were not given up, and the kind of object they are for.
+    pub(crate) fn left(&self) -> impl Iterator<Item = (i32, &'static str)> {
+        self.keys.iter().filter(|(_, entry)| !entry.freed).map(|(key, entry)| (*key, entry.holder.noun()))
+    }
+
     /// Gives a key up; attributes that use it keep it alive (section 7.7.2).
     ///
     /// # Errors

@@ -67,6 +67,16 @@ impl Errhandlers {
         Errhandlers { table: Table::new(HandleKind::Errhandler) }
     }
 
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.table.remember_places(place);
+    }
+
+    /// Where each handler alive was made, if that was remembered.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = Option<&str>> {
+        self.table.iter().map(|(handle, _)| self.table.site(handle))
+    }
+
     /// Makes a handler that calls `function`.
     ///
     /// # Errors

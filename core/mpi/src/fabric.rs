@@ -11,7 +11,7 @@ use weft_types::{Error, ErrorClass, PeerId, Result};
 /// What could not be had, why, and what to do.
 pub(crate) fn open(job: &mut Job, parameters: &Parameters, oversubscribed: bool) -> Result<Transports> {
     if job.size == 1 {
-        return Ok(Transports::Alone);
+        return Ok(Transports::alone());
     }
     if job.local_ranks.len() != job.size as usize {
         return Err(Error::new(

@@ -32,6 +32,16 @@ impl Default for Ops {
 }
 
 impl Ops {
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.table.remember_places(place);
+    }
+
+    /// Where each operation alive was made, if that was remembered.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = Option<&str>> {
+        self.table.iter().map(|(handle, _)| self.table.site(handle))
+    }
+
     /// `MPI_Op_create`
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::attributes::Keys;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::group::Group;
+use crate::lanes::Lanes;
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::table::Table;
@@ -11,14 +12,16 @@ use crate::types::Types;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher};
-use weft_engine::{Engine, EngineBell, EngineConfig, MessageId, Waiter};
+use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
 use weft_types::params::{Choice, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
 pub struct Process {
-    /// What moves messages.
+    /// What moves messages: lane 0.
     pub engine: Engine,
+    /// The other lanes, for programs with several threads.
+    pub lanes: Arc<Lanes>,
     /// Who this process is.
     pub job: Job,
     /// The way to whoever started the job.
@@ -48,7 +51,7 @@ pub struct Process {
     /// Letters about communicators being made.
     pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
-    pub(crate) retired: Vec<(ContextId, Handle)>,
+    pub(crate) retired: Vec<(ContextId, u32, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
@@ -58,6 +61,8 @@ pub struct Process {
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the launcher was told that this process goes on when others are aborted.
+    survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
 }
@@ -82,6 +87,12 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
     )
 }
 
+/// The variables of the environment that are text.
+pub(crate) fn environment_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 impl Process {
     /// Finds out who this process is, joins its node-mates and makes the engine. Under launchers other than Weft's it is
     /// collective over the job.
@@ -89,10 +100,15 @@ impl Process {
     /// # Errors
     /// What is wrong with the environment, the launcher or the memory, and what to do.
     pub fn start() -> Result<Process> {
-        let (parameters, unknown) = Parameters::from_environment(
-            std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-        )?;
+        Process::start_with(Vec::new())
+    }
+
+    /// As [`Process::start`]; `settings` (variable, value) count before the environment.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_with(settings: Vec<(String, String)>) -> Result<Process> {
+        let (parameters, unknown) = Parameters::from_environment(environment_variables().chain(settings))?;
         let (mut job, launcher) = Job::discover()?;
         if job.rank == 0 {
             for line in unknown {
@@ -117,19 +133,23 @@ impl Process {
         }
         let engine = Engine::new(config, transports)?;
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
+        let lanes = Arc::new(Lanes::default());
+        let comms = Comms::default();
+        let types = Types::following(&comms.changes);
         Ok(Process {
             engine,
             job,
             launcher,
             parameters,
-            comms: Comms::default(),
+            comms,
             groups: Table::new(HandleKind::Group),
-            types: Types::default(),
+            types,
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
             sessions: crate::session::Sessions::default(),
             keys: Keys::default(),
-            requests: Requests::default(),
+            requests: Requests::of(&lanes),
+            lanes,
             messages: HashMap::new(),
             contexts: Contexts::new(),
             letters: crate::letters::Letters::default(),
@@ -139,6 +159,7 @@ impl Process {
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
+            survives: false,
             said_goodbye: false,
         })
     }
@@ -153,6 +174,48 @@ impl Process {
         let mut own = Comm::new(ContextId::SELF, Rank(0), Arc::new(Group::single(me)), errhandler);
         own.name = b"MPI_COMM_SELF"[..].into();
         self.comms.start(world, own);
+        if errhandler.0 == abi::MPI_ERRORS_RETURN {
+            self.survive_losses();
+        }
+    }
+
+    /// From now on several threads may call: new communicators whose members all say so live in lanes.
+    pub fn allow_lanes(&mut self) {
+        let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
+        let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
+        self.contexts.lanes = chosen.min(crate::lanes::LANES);
+    }
+
+    /// Lends the engine of a lane. The caller holds the process and so may take any one lane.
+    #[inline]
+    pub fn on_lane<R>(&mut self, lane: u32, work: impl FnOnce(&mut Engine) -> R) -> R {
+        match lane {
+            0 => work(&mut self.engine),
+            _ => self.lanes.at(lane).with(|inner| work(&mut inner.engine)),
+        }
+    }
+
+    /// Whether a request of any lane has ended. No progress.
+    pub fn has_ended(&mut self, request: RequestId) -> bool {
+        self.on_lane(request.lane(), |engine| engine.is_complete(request.local()))
+    }
+
+    /// Takes a request of any lane that has ended.
+    pub fn take_ended(&mut self, request: RequestId) -> Completion {
+        self.on_lane(request.lane(), |engine| engine.take(request.local()))
+    }
+
+    /// Whether nothing is under way in any lane that finalize must wait for.
+    pub fn is_quiet(&mut self) -> bool {
+        self.requests.buffers.is_all_flushed(&mut self.engine)
+            && self.engine.is_quiet()
+            && self.lanes.are_quiet()
+    }
+
+    /// Whether any request of a communicator exists.
+    pub fn owns_any(&self, comm: Handle) -> bool {
+        self.engine.owns_any(comm.0)
+            || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
     }
 
     /// A waiter for one blocked call.
@@ -190,6 +253,12 @@ impl Process {
     #[inline]
     pub fn is_done(&self, request: Handle) -> bool {
         self.requests.is_done(&self.engine, request)
+    }
+
+    /// Marks what the calling thread is about to sleep for; false when marks are not enough, because the end of the request is
+    /// not that of an engine's.
+    pub fn watch(&mut self, request: Handle) -> bool {
+        self.requests.watch(&mut self.engine, request)
     }
 
     /// The group of a handle.
@@ -233,6 +302,14 @@ impl Process {
     pub fn goes_on(&mut self) {
         if self.said_goodbye {
             self.launcher.reopen();
+        }
+    }
+
+    /// Tells the launcher, once, that errors on `MPI_COMM_WORLD` do not end this process: it goes on when others are
+    /// aborted (section 11.4.2).
+    pub fn survive_losses(&mut self) {
+        if !std::mem::replace(&mut self.survives, true) {
+            self.launcher.survives_losses();
         }
     }
 

@@ -128,10 +128,14 @@ impl Process {
         if self.sessions.origins.len() < self.sessions.sweep_at {
             return;
         }
-        let (comms, engine) = (&self.comms, &self.engine);
+        let (comms, engine, lanes) = (&self.comms, &self.engine, &self.lanes);
+        let owned = |object: u32| {
+            engine.owns_any(object)
+                || lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(object)))
+        };
         self.sessions
             .origins
-            .retain(|&object, _| !is_comm(object) || comms.exists(object) || engine.owns_any(object.0));
+            .retain(|&object, _| !is_comm(object) || comms.exists(object) || owned(object.0));
         self.sessions.sweep_at = FEW.max(2 * self.sessions.origins.len());
     }
 
@@ -141,8 +145,12 @@ impl Process {
     pub fn is_session_quiet(&mut self, session: Handle, is_last: bool) -> bool {
         let flushed = self.requests.buffers.is_all_flushed(&mut self.engine);
         match is_last {
-            true => flushed && self.engine.is_quiet(),
-            false => self.sessions.is_quiet(session, &self.engine),
+            true => flushed && self.engine.is_quiet() && self.lanes.are_quiet(),
+            false => {
+                let quiet = |engine: &Engine| self.sessions.is_quiet(session, engine);
+                quiet(&self.engine)
+                    && self.lanes.iter().all(|(_, lane)| lane.with(|inner| quiet(&inner.engine)))
+            }
         }
     }
 
@@ -172,6 +180,20 @@ impl Process {
         ))
     }
 
+    /// The ranks in the job that an abort on a communicator is about; `None`: all. Sessions make all processes of their sets
+    /// connected, and an abort ends those (section 11.4.2).
+    pub fn abort_scope(&self, comm: Handle) -> Option<Vec<u32>> {
+        let group = &self.comms.get(comm).ok().filter(|_| self.sessions.origin(comm).is_none())?.group;
+        self.some_ranks(group)
+    }
+
+    /// The ranks of the members in the job, ascending; `None` for all.
+    pub fn some_ranks(&self, group: &Group) -> Option<Vec<u32>> {
+        let mut ranks: Vec<u32> = group.peers().map(|peer| peer.0).collect();
+        ranks.sort_unstable();
+        Some(ranks).filter(|ranks| ranks.len() < self.job.size as usize)
+    }
+
     /// The memory allocation kinds of a communicator or window made on it (section 11.4.3).
     pub fn memory_kinds(&self, comm: Handle) -> String {
         let session = self.sessions.origin(comm).and_then(|session| self.sessions.get(session).ok());
@@ -190,7 +212,7 @@ impl Process {
 
     /// The members of a process set, also of one without this process; `None` for a name nobody knows.
     pub fn process_set(&self, name: &[u8]) -> Option<Group> {
-        let group = |ranks: &[u32]| Group::from_peers(ranks.iter().map(|&rank| PeerId(rank)).collect());
+        let group = |ranks: &[u32]| Group::from_peers(ranks.iter().map(|&rank| PeerId(rank)));
         match std::str::from_utf8(name).ok()? {
             WORLD => Some(Group::world(self.job.size)),
             OWN => Some(Group::single(PeerId(self.job.rank))),

@@ -8,7 +8,7 @@ use crate::construct::Awaits;
 use crate::process::Process;
 use crate::request::{Kind, Local, Operation};
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
-use weft_engine::{Outlook, RequestId, Running, Selector, SendMode};
+use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
 use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
 
 /// What a blocked call waits for.
@@ -151,10 +151,15 @@ impl Process {
     }
 
     fn tell_engine(&self, request: RequestId) -> Told {
-        if !self.engine.exists(request) {
-            return Told::default();
-        }
-        match self.engine.outlook(request) {
+        let outlook = |engine: &Engine, request| match engine.exists(request) {
+            true => engine.outlook(request),
+            false => Outlook::Ready,
+        };
+        let outlook = match request.lane() {
+            0 => outlook(&self.engine, request),
+            lane => self.lanes.at(lane).with(|inner| outlook(&inner.engine, request.local())),
+        };
+        match outlook {
             Outlook::Ready => Told::default(),
             Outlook::Receive { from, room } => self.tell_selector(from, Some(room)),
             Outlook::Arriving { peer, context, source, tag, bytes } => Told {
@@ -193,7 +198,7 @@ impl Process {
     fn tell_request(&self, handle: Handle) -> Told {
         let Ok(Kind::Local(local)) = self.requests.kind(&self.engine, handle) else {
             return match self.requests.kind(&self.engine, handle) {
-                Ok(Kind::Engine(id)) => self.tell_engine(id),
+                Ok(Kind::Engine(id) | Kind::Lane(id)) => self.tell_engine(id),
                 _ => Told::default(),
             };
         };
@@ -202,6 +207,7 @@ impl Process {
             Local::Persistent(persistent) => {
                 let told = persistent.active.map(|inner| self.tell_request(inner)).unwrap_or_default();
                 match (&persistent.operation, told.verb) {
+                    _ if persistent.active.is_none() => unknown("inactive persistent request"),
                     (_, "") => told,
                     (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },
                     (Operation::Send(_, SendMode::Synchronous, _), _) => {
@@ -271,7 +277,11 @@ impl Process {
             }
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
             Awaited::Quiet => {
-                let unfinished = self.engine.unfinished();
+                let mut unfinished = self.engine.unfinished();
+                for (number, lane) in self.lanes.iter() {
+                    let there = lane.with(|inner| inner.engine.unfinished());
+                    unfinished.extend(there.into_iter().map(|request| request.in_lane(number)));
+                }
                 let told = join("", unfinished.iter().take(64).map(|&request| self.tell_engine(request)));
                 let arguments = format!("{} operations under way must end first", unfinished.len());
                 blocked(Told { arguments, ..told })
@@ -333,7 +343,11 @@ impl Process {
 
     /// The stall of this process with its blocked calls.
     pub fn stall(&self, from: u64, until: u64, calls: Vec<Blocked>, others: bool) -> Stall {
-        let reacts = self.engine.reacts_to();
+        let mut reacts = self.engine.reacts_to();
+        for (_, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| inner.engine.reacts_to());
+            reacts = reacts.zip(there).map(|(all, there)| [all, there].concat());
+        }
         let acts_alone = reacts.is_none();
         let sets = reacts.unwrap_or_default().into_iter().map(|set| set.iter().map(|peer| peer.0).collect());
         let acts_on = distinct(sets.chain(self.windows.reacts_to()).collect());
@@ -345,8 +359,32 @@ impl Process {
         Stall { from, until, calls, others: others || acts_alone, acts_on, strays: self.tell_strays(), begun }
     }
 
-    fn tell_strays(&self) -> Vec<String> {
-        let known = self.engine.strays().filter_map(|stray| {
+    /// A request in words.
+    pub(crate) fn phrase(&self, handle: Handle) -> String {
+        let told = self.tell_request(handle);
+        match (told.verb, told.arguments.is_empty()) {
+            ("", _) => "complete, or not started, and neither waited for nor freed".to_owned(),
+            (verb, true) => verb.to_owned(),
+            (verb, false) => format!("{verb}({})", told.arguments),
+        }
+    }
+
+    /// Whether a request of the engine is a send or receive of the program itself.
+    pub(crate) fn is_ordinary(&self, request: RequestId) -> bool {
+        let context = match request.lane() {
+            0 => self.engine.channel(request),
+            lane => self.lanes.at(lane).with(|inner| inner.engine.channel(request.local())),
+        };
+        self.comms.iter().any(|comm| comm.context == context)
+    }
+
+    /// Every message that nobody has asked for, in words.
+    pub(crate) fn tell_all_strays(&self) -> impl Iterator<Item = String> + '_ {
+        let mut strays: Vec<Stray> = self.engine.strays().collect();
+        for (_, lane) in self.lanes.iter() {
+            strays.extend(lane.with(|inner| inner.engine.strays().collect::<Vec<Stray>>()));
+        }
+        strays.into_iter().filter_map(|stray| {
             let comm = self.comms.iter().find(|comm| comm.context == stray.context)?;
             Some(format!(
                 "a message with tag {} from rank {} of {} ({})",
@@ -355,8 +393,11 @@ impl Process {
                 self.name_on(comm.context),
                 bytes_text(stray.bytes)
             ))
-        });
-        let all: Vec<String> = known.take(10_000).collect();
+        })
+    }
+
+    fn tell_strays(&self) -> Vec<String> {
+        let all: Vec<String> = self.tell_all_strays().take(10_000).collect();
         let mut told: Vec<String> = Vec::new();
         for stray in &all {
             if told.len() < STRAYS && !told.contains(stray) {

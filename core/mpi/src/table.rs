@@ -3,7 +3,7 @@
 //! Freed slots are reused oldest first, so that a stale handle stays recognisable for as long as possible: its
 //! slot must be made and freed 128 times before the number repeats.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
 /// The objects of one kind.
@@ -12,6 +12,14 @@ pub struct Table<T> {
     kind: HandleKind,
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
+    /// Where objects were made, by slot; `None` unless somebody wants to know.
+    places: Option<Box<Places>>,
+}
+
+#[derive(Debug)]
+struct Places {
+    place: fn() -> String,
+    known: BTreeMap<u32, String>,
 }
 
 #[derive(Debug)]
@@ -24,7 +32,7 @@ struct Slot<T> {
 impl<T> Table<T> {
     /// An empty table of `kind`.
     pub const fn new(kind: HandleKind) -> Table<T> {
-        Table { kind, slots: Vec::new(), free: VecDeque::new() }
+        Table { kind, slots: Vec::new(), free: VecDeque::new(), places: None }
     }
 
     /// Keeps `value` and names it.
@@ -32,6 +40,24 @@ impl<T> Table<T> {
     /// # Errors
     /// `MPI_ERR_NO_MEM` when 2^20 objects of this kind are alive.
     pub fn insert(&mut self, value: T) -> Result<Handle> {
+        let handle = self.keep(value)?;
+        if let Some(places) = &mut self.places {
+            places.known.insert(handle.slot(), (places.place)());
+        }
+        Ok(handle)
+    }
+
+    /// From now on remembers what `place` says whenever an object is made.
+    pub fn remember_places(&mut self, place: fn() -> String) {
+        self.places = Some(Box::new(Places { place, known: BTreeMap::new() }));
+    }
+
+    /// Where the object that `handle` names was made, if that was remembered.
+    pub fn site(&self, handle: Handle) -> Option<&str> {
+        self.places.as_ref()?.known.get(&handle.slot()).map(String::as_str)
+    }
+
+    fn keep(&mut self, value: T) -> Result<Handle> {
         if let Some(slot) = self.free.pop_front() {
             let entry = &mut self.slots[slot as usize];
             entry.value = Some(value);
@@ -111,6 +137,11 @@ impl<T> Table<T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref().map(|value| (slot.handle, value)))
     }
 
+    /// As [`Table::iter`], to change the objects.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut().map(|value| (slot.handle, value)))
+    }
+
     /// Number of objects alive.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -172,14 +203,18 @@ pub const fn class_of(kind: HandleKind) -> ErrorClass {
         HandleKind::Group => ErrorClass::GROUP,
         HandleKind::Info => ErrorClass::INFO,
         HandleKind::Op => ErrorClass::OP,
-        HandleKind::Message | HandleKind::Request | HandleKind::LocalRequest => ErrorClass::REQUEST,
+        HandleKind::Message
+        | HandleKind::LaneMessage
+        | HandleKind::Request
+        | HandleKind::LocalRequest
+        | HandleKind::LaneRequest => ErrorClass::REQUEST,
         HandleKind::Session => ErrorClass::SESSION,
         HandleKind::Win => ErrorClass::WIN,
     }
 }
 
 fn kind_of_bits(bits: u32) -> Option<HandleKind> {
-    const KINDS: [HandleKind; 12] = [
+    const KINDS: [HandleKind; 14] = [
         HandleKind::Comm,
         HandleKind::Datatype,
         HandleKind::Errhandler,
@@ -192,6 +227,8 @@ fn kind_of_bits(bits: u32) -> Option<HandleKind> {
         HandleKind::Session,
         HandleKind::Win,
         HandleKind::LocalRequest,
+        HandleKind::LaneRequest,
+        HandleKind::LaneMessage,
     ];
     KINDS.into_iter().find(|&kind| kind as u32 == bits)
 }

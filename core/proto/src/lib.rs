@@ -3,6 +3,7 @@
 //! No clock, no system call, no pointer into user memory: facts go in, decisions come out (see `README.md`).
 #![forbid(unsafe_code)]
 
+pub mod announce;
 mod chains;
 pub mod choice;
 pub mod credit;
@@ -10,6 +11,7 @@ pub mod pattern;
 pub mod posted;
 pub mod unexpected;
 
+pub use announce::{AnnounceCredit, AnnounceLedger, AnnounceWindow, announcements};
 pub use choice::{
     ReceivePlan, SendLimits, SendPlan, piece, piece_with_gaps, plan_receive, plan_send, single_with_gaps,
 };

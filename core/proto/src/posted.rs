@@ -69,6 +69,16 @@ impl Posted {
         self.len == 0
     }
 
+    /// Channel and value of every receive, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (ContextId, u32)> + '_ {
+        let mut next = self.order.head;
+        std::iter::from_fn(move || {
+            let entry = self.entries.get(next as usize)?;
+            next = entry.order.next;
+            Some((entry.context, entry.value))
+        })
+    }
+
     /// Adds a receive, youngest of all.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, value: u32) -> EntryId {

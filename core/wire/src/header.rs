@@ -18,7 +18,8 @@
 //! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]) |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Taken, Matched | sender's request | 0 | |
-//! | Credit | 0 | bytes of budget | |
+//! | Credit | 0 | bytes of budget; announcements in the upper half | |
+//! | More | channel | announcements | |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
 
@@ -48,6 +49,8 @@ pub enum Kind {
     Cancel = 9,
     /// The receiver's answer to [`Kind::Cancel`].
     CancelReply = 10,
+    /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
+    More = 11,
 }
 
 impl Kind {
@@ -65,6 +68,7 @@ impl Kind {
             8 => Kind::Credit,
             9 => Kind::Cancel,
             10 => Kind::CancelReply,
+            11 => Kind::More,
             _ => return None,
         })
     }
@@ -219,6 +223,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([11, 0]).kind(), None);
+        assert_eq!(Header::from_words([12, 0]).kind(), None);
     }
 }

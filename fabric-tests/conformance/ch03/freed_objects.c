@@ -4,6 +4,7 @@
  *
  * Covers: 2.5.1, 3.7.3, 3.8.2, 3.9, 7.4.3
  * Ranks: 1 2
+ * Leaves: yes
  */
 #include "check.h"
 

@@ -1,4 +1,6 @@
-/* MPI_Abort ends all ranks, also those in a blocking call, and mpiexec says that the job failed.
+/* MPI_Abort ends all ranks, also those in a blocking call, and mpiexec says that the job failed. (MPICH 5.0's
+ * MPI_Abort returns, and its caller goes on until the launcher ends it. The text asks for "a return errorcode from the main program",
+ * by a "should": the program is stricter than the letter here.)
  *
  * Covers: 11.4.2
  * Ranks: 1 2 4

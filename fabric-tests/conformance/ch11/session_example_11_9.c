@@ -3,6 +3,7 @@
  *
  * Covers: 11.3.1
  * Ranks: 3
+ * Leaves: yes
  */
 #include "check.h"
 #include "sessions.h"

@@ -2,6 +2,7 @@
  *
  * Covers: 11.3, 11.3.1
  * Ranks: 1 3
+ * Leaves: yes
  */
 #include "check.h"
 #include "sessions.h"

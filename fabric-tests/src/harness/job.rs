@@ -68,6 +68,15 @@ impl Job {
         Self::under(tools, &["-n", &ranks.to_string()], &[program])
     }
 
+    /// As [`Job::under`], with every rank under the command in `WEFT_TEST_CHECKER`, if there is one.
+    #[must_use]
+    pub fn under_checker(tools: &Toolchain, options: &[&str], program: &Path) -> Self {
+        let checker = env::var("WEFT_TEST_CHECKER").unwrap_or_default();
+        let mut command: Vec<OsString> = checker.split_whitespace().map(OsString::from).collect();
+        command.push(program.into());
+        Self::under(tools, options, &command)
+    }
+
     /// A run of the launcher with options of its own, followed by `command`.
     #[must_use]
     pub fn under<S: Into<OsString> + Clone>(tools: &Toolchain, options: &[&str], command: &[S]) -> Self {
@@ -169,6 +178,8 @@ impl Job {
             .env_remove("WEFT_TEST_MPIEXEC")
             .env_remove("WEFT_TEST_PATIENCE")
             .env_remove("WEFT_TEST_STACKS")
+            .env_remove("WEFT_TEST_LEAKS")
+            .env_remove("WEFT_TEST_CHECKER")
             .env("TMPDIR", &files)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
             .process_group(0);

@@ -4,8 +4,10 @@
 //! `WEFT_TEST_MPICC` and `WEFT_TEST_MPIEXEC` (and `WEFT_TEST_MPICXX`) runs the same programs with another
 //! implementation: a conformance test that a correct peer fails is suspect.
 //!
+//! `WEFT_TEST_CHECKER` is a command (words split at blanks) that every rank of such a program runs under, valgrind for instance.
+//!
 //! Further settings: `WEFT_TEST_PATIENCE` multiplies every timeout; `WEFT_TEST_STACKS=1` prints the stacks of all
-//! processes of a run that hangs (needs gdb).
+//! processes of a run that hangs (needs gdb); `WEFT_TEST_LEAKS=1` has every run fail that leaves objects at the end.
 
 mod compile;
 mod job;
@@ -55,12 +57,22 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     let count = ranks.to_string();
     let mut options = vec!["-n", &count];
     options.extend(head.mpiexec.iter().map(String::as_str));
-    let mut job = Job::under(tools, &options, &[program]).args(&head.args).timeout(head.timeout);
+    let mut job = Job::under_checker(tools, &options, &program).args(&head.args).timeout(head.timeout);
+    let looks_for_leaks = std::env::var_os("WEFT_TEST_LEAKS").is_some();
+    if looks_for_leaks {
+        job = job.env("WEFT_LEAKS", "yes");
+    }
     for (key, value) in &head.env {
         job = job.env(key, value);
     }
     let outcome = wrap(job).run();
     judge(&outcome, &head, ranks);
+    if looks_for_leaks && !head.leaves && !head.aborts {
+        outcome.demand(
+            !outcome.stderr.contains("(WEFT_LEAKS)"),
+            "nothing may be left at the end (or the head says Leaves: yes)",
+        );
+    }
     outcome
 }
 

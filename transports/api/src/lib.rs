@@ -163,6 +163,12 @@ pub trait Transport {
         None
     }
 
+    /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
+    /// lost. For a process that aborts some of its job, itself among them.
+    fn declare_lost(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
     /// Copies from `peer`'s memory at `address` straight into `into` (single copy).
     ///
     /// # Errors

@@ -179,6 +179,17 @@ impl RingMemory for RawRing {
     }
 
     #[inline]
+    fn prefetch(&self, cell: u32) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and may be given any address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(self.cell(cell).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = cell;
+    }
+
+    #[inline]
     fn set_stamp(&self, cell: u32, stamp: u64) {
         self.stamp_word(cell).store(stamp, Ordering::Release);
     }

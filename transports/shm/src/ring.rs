@@ -31,6 +31,10 @@ use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
 pub trait RingMemory {
     /// Loads a cell's stamp, with Acquire.
     fn stamp(&self, cell: u32) -> u64;
+    /// Has the processor fetch a cell's first line, if it can.
+    fn prefetch(&self, cell: u32) {
+        let _ = cell;
+    }
     /// Stores a cell's stamp, with Release.
     fn set_stamp(&self, cell: u32, stamp: u64);
     /// Loads the consumer's heads, with Acquire.
@@ -254,6 +258,12 @@ impl<M: RingMemory> Consumer<M> {
         let cell = self.next & self.mask;
         let stamp = self.memory.stamp(cell);
         (stamp as u32 == self.next.wrapping_add(1)).then_some(Front { cell, len: (stamp >> 32) as usize })
+    }
+
+    /// Has the processor fetch the cell behind the oldest packet's.
+    #[inline]
+    pub fn prefetch_next(&self) {
+        self.memory.prefetch(self.next.wrapping_add(1) & self.mask);
     }
 
     /// Whether there is no packet and nothing to report.

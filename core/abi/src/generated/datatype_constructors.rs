@@ -79,7 +79,7 @@ unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        args::not_negative(ErrorClass::ARG, "blocklength", i64::from(blocklength))?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", i64::from(blocklength))?;
         args::array("array_of_displacements", array_of_displacements.is_null(), i64::from(count))?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
@@ -109,7 +109,7 @@ unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", count)?;
-        args::not_negative(ErrorClass::ARG, "blocklength", blocklength)?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", blocklength)?;
         args::array("array_of_displacements", array_of_displacements.is_null(), count)?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
@@ -169,7 +169,7 @@ unsafe extern "C" fn PMPI_Type_create_hvector(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        args::not_negative(ErrorClass::ARG, "blocklength", i64::from(blocklength))?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", i64::from(blocklength))?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
         unsafe {
@@ -198,7 +198,7 @@ unsafe extern "C" fn PMPI_Type_create_hvector_c(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", count)?;
-        args::not_negative(ErrorClass::ARG, "blocklength", blocklength)?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", blocklength)?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_create_hvector(count, blocklength, stride, oldtype, newtype, Width::Large) }
@@ -218,7 +218,7 @@ unsafe extern "C" fn PMPI_Type_create_indexed_block(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        args::not_negative(ErrorClass::ARG, "blocklength", i64::from(blocklength))?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", i64::from(blocklength))?;
         args::array("array_of_displacements", array_of_displacements.is_null(), i64::from(count))?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
@@ -248,7 +248,7 @@ unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", count)?;
-        args::not_negative(ErrorClass::ARG, "blocklength", blocklength)?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", blocklength)?;
         args::array("array_of_displacements", array_of_displacements.is_null(), count)?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
@@ -400,7 +400,7 @@ unsafe extern "C" fn PMPI_Type_vector(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
-        args::not_negative(ErrorClass::ARG, "blocklength", i64::from(blocklength))?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", i64::from(blocklength))?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
         unsafe {
@@ -429,7 +429,7 @@ unsafe extern "C" fn PMPI_Type_vector_c(
     let call = || {
         gate::check_active()?;
         args::not_negative(ErrorClass::COUNT, "count", count)?;
-        args::not_negative(ErrorClass::ARG, "blocklength", blocklength)?;
+        args::not_negative(ErrorClass::COUNT, "blocklength", blocklength)?;
         args::out("newtype", newtype)?;
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_vector(count, blocklength, stride, oldtype, newtype, Width::Large) }

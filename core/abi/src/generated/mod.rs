@@ -9,7 +9,6 @@
 mod prelude {
     pub(super) use std::ffi::{c_char, c_int, c_void};
 
-    pub(super) use weft_types::abi::MPI_SUCCESS;
     pub(super) use weft_types::{ErrorClass, abi};
 
     pub(super) use crate::ctypes::*;
@@ -23,16 +22,6 @@ macro_rules! unsupported {
         #[unsafe(no_mangle)]
         extern "C" fn $function() -> std::ffi::c_int {
             crate::raise::unsupported($name)
-        }
-    )*};
-}
-
-/// Missing procedures of the tool interface, which only return a code.
-macro_rules! unsupported_tool {
-    ($($function:ident $name:literal)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $function() -> std::ffi::c_int {
-            crate::raise::unsupported_tool($name)
         }
     )*};
 }

@@ -76,8 +76,10 @@ unsafe extern "C" fn PMPI_Irecv(
         raise::finish_on_comm("MPI_Irecv", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) } {
-        return MPI_SUCCESS;
+    if let Some(code) =
+        unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) }
+    {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
@@ -114,8 +116,8 @@ unsafe extern "C" fn PMPI_Irecv_c(
         raise::finish_on_comm("MPI_Irecv_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
@@ -194,8 +196,10 @@ unsafe extern "C" fn PMPI_Isend(
         raise::finish_on_comm("MPI_Isend", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) } {
-        return MPI_SUCCESS;
+    if let Some(code) =
+        unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) }
+    {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
@@ -232,8 +236,8 @@ unsafe extern "C" fn PMPI_Isend_c(
         raise::finish_on_comm("MPI_Isend_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
@@ -456,8 +460,8 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
         raise::finish("MPI_Wait", call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::wait(request, status) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::wait(request, status) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(request, status) }

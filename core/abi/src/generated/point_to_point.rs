@@ -31,8 +31,8 @@ unsafe extern "C" fn PMPI_Send(
         raise::finish_on_comm("MPI_Send", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, dest, tag, comm) }
@@ -66,8 +66,8 @@ unsafe extern "C" fn PMPI_Send_c(
         raise::finish_on_comm("MPI_Send_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, dest, tag, comm) }
@@ -103,8 +103,10 @@ unsafe extern "C" fn PMPI_Recv(
         raise::finish_on_comm("MPI_Recv", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) } {
-        return MPI_SUCCESS;
+    if let Some(code) =
+        unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
+    {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
@@ -140,8 +142,8 @@ unsafe extern "C" fn PMPI_Recv_c(
         raise::finish_on_comm("MPI_Recv_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
@@ -483,8 +485,8 @@ unsafe extern "C" fn PMPI_Iprobe(
         raise::finish_on_comm("MPI_Iprobe", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) } {
-        return MPI_SUCCESS;
+    if let Some(code) = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) } {
+        return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { in_full(source, tag, comm, flag, status) }

@@ -1,6 +1,6 @@
 //! The short forms of the calls whose instructions are counted (`benches/instructions`): each does the most frequent case
-//! from end to end, or nothing at all, and says which. Their entry points ask them first; what is wrong, rare or slow is
-//! found and told by the full form, so nothing here makes an error.
+//! from end to end and answers the code to return, or does nothing at all. Their entry points ask them first; what is
+//! wrong, rare or slow is found and told by the full form.
 //!
 //! The frequent case: one thread, a communicator with ranks that are named, a predefined datatype without gaps, a small
 //! message.
@@ -11,13 +11,17 @@ use weft::Process;
 use weft::comm::Comm;
 use weft::request::{MpiStatus, engine_handle};
 use weft_datatype::RecvBuf;
-use weft_engine::{Ending, Envelope, RequestId, Selector};
+use weft_engine::{Ending, Envelope, RequestId, Selector, Soon};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
-use super::point_to_point::LAST_ADDRESS_CONSTANT;
+use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
 use super::status;
 use crate::ctypes::*;
 use crate::gate;
+use crate::raise::{self, Raised};
+
+/// Everything was done.
+const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
 
 /// Bytes of `count` elements that lie in one run at `buf`; `None` for whatever is not simple or not small.
 #[inline(always)]
@@ -37,7 +41,7 @@ fn member(process: &Process, comm: MPI_Comm, rank: c_int, tag: c_int) -> Option<
 /// # Safety
 /// The program keeps the contract of a send.
 #[inline(always)]
-unsafe fn send_small(
+unsafe fn send_now(
     process: &mut Process,
     buf: *const c_void,
     count: i64,
@@ -67,11 +71,11 @@ pub(crate) unsafe fn send(
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> bool {
+) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
+    let process = unsafe { gate::alone_if_active()? };
     // SAFETY: the caller's promise.
-    unsafe { send_small(process, buf, count, datatype, dest, tag, comm) }
+    unsafe { send_now(process, buf, count, datatype, dest, tag, comm).then_some(abi::MPI_SUCCESS) }
 }
 
 /// `MPI_Isend`.
@@ -87,16 +91,16 @@ pub(crate) unsafe fn isend(
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
-) -> bool {
+) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
+    let process = unsafe { gate::alone_if_active()? };
     // SAFETY: the caller's promise.
-    if request.is_null() || !unsafe { send_small(process, buf, count, datatype, dest, tag, comm) } {
-        return false;
+    if request.is_null() || !unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } {
+        return None;
     }
     // SAFETY: not null, so the program's request.
     unsafe { request.write(MPI_Request::from_raw(engine_handle(RequestId::COMPLETE).0)) };
-    true
+    DONE
 }
 
 /// `MPI_Recv`.
@@ -112,20 +116,63 @@ pub(crate) unsafe fn recv(
     tag: c_int,
     comm: MPI_Comm,
     status: *mut MPI_Status,
-) -> bool {
+) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
-    let Some(bytes) = run(process, buf, count, datatype) else { return false };
-    let Some(comm) = member(process, comm, source, tag) else { return false };
+    let process = unsafe { gate::alone_if_active()? };
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(process, comm, source, tag)?;
+    let owner = comm.handle.0;
     let source = Rank(source as u32);
     let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
     // SAFETY: the caller's promise: the program's memory is ours during this call.
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
     let spins = process.spins();
-    let Some(received) = process.engine.receive_at_once(envelope, &mut buffer, spins) else { return false };
-    // SAFETY: the program's status.
-    unsafe { status::write_message(status, &received) };
-    true
+    match process.engine.receive_at_once(envelope, &mut buffer, spins) {
+        Soon::Received(received) => {
+            // SAFETY: the program's status.
+            unsafe { status::write_message(status, &received) };
+            DONE
+        }
+        Soon::Announced => {
+            let id = process.engine.post_at_once(envelope, buffer, owner)?;
+            let comm = MPI_Comm::from_raw(owner);
+            // SAFETY: the program's status; the process is not used any more.
+            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
+        }
+        Soon::Nothing => None,
+    }
+}
+
+/// Turns of waiting for an announced message, which is on its way, before the wait becomes one like any other.
+const TURNS: u32 = 1000;
+
+/// Waits for the message of a receive that was posted because the message is announced.
+///
+/// # Safety
+/// The gate is open; `status` is the program's.
+#[inline(never)]
+unsafe fn await_announced(id: RequestId, status: *mut MPI_Status) -> Result<(), Raised> {
+    for _ in 0..TURNS {
+        // SAFETY: the caller's promise; the reference is used in this turn only.
+        let Some(process) = (unsafe { gate::alone() }) else { break };
+        let moved = process.progress();
+        match process.engine.ending(id) {
+            Ending::Well => {
+                let received = process.engine.take_well(id);
+                // SAFETY: the caller's promise.
+                unsafe { status::write_message(status, &received) };
+                return Ok(());
+            }
+            Ending::Otherwise => break,
+            Ending::NotYet if process.engine.has_callback() => break,
+            Ending::NotYet if moved => {}
+            Ending::NotYet => std::hint::spin_loop(),
+        }
+    }
+    let completion = point_to_point::complete("MPI_Recv", id);
+    // SAFETY: the caller's promise.
+    unsafe { status::write_message(status, &completion.status) };
+    point_to_point::check(completion.error)
 }
 
 /// `MPI_Irecv`.
@@ -141,22 +188,22 @@ pub(crate) unsafe fn irecv(
     tag: c_int,
     comm: MPI_Comm,
     request: *mut MPI_Request,
-) -> bool {
+) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
-    let Some(bytes) = run(process, buf, count, datatype) else { return false };
-    let Some(comm) = member(process, comm, source, tag) else { return false };
+    let process = unsafe { gate::alone_if_active()? };
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(process, comm, source, tag)?;
     if request.is_null() {
-        return false;
+        return None;
     }
     let source = Rank(source as u32);
     let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
     let buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
-    let Some(id) = process.engine.post_at_once(envelope, buffer, comm.handle.0) else { return false };
+    let id = process.engine.post_at_once(envelope, buffer, comm.handle.0)?;
     // SAFETY: not null, so the program's request.
     unsafe { request.write(MPI_Request::from_raw(engine_handle(id).0)) };
-    true
+    DONE
 }
 
 /// `MPI_Iprobe`.
@@ -170,19 +217,19 @@ pub(crate) unsafe fn iprobe(
     comm: MPI_Comm,
     flag: *mut c_int,
     status: *mut MPI_Status,
-) -> bool {
+) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
-    let Some(comm) = member(process, comm, source, tag) else { return false };
+    let process = unsafe { gate::alone_if_active()? };
+    let comm = member(process, comm, source, tag)?;
     if flag.is_null() {
-        return false;
+        return None;
     }
     let source = Rank(source as u32);
     let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
     let selector = Selector { context: comm.context, peer, source: Some(source), tag };
     process.progress();
     if process.engine.has_callback() {
-        return false;
+        return None;
     }
     let found = process.engine.iprobe(selector);
     // SAFETY: not null; the program's status.
@@ -192,7 +239,7 @@ pub(crate) unsafe fn iprobe(
             status::write_message(status, &found);
         }
     }
-    true
+    DONE
 }
 
 /// `MPI_Wait`.
@@ -200,14 +247,14 @@ pub(crate) unsafe fn iprobe(
 /// # Safety
 /// See [`send`].
 #[inline(always)]
-pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> bool {
+pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else { return false };
+    let process = unsafe { gate::alone_if_active()? };
     if request.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: not null, so the program's request; its status.
-    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY) }
+    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY).then_some(abi::MPI_SUCCESS) }
 }
 
 /// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the

@@ -44,13 +44,24 @@ pub(super) fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raise
 pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
     let started = gate::with(|process| start(process))?;
     // SAFETY: the caller's promise.
-    unsafe { request.write(MPI_Request::from_raw(weft::request::engine_handle(started).0)) };
+    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
     Ok(())
 }
 
-/// Returns once every process of the job has called it.
-pub(super) fn world_barrier(call: &'static str) -> Result<(), Raised> {
-    blocking(call, &mut |process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))
+/// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
+/// to their end without it (section 11.2.2).
+pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
+    let request = gate::with(|process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))?;
+    let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
+        match process.engine.is_complete(request) {
+            true => Some(process.engine.take(request).error),
+            false => process.engine.knows_losses().then_some(None),
+        }
+    });
+    match error {
+        Some(error) if !gate::with(|process| process.engine.knows_losses()) => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns once every process of the communicator, in both groups of an intercommunicator, has called it.

@@ -495,6 +495,13 @@ pub(crate) unsafe fn type_get_contents(
             Error::new(ErrorClass::TYPE, "the datatype is predefined; it was not made by a constructor call")
         })
     })?;
+    if large_counts.is_null() && !contents.large_counts.is_empty() {
+        return Err(Error::new(
+            ErrorClass::TYPE,
+            "the datatype was made with large counts; ask with MPI_Type_get_contents_c",
+        )
+        .into());
+    }
     for (what, max, have) in [
         ("max_integers", max_integers, contents.integers.len()),
         ("max_addresses", max_addresses, contents.addresses.len()),

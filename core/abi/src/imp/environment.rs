@@ -54,7 +54,7 @@ pub(crate) unsafe fn get_processor_name(name: *mut c_char, resultlen: *mut c_int
 }
 
 /// What `MPI_Alloc_mem` handed out and `MPI_Free_mem` has not taken back.
-static ALLOCATED: Mutex<Option<HashMap<usize, ()>>> = Mutex::new(None);
+static ALLOCATED: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
 
 /// Pages begin here, and no datatype wants more.
 const DEFAULT_ALIGNMENT: usize = 64;
@@ -81,7 +81,7 @@ pub(crate) unsafe fn alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_v
         .into());
     }
     let mut allocated = ALLOCATED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    allocated.get_or_insert_with(HashMap::new).insert(memory.expose_provenance(), ());
+    allocated.get_or_insert_with(HashMap::new).insert(memory.expose_provenance(), size);
     // SAFETY: the entry has refused null; `baseptr` is the address of a pointer.
     unsafe { baseptr.cast::<*mut c_void>().write(memory) };
     Ok(())
@@ -104,6 +104,12 @@ pub(crate) unsafe fn free_mem(base: *mut c_void) -> Result<(), Raised> {
     // SAFETY: it came from posix_memalign and is freed once.
     unsafe { libc::free(base) };
     Ok(())
+}
+
+/// Bytes of each piece of memory of MPI_Alloc_mem that was not freed.
+pub(crate) fn allocated() -> Vec<usize> {
+    let allocated = ALLOCATED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    allocated.as_ref().map_or_else(Vec::new, |allocated| allocated.values().copied().collect())
 }
 
 /// `MPI_Pcontrol` (section 15.2.4): for profiling libraries; the library itself does nothing.

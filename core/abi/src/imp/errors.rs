@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use weft::Process;
-use weft::errhandler::Target;
+use weft::errhandler::{Action, Target};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::environment::{bytes, write_string};
@@ -69,11 +69,17 @@ fn place(process: &mut Process, object: On) -> Outcome<(&mut Handle, Target)> {
 fn attach(object: On, errhandler: MPI_Errhandler) -> Result<(), Raised> {
     gate::with(|process| {
         let (place, target) = place(process, object)?;
-        gate::always(|always| {
+        let action = gate::always(|always| {
             always.errhandlers.attach(target, errhandler.handle())?;
             always.errhandlers.release(std::mem::replace(place, errhandler.handle()));
-            Ok(())
-        })
+            Ok(always.errhandlers.action(errhandler.handle()))
+        })?;
+        if object == On::Comm(Handle(abi::MPI_COMM_WORLD))
+            && matches!(action, Action::Return | Action::Call(_))
+        {
+            process.survive_losses();
+        }
+        Ok(())
     })
     .map_err(|error: Error| Raised::from(error).or_on(object))
 }

@@ -73,7 +73,12 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     LEVEL.store(level, Ordering::Relaxed);
     let several = if level == abi::MPI_THREAD_MULTIPLE { gate::MULTIPLE } else { 0 };
     gate::change_phase(several, 0);
-    gate::with(|process| process.start_world());
+    gate::with(|process| {
+        process.start_world();
+        if several != 0 {
+            process.allow_lanes();
+        }
+    });
     let environment = weft::environment::information(&requests, &[]);
     gate::always(|always| always.environment = Some(environment));
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
@@ -93,13 +98,14 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         .into());
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
-    let quiet = |process: &mut weft::Process| {
-        (process.requests.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet())
-            .then_some(())
-    };
+    let quiet = |process: &mut weft::Process| process.is_quiet().then_some(());
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
-    super::collective::world_barrier("MPI_Finalize")?;
+    super::collective::last_barrier("MPI_Finalize")?;
+    // A barrier that was given up because a process is gone never becomes quiet.
+    let quiet =
+        |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    crate::leftovers::note_traffic();
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())
@@ -133,7 +139,8 @@ pub(crate) unsafe fn is_thread_main(flag: *mut c_int) -> Result<(), Raised> {
     Ok(())
 }
 
-/// `MPI_Abort` (section 11.4.2): ends the job; `errorcode` becomes the exit code of mpiexec.
+/// `MPI_Abort` (section 11.4.2): ends the processes of the communicator where the others can go on, otherwise the job; `errorcode`
+/// becomes the exit code of mpiexec.
 pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
     let (rank, name) = gate::with(|process| {
         let name = process.comms.get(comm.handle()).map(|comm| comm.display_name());
@@ -141,5 +148,8 @@ pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raise
     });
     let text = format!("rank {rank} called MPI_Abort on {name} with error code {errorcode}");
     let code = if errorcode != 0 && errorcode & 0xff == 0 { 1 } else { errorcode & 0xff };
-    gate::abort(code, &text)
+    match gate::with(|process| process.abort_scope(comm.handle())) {
+        Some(ranks) => gate::abort_ranks(code, &text, &ranks),
+        None => gate::abort(code, &text),
+    }
 }

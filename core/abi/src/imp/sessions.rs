@@ -62,6 +62,9 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     }
     gate::with(|process| {
         process.goes_on();
+        if gate::phase() & gate::MULTIPLE != 0 {
+            process.allow_lanes();
+        }
         let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
         let memory_kinds = kinds::granted(asked);
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
@@ -74,14 +77,14 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
         process.is_session_quiet(handle, false).then_some(())
     });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
+        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
     }

@@ -115,7 +115,11 @@ pub(crate) unsafe fn win_start(group: MPI_Group, assert: c_int, win: MPI_Win) ->
     .map_err(|error: Error| Raised::from(error))?;
     gate::wait_for("MPI_Win_start", Awaited::Posts(win, &targets), |process| {
         match process.windows.get_mut(win.handle()) {
-            Ok(window) => window.try_start(&targets).then_some(Ok(())),
+            Ok(window) => match window.try_start(&process.engine, &targets) {
+                Ok(false) => None,
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            },
             Err(error) => Some(Err(error)),
         }
     })?;
@@ -131,7 +135,8 @@ pub(crate) unsafe fn win_complete(win: MPI_Win) -> Result<(), Raised> {
 /// `MPI_Win_wait` (section 12.5.2).
 pub(crate) unsafe fn win_wait(win: MPI_Win) -> Result<(), Raised> {
     gate::wait_for("MPI_Win_wait", Awaited::Completes(win), |process| {
-        let over = process.windows.get_mut(win.handle()).and_then(Window::try_end_exposure);
+        let window = process.windows.get_mut(win.handle());
+        let over = window.and_then(|window| window.try_end_exposure(&process.engine));
         match over {
             Ok(false) => None,
             Ok(true) => Some(Ok(())),
@@ -144,7 +149,8 @@ pub(crate) unsafe fn win_wait(win: MPI_Win) -> Result<(), Raised> {
 
 /// `MPI_Win_test` (section 12.5.2).
 pub(crate) unsafe fn win_test(win: MPI_Win, flag: *mut c_int) -> Result<(), Raised> {
-    let over = gate::poll(|process| process.windows.get_mut(win.handle())?.try_end_exposure())?;
+    let over =
+        gate::poll(|process| process.windows.get_mut(win.handle())?.try_end_exposure(&process.engine))?;
     fence(Ordering::SeqCst);
     // SAFETY: the entry has refused null.
     unsafe { flag.write(c_int::from(over)) };

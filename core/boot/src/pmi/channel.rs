@@ -1,6 +1,7 @@
 //! The socket to the launcher.
 
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
@@ -44,6 +45,22 @@ impl LauncherSocket {
             }
         }
         Ok(())
+    }
+
+    /// As [`LauncherSocket::receive`], but 0 when nothing comes within `limit`. For the last words of a process that ends
+    /// anyway: it looks again every millisecond.
+    pub fn receive_within(&self, bytes: &mut [u8], limit: Duration) -> Result<usize> {
+        let end = Instant::now() + limit;
+        loop {
+            match recv(self.0, bytes, MsgFlags::MSG_DONTWAIT) {
+                Ok(0) => return Err(self.failed("read from", Errno::ECONNRESET)),
+                Ok(count) => return Ok(count),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                Err(Errno::EAGAIN) => return Ok(0),
+                Err(errno) => return Err(self.failed("read from", errno)),
+            }
+        }
     }
 
     /// Sends `bytes` unless the launcher does not read and there is no room for them; false when nothing was sent.

@@ -196,6 +196,13 @@ impl Launcher for Client {
         }
     }
 
+    fn survives_losses(&mut self) {
+        if self.dialect == Dialect::Weft {
+            // Without the launcher there is no job to survive.
+            let _ = self.tell(&Command::new("weft_survives"));
+        }
+    }
+
     fn note(&mut self, line: &str) {
         if self.dialect == Dialect::Weft {
             // Diagnosis must not fail the program.

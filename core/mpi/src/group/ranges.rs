@@ -182,7 +182,7 @@ impl Seen {
 
 impl Group {
     /// The members in that order. The caller has excluded duplicates.
-    pub fn from_peers(peers: Vec<PeerId>) -> Group {
+    pub fn from_peers(peers: impl IntoIterator<Item = PeerId>) -> Group {
         peers.into_iter().collect()
     }
 }

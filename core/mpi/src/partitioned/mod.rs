@@ -37,6 +37,8 @@ pub(crate) struct Watched {
     lonely: Vec<Handle>,
     /// Requests with messages of the engine under way.
     moving: Vec<Handle>,
+    /// Losses of processes that these requests know of.
+    losses: u32,
 }
 
 const fn everything_on(context: ContextId) -> Selector {
@@ -82,11 +84,14 @@ impl Requests {
     /// `MPI_ERR_REQUEST` when it is active; errors of the engine's sends.
     pub(crate) fn start_partitioned(&mut self, engine: &mut Engine, handle: Handle) -> Option<Result<()>> {
         match self.local_mut(handle) {
-            Local::PartitionedSend(side) => Some(side.start()),
+            Local::PartitionedSend(side) => Some(side.start().map(|()| side.mourn(engine))),
             Local::PartitionedReceive(side) => {
                 let started = side.start();
                 if started.is_ok() && !side.meet(engine, handle) {
                     self.watched.lonely.push(handle);
+                }
+                if let Local::PartitionedReceive(side) = self.local_mut(handle) {
+                    side.mourn(engine);
                 }
                 Some(started)
             }
@@ -151,7 +156,7 @@ impl Requests {
                     return side.arrived(partition);
                 }
             }
-            Kind::CompleteSend | Kind::Engine(_) => {}
+            Kind::CompleteSend | Kind::Engine(_) | Kind::Lane(_) => {}
         }
         Err(refused(
             ErrorClass::REQUEST,
@@ -182,7 +187,24 @@ impl Requests {
                 self.expect(engine, request, status);
             }
         }
-        moved | self.sweep(engine)
+        moved |= self.sweep(engine);
+        if engine.losses() != self.watched.losses {
+            self.watched.losses = engine.losses();
+            self.mourn(engine);
+        }
+        moved
+    }
+
+    /// Processes were lost: what waits for one of them waits no longer.
+    #[cold]
+    fn mourn(&mut self, engine: &Engine) {
+        for (_, local) in self.locals.iter_mut() {
+            match local {
+                Local::PartitionedSend(side) => side.mourn(engine),
+                Local::PartitionedReceive(side) => side.mourn(engine),
+                _ => {}
+            }
+        }
     }
 
     /// Grants the started receives whose introduction has come.

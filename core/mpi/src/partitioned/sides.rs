@@ -329,6 +329,13 @@ impl SendSide {
         })
     }
 
+    /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.handed_over && self.error.is_none() {
+            self.error = self.to.and_then(|to| engine.loss_of(to.peer));
+        }
+    }
+
     /// Whether the buffer belongs to the program again.
     pub(crate) fn is_done(&self) -> bool {
         !self.active || ((self.handed_over || self.error.is_some()) && self.moving.requests.is_empty())
@@ -532,6 +539,13 @@ impl ReceiveSide {
             *empty_here |= bytes.is_empty();
             arrived.add(bytes);
         })
+    }
+
+    /// Ends an epoch that waits for a lost sender.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.all_is_here() && self.error.is_none() {
+            self.error = self.from.and_then(|from| engine.loss_of(from.peer));
+        }
     }
 
     fn all_is_here(&self) -> bool {

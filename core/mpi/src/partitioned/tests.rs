@@ -198,3 +198,72 @@ fn an_inactive_receive_is_never_written_to() {
     assert_eq!(read(&into.memory, 100), [5; 100]);
     assert!(requests[0].is_done(&world.engines[0], send) && requests[1].is_done(&world.engines[1], receive));
 }
+
+/// Whoever waits for the other side of a partitioned operation when that dies, or starts to wait afterwards, ends with
+/// `MPI_ERR_PROC_ABORTED`: before the two have met, before the grant, and in the middle of the data.
+#[test]
+fn partitioned_requests_end_when_the_other_side_dies() {
+    for seed in 0..200 {
+        let mut world = World::new(2).seed(seed).full(0.2).build();
+        let cut = Partitions { memory: Memory::packed_scratch(40_000), number: 8, bytes: 5000 };
+        let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+        let mut requests = [Requests::default(), Requests::default()];
+        let mut handles = [Handle(0); 2];
+        let victim = (seed % 2) as usize;
+        // The victim's program stops after some steps; the survivor's goes on to the end of its epoch.
+        let steps = world.random.below(8);
+        for rank in 0..2 {
+            if rank == victim && steps == 0 {
+                continue;
+            }
+            let engine = &mut world.engines[rank];
+            handles[rank] = if rank == 0 {
+                let side = SendSide::new(cut.clone(), Some(counterpart(1)), comm);
+                requests[0].partitioned_send(engine, side).expect("alive")
+            } else {
+                let side = ReceiveSide::new(cut.clone(), Some(counterpart(0)), comm);
+                requests[1].partitioned_receive(engine, side).expect("alive")
+            };
+        }
+        let act = |requests: &mut Requests, engine: &mut Engine, handle: Handle, rank: usize, step: u64| {
+            if step == 1 {
+                requests.start_partitioned(engine, handle).expect("partitioned").expect("inactive");
+            } else if rank == 0 && (2..10).contains(&step) {
+                // The peer may be gone by now, which this call may say.
+                let _ = requests.ready(engine, handle, std::iter::once(step as i32 - 2));
+            }
+        };
+        let pause = world.random.below(60);
+        for step in 1..steps {
+            act(&mut requests[victim], &mut world.engines[victim], handles[victim], victim, step);
+            for _ in 0..pause {
+                world.step();
+                for rank in 0..2 {
+                    requests[rank].progress(&mut world.engines[rank]);
+                }
+            }
+        }
+        let survivor = 1 - victim;
+        let early = world.random.chance(0.5);
+        if early {
+            act(&mut requests[survivor], &mut world.engines[survivor], handles[survivor], survivor, 1);
+        }
+        world.kill(victim as u32);
+        for step in u64::from(early) + 1..10 {
+            world.step();
+            act(&mut requests[survivor], &mut world.engines[survivor], handles[survivor], survivor, step);
+        }
+        world.settle();
+        let (requests, engine) = (&mut requests[survivor], &mut world.engines[survivor]);
+        for _ in 0..4 {
+            requests.progress(engine);
+        }
+        assert!(
+            requests.is_done(engine, handles[survivor]),
+            "seed {seed}: rank {survivor} waits for the dead"
+        );
+        let error = requests.finish(engine, handles[survivor]).error.map(|error| error.class());
+        assert!(error.is_none() || error == Some(ErrorClass::PROC_ABORTED), "seed {seed}");
+        assert!(survivor == 0 || error.is_some(), "seed {seed}: not all partitions were ever marked");
+    }
+}

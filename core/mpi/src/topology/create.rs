@@ -71,7 +71,7 @@ pub fn cart_sub<D: Driver>(driver: &D, parent: Handle, remain: &[bool]) -> Resul
         comm.cart()?.sub(comm.rank.0 as i32, remain)
     })?;
     let ranks = move |comm: &Comm| {
-        Arc::new(Group::from_peers(members.iter().map(|&rank| comm.group.peer(Rank(rank as u32))).collect()))
+        Arc::new(Group::from_peers(members.iter().map(|&rank| comm.group.peer(Rank(rank as u32)))))
     };
     build(driver, parent, ranks, Topology::Cart(cart))
 }
@@ -137,10 +137,8 @@ pub fn adjacent(sources: &[i32], destinations: &[i32], weights: Option<Weights>)
 fn first_members(comm: &Comm, size: u32, order: Option<Vec<u32>>) -> Arc<Group> {
     match order {
         None if size == comm.size => Arc::clone(&comm.group),
-        None => Arc::new(Group::from_peers((0..size).map(|rank| comm.group.peer(Rank(rank))).collect())),
-        Some(order) => {
-            Arc::new(Group::from_peers(order.into_iter().map(|rank| comm.group.peer(Rank(rank))).collect()))
-        }
+        None => Arc::new(Group::from_peers((0..size).map(|rank| comm.group.peer(Rank(rank))))),
+        Some(order) => Arc::new(Group::from_peers(order.into_iter().map(|rank| comm.group.peer(Rank(rank))))),
     }
 }
 

@@ -125,10 +125,8 @@ impl Exchange {
         if self.sends.is_empty() && self.closing.is_none() && self.result.is_none() {
             self.closing = Some(start_union(process, self.comm, [self.flags])?);
         }
-        if let Some((request, memory)) =
-            self.closing.take_if(|(request, _)| process.engine.is_complete(*request))
-        {
-            process.engine.take(request).error.map_or(Ok(()), Err)?;
+        if let Some((request, memory)) = self.closing.take_if(|(request, _)| process.has_ended(*request)) {
+            process.take_ended(request).error.map_or(Ok(()), Err)?;
             let [flags] = read_union(&memory);
             self.result = Some(flags);
         }

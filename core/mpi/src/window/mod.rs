@@ -311,6 +311,16 @@ impl Windows {
         Ok(handle)
     }
 
+    /// Number of windows.
+    pub fn len(&self) -> usize {
+        self.alive.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.alive.is_empty()
+    }
+
     /// The window of a handle.
     ///
     /// # Errors
@@ -335,6 +345,16 @@ impl Windows {
         let window = self.table.remove(handle)?;
         self.alive.retain(|&other| other != handle);
         Ok(window)
+    }
+
+    /// Every window, and where it was made, if that was remembered.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Window, Option<&str>)> {
+        self.table.iter().map(|(handle, window)| (window, self.table.site(handle)))
+    }
+
+    /// As [`Table::remember_places`].
+    pub(crate) fn remember_places(&mut self, place: fn() -> String) {
+        self.table.remember_places(place);
     }
 
     /// On whose doing this process may answer somebody by itself: where a lock is awaited, anybody may hold it.

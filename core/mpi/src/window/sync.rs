@@ -5,7 +5,7 @@ use super::message::{Kind, Message};
 use super::{Window, take_one};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_engine::Engine;
-use weft_types::{Error, ErrorClass, Result};
+use weft_types::{Error, ErrorClass, Rank, Result};
 
 /// The epochs that are open at this process.
 #[derive(Debug, Default)]
@@ -259,13 +259,21 @@ impl Window {
     }
 
     /// Begins the access epoch of `MPI_Win_start` if all targets have opened their exposure epochs.
-    pub fn try_start(&mut self, targets: &BTreeSet<u32>) -> bool {
-        let open = targets.iter().all(|target| self.incoming.posts.contains_key(target));
-        if open {
-            targets.iter().for_each(|&target| take_one(&mut self.incoming.posts, target));
-            self.epochs.started = Some(targets.clone());
+    ///
+    /// # Errors
+    /// `MPI_ERR_PROC_ABORTED` when one that has not is gone.
+    pub fn try_start(&mut self, engine: &Engine, targets: &BTreeSet<u32>) -> Result<bool> {
+        if let Some(waiting) = targets.iter().find(|&target| !self.incoming.posts.contains_key(target)) {
+            return self.still_waits_for(engine, *waiting);
         }
-        open
+        targets.iter().for_each(|&target| take_one(&mut self.incoming.posts, target));
+        self.epochs.started = Some(targets.clone());
+        Ok(true)
+    }
+
+    /// Not yet, unless the process is lost.
+    fn still_waits_for(&self, engine: &Engine, rank: u32) -> Result<bool> {
+        engine.loss_of(self.group.peer(Rank(rank))).map_or(Ok(false), Err)
     }
 
     /// The targets of `MPI_Win_start` that have not posted.
@@ -302,13 +310,18 @@ impl Window {
     /// `MPI_Win_test`: ends the exposure epoch if all its origins have completed.
     ///
     /// # Errors
-    /// `MPI_ERR_RMA_SYNC` without `MPI_Win_post`.
-    pub fn try_end_exposure(&mut self) -> Result<bool> {
+    /// `MPI_ERR_RMA_SYNC` without `MPI_Win_post`; `MPI_ERR_PROC_ABORTED` when an origin that has not completed is gone, which
+    /// ends the epoch.
+    pub fn try_end_exposure(&mut self, engine: &Engine) -> Result<bool> {
         let Some(origins) = &self.epochs.posted else {
             return Err(out_of_order("MPI_Win_wait or MPI_Win_test without MPI_Win_post"));
         };
-        if !origins.iter().all(|origin| self.incoming.completes.contains_key(origin)) {
-            return Ok(false);
+        if let Some(waiting) = origins.iter().find(|&origin| !self.incoming.completes.contains_key(origin)) {
+            let result = self.still_waits_for(engine, *waiting);
+            if result.is_err() {
+                self.epochs.posted = None;
+            }
+            return result;
         }
         let origins = self.epochs.posted.take().unwrap_or_default();
         origins.into_iter().for_each(|origin| take_one(&mut self.incoming.completes, origin));

@@ -195,3 +195,26 @@ fn operations_outside_epochs_and_windows_are_refused_at_once() {
         ErrorClass::RMA_SYNC
     );
 }
+
+/// Whoever waits for an exposure or access epoch of a process that dies is told so, and can go on.
+#[test]
+fn epochs_end_when_the_other_side_dies() {
+    let mut world = World::new(3).build();
+    let (mut windows, handle) = window(0, 3);
+    let dead = std::collections::BTreeSet::from([1]);
+    let waiting = windows.get_mut(handle).expect("alive");
+    waiting.check_start().expect("no epoch");
+    assert_eq!(waiting.try_start(&world.engines[0], &dead), Ok(false));
+    waiting.post(&mut world.engines[0], dead.clone()).expect("no epoch");
+    assert_eq!(waiting.try_end_exposure(&world.engines[0]), Ok(false));
+    world.kill(1);
+    world.settle();
+    let engine = &mut world.engines[0];
+    windows.progress(engine);
+    let waiting = windows.get_mut(handle).expect("alive");
+    let class = |result: Result<bool>| result.expect_err("gone").class();
+    assert_eq!(class(waiting.try_start(engine, &dead)), ErrorClass::PROC_ABORTED);
+    assert_eq!(class(waiting.try_end_exposure(engine)), ErrorClass::PROC_ABORTED);
+    assert_eq!(class(waiting.try_end_exposure(engine)), ErrorClass::RMA_SYNC, "the epoch is over");
+    waiting.check_free().expect("nothing is open");
+}

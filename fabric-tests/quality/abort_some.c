@@ -1,0 +1,36 @@
+/* MPI_Abort, MPI_ERRORS_ABORT on a communicator, on a window and on MPI_COMM_SELF end the processes of that object and no others, where the
+ * others' error handlers return: these learn of the loss by MPI_ERR_PROC_ABORTED, go on among themselves, and reach their end.
+ *
+ * Covers: 9.3, 11.4.2
+ * Ranks: 4
+ * Exit: 9
+ * Absent: survived
+ * Stderr: rank 0 went on to its end
+ * Stderr: rank 2 went on to its end
+ * Aborts: yes
+ */
+#include "check.h"
+
+int main(int argc, char **argv)
+{
+    MPI_Comm half;
+    int got = -1, sum = 0;
+    check_start(&argc, &argv);
+    CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank % 2, 0, &half));
+    if (check_rank % 2 == 1) {
+        if (check_rank == 3) MPI_Recv(&got, 1, MPI_INT, 0, 0, half, MPI_STATUS_IGNORE);
+        else MPI_Abort(half, 9);
+        printf("survived\n");
+        return 0;
+    }
+    CHECK_CLASS(MPI_Recv(&got, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_PROC_ABORTED);
+    CHECK_CLASS(MPI_Ssend(&got, 1, MPI_INT, 3, 7, MPI_COMM_WORLD), MPI_ERR_PROC_ABORTED);
+    for (int i = 0; i < 100; i++) {
+        CHECK_OK(MPI_Allreduce(&check_rank, &sum, 1, MPI_INT, MPI_SUM, half));
+        CHECK_INT(sum, 2);
+    }
+    CHECK_OK(MPI_Comm_free(&half));
+    MPI_Finalize();
+    if (check_failures == 0) fprintf(stderr, "rank %d went on to its end\n", check_rank);
+    return 0;
+}

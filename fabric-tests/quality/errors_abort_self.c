@@ -1,0 +1,34 @@
+/* MPI_ERRORS_ABORT on MPI_COMM_SELF ends the processes of that object and no others, where the
+ * others' error handlers return.
+ *
+ * Covers: 9.3, 11.4.2
+ * Ranks: 4
+ * Exit: nonzero
+ * Absent: survived
+ * Stderr: rank 0 went on to its end
+ * Stderr: rank 2 went on to its end
+ * Stderr: rank 3 went on to its end
+ * Aborts: yes
+ */
+#include "check.h"
+
+int main(int argc, char **argv)
+{
+    int got = -1;
+    MPI_Comm rest;
+    check_start(&argc, &argv);
+    CHECK_OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank == 1, 0, &rest));
+    if (check_rank == 1) {
+        MPI_Datatype type = MPI_DATATYPE_NULL;
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ABORT);
+        MPI_Type_free(&type);
+        printf("survived\n");
+        return 0;
+    }
+    CHECK_CLASS(MPI_Recv(&got, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_PROC_ABORTED);
+    for (int i = 0; i < 100; i++) CHECK_OK(MPI_Barrier(rest));
+    CHECK_OK(MPI_Comm_free(&rest));
+    MPI_Finalize();
+    if (check_failures == 0) fprintf(stderr, "rank %d went on to its end\n", check_rank);
+    return 0;
+}

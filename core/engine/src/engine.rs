@@ -446,6 +446,11 @@ impl Engine {
         moved
     }
 
+    /// Whether its fabric has more than one lane.
+    pub fn has_lanes(&self) -> bool {
+        self.fabric.has_lanes()
+    }
+
     /// What a blocked caller sleeps on, without the engine.
     pub fn bell(&self) -> EngineBell {
         self.fabric.bell()

@@ -30,4 +30,6 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// Where processes are found at first contact.
+pub use weft_rdma::{Directory, PeerCard};
 pub use weft_shm::bias;

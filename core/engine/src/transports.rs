@@ -1,11 +1,14 @@
 //! The fabrics of this process joined in one enum, so that every call is static and inlined.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::time::Duration;
 use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
+use weft_rdma::{Directory, Rdma};
 use weft_shm::{Config, LonelyBell, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
-use weft_types::{Error, PeerId, Result};
+use weft_softroce::{Card, Udp, UdpBell};
+use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
 /// The ways to other processes.
@@ -20,6 +23,8 @@ pub enum Transports {
     Alone(LonelyBell),
     /// All processes of the job are on this node.
     Shm(Shm),
+    /// RDMA by the emulator, over UDP.
+    Softroce(Box<Rdma<Card<Udp>>>),
     /// A simulated world.
     Sim(SimPort),
 }
@@ -66,6 +71,11 @@ impl Transports {
         .map(Transports::Shm)
     }
 
+    /// Whether there is more than one lane.
+    pub fn has_lanes(&self) -> bool {
+        matches!(self, Transports::Alone(_) | Transports::Shm(_))
+    }
+
     /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once.
     ///
     /// # Errors
@@ -74,10 +84,40 @@ impl Transports {
         match self {
             Transports::Alone(bell) => Ok(Transports::Alone(bell.clone())),
             Transports::Shm(shm) => shm.lane(lane).map(Transports::Shm),
-            Transports::Sim(_) => Err(Error::internal("a simulated fabric has one lane")),
+            Transports::Softroce(_) | Transports::Sim(_) => {
+                Err(Error::internal("a fabric with one lane was asked for another"))
+            }
         }
     }
 }
+
+impl Transports {
+    /// Opens an emulated RDMA device at `address` for process `me`. Also returns how others find it: what their `directory` must
+    /// answer.
+    ///
+    /// # Errors
+    /// The socket cannot be had; what the device refused.
+    pub fn softroce(
+        me: PeerId,
+        address: IpAddr,
+        directory: Box<dyn Directory>,
+    ) -> Result<(Transports, String)> {
+        let link_mtu = if address.is_loopback() { LOOPBACK_MTU } else { ETHERNET_MTU };
+        let card = Udp::open(address, Some(0), link_mtu).map_err(|error| {
+            Error::new(
+                ErrorClass::OTHER,
+                format!("softroce cannot open a UDP socket at {address}: {error}. Is the network up? See weft-doctor"),
+            )
+        })?;
+        let rdma = Rdma::open(card, me, directory)?;
+        let name = rdma.card().to_string();
+        Ok((Transports::Softroce(Box::new(rdma)), name))
+    }
+}
+
+/// What one frame carries on the loopback, and where nothing better is known.
+const LOOPBACK_MTU: u32 = 65_536;
+const ETHERNET_MTU: u32 = 1_500;
 
 /// What a blocked caller sleeps on while nobody holds the engine.
 #[derive(Clone, Debug)]
@@ -86,6 +126,8 @@ pub enum EngineBell {
     Alone(LonelyBell),
     /// See [`ShmBell`].
     Shm(ShmBell),
+    /// See [`UdpBell`].
+    Softroce(UdpBell),
     /// See [`SimBell`].
     Sim(SimBell),
 }
@@ -106,6 +148,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => NONE,
             Transports::Shm(shm) => shm.capabilities(peer),
+            Transports::Softroce(rdma) => rdma.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
         }
     }
@@ -116,6 +159,7 @@ impl Transport for Transports {
                 Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
             }
             Transports::Shm(shm) => shm.connect(peer),
+            Transports::Softroce(rdma) => rdma.connect(peer),
             Transports::Sim(port) => port.connect(peer),
         }
     }
@@ -130,6 +174,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_inline(peer, header, payload),
+            Transports::Softroce(rdma) => rdma.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
         }
     }
@@ -138,6 +183,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => peer.0,
             Transports::Shm(shm) => shm.route(peer),
+            Transports::Softroce(rdma) => rdma.route(peer),
             Transports::Sim(port) => port.route(peer),
         }
     }
@@ -146,6 +192,7 @@ impl Transport for Transports {
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {
             Transports::Shm(shm) => shm.send_now(route, header, payload),
+            Transports::Softroce(rdma) => rdma.send_now(route, header, payload),
             // Not worth a place in the hottest function of all.
             Transports::Alone(_) | Transports::Sim(_) => false,
         }
@@ -162,6 +209,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
+            Transports::Softroce(rdma) => rdma.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
         }
     }
@@ -171,6 +219,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.peek(peer),
+            Transports::Softroce(rdma) => rdma.peek(peer),
             Transports::Sim(port) => port.peek(peer),
         }
     }
@@ -180,6 +229,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.advance(peer),
+            Transports::Softroce(rdma) => rdma.advance(peer),
             Transports::Sim(port) => port.advance(peer),
         }
     }
@@ -189,6 +239,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
+            Transports::Softroce(rdma) => rdma.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
         }
     }
@@ -198,6 +249,7 @@ impl Transport for Transports {
         match self {
             Transports::Shm(shm) => shm.is_idle(),
             Transports::Alone(_) => true,
+            Transports::Softroce(rdma) => rdma.is_idle(),
             Transports::Sim(_) => false,
         }
     }
@@ -207,6 +259,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.poll(burst, left, sink),
+            Transports::Softroce(rdma) => rdma.poll(burst, left, sink),
             Transports::Sim(port) => port.poll(burst, left, sink),
         }
     }
@@ -216,6 +269,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.ready(),
+            Transports::Softroce(rdma) => rdma.ready(),
             Transports::Sim(port) => port.ready(),
         }
     }
@@ -225,6 +279,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => false,
             Transports::Shm(shm) => shm.progress(),
+            Transports::Softroce(rdma) => rdma.progress(),
             Transports::Sim(port) => port.progress(),
         }
     }
@@ -234,6 +289,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.lost(),
+            Transports::Softroce(rdma) => rdma.lost(),
             Transports::Sim(port) => port.lost(),
         }
     }
@@ -242,6 +298,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.declare_lost(peer),
+            Transports::Softroce(rdma) => rdma.declare_lost(peer),
             Transports::Sim(port) => port.declare_lost(peer),
         }
     }
@@ -250,6 +307,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote(peer, address, into),
+            Transports::Softroce(rdma) => rdma.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
         }
     }
@@ -258,6 +316,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(bell) => EngineBell::Alone(bell.clone()),
             Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
+            Transports::Softroce(rdma) => EngineBell::Softroce(rdma.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
         }
     }
@@ -269,6 +328,7 @@ impl EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.ring(lane),
             EngineBell::Shm(bell) => bell.ring(lane),
+            EngineBell::Softroce(bell) => bell.ring(),
             EngineBell::Sim(_) => {}
         }
     }
@@ -278,7 +338,8 @@ impl EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.listen(lanes),
             EngineBell::Shm(bell) => bell.listen(lanes),
-            EngineBell::Sim(_) => {}
+            // One lane.
+            EngineBell::Softroce(_) | EngineBell::Sim(_) => {}
         }
     }
 }
@@ -288,6 +349,7 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.arm(),
             EngineBell::Shm(bell) => bell.arm(),
+            EngineBell::Softroce(bell) => bell.arm(),
             EngineBell::Sim(bell) => bell.arm(),
         }
     }
@@ -296,6 +358,7 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.sleep(limit),
             EngineBell::Shm(bell) => bell.sleep(limit),
+            EngineBell::Softroce(bell) => bell.sleep(limit),
             EngineBell::Sim(bell) => bell.sleep(limit),
         }
     }
@@ -304,6 +367,7 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.disarm(),
             EngineBell::Shm(bell) => bell.disarm(),
+            EngineBell::Softroce(bell) => bell.disarm(),
             EngineBell::Sim(bell) => bell.disarm(),
         }
     }

@@ -11,9 +11,9 @@ use crate::table::Table;
 use crate::types::Types;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weft_boot::{Job, Launcher};
+use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
-use weft_types::params::{Choice, Parameters};
+use weft_types::params::{Choice, Fabric, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
@@ -78,7 +78,11 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         job.local_ranks.len(),
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
-        if job.size == 1 { "no transport is needed" } else { "all peers over shm" },
+        match crate::fabric::choose(job, parameters.transport) {
+            _ if job.size == 1 => "no transport is needed",
+            Ok(Fabric::Softroce) => "all peers over softroce (the RDMA emulator, UDP)",
+            _ => "all peers over shm",
+        },
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
             _ => "are read from the sender's memory where that is allowed and faster",
@@ -110,6 +114,7 @@ impl Process {
     pub fn start_with(settings: Vec<(String, String)>) -> Result<Process> {
         let (parameters, unknown) = Parameters::from_environment(environment_variables().chain(settings))?;
         let (mut job, launcher) = Job::discover()?;
+        let launcher = SharedLauncher::new(launcher);
         if job.rank == 0 {
             for line in unknown {
                 eprintln!("weft: {line}");
@@ -127,7 +132,7 @@ impl Process {
             eager_limit: parameters.eager_limit,
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
-        let transports = crate::fabric::open(&mut job, &parameters, oversubscribed)?;
+        let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
             eprintln!("weft: {}", chosen(&job, &config, &parameters));
         }
@@ -139,7 +144,7 @@ impl Process {
         Ok(Process {
             engine,
             job,
-            launcher,
+            launcher: Box::new(launcher),
             parameters,
             comms,
             groups: Table::new(HandleKind::Group),
@@ -181,6 +186,9 @@ impl Process {
 
     /// From now on several threads may call: new communicators whose members all say so live in lanes.
     pub fn allow_lanes(&mut self) {
+        if !self.engine.has_lanes() {
+            return;
+        }
         let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
         let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
         self.contexts.lanes = chosen.min(crate::lanes::LANES);

@@ -97,6 +97,36 @@ impl Value for u64 {
     }
 }
 
+/// The values of [`Fabric`] as texts, in its order.
+pub const FABRICS: &[&str] = &["auto", "shm", "softroce"];
+
+/// Which fabric carries messages between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// The shortest way there is to each.
+    Auto,
+    /// Shared memory: all processes must be on one node.
+    Shm,
+    /// RDMA by the emulator in user space, over UDP.
+    Softroce,
+}
+
+impl Value for Fabric {
+    const FORM: &'static str = "auto, shm or softroce";
+    const KIND: Kind = Kind::OneOf(FABRICS);
+    fn show(&self) -> String {
+        FABRICS[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Fabric> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Fabric::Auto),
+            "shm" => Some(Fabric::Shm),
+            "softroce" => Some(Fabric::Softroce),
+            _ => None,
+        }
+    }
+}
+
 /// A choice left to Weft unless the user makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -213,6 +243,8 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
+    transport: Fabric = "auto", "WEFT_TRANSPORT",
+        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), auto (shm where it can).";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",

@@ -121,7 +121,7 @@ impl Process {
             &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
         );
         let Everyone { peers, place, .. } = comm.everyone();
-        let Comm { context, collectives, handle, .. } = comm;
+        let Comm { context, collectives, handle, lane, .. } = comm;
         let channel = Channel {
             context: context.collective(),
             rank: place,
@@ -129,12 +129,14 @@ impl Process {
             sequence: *collectives,
             persistent: false,
         };
-        let owner = handle.0 | COLLECTIVE;
+        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
         let run = ScheduleRun::new(Arc::new(schedule), arguments, None, channel)?;
         *collectives = collectives.wrapping_add(1);
-        let request = self.engine.start_schedule(run)?;
-        self.engine.tag_request(request, owner);
-        Ok(request)
+        self.on_lane(lane, |engine| {
+            let request = engine.start_schedule(run)?;
+            engine.tag_request(request, owner);
+            Ok(request.in_lane(lane))
+        })
     }
 }
 

@@ -520,7 +520,7 @@ impl Transport for Shm {
         let first = self.cursor;
         let mut index = first;
         loop {
-            let Some(inbound) = self.active.get_mut(index) else { return None };
+            let inbound = self.active.get_mut(index)?;
             let end = left.saturating_sub(burst);
             let mut wakes = false;
             let mut outcome = None;

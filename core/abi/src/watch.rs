@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use weft::Process;
+use weft::buffered::Content;
 use weft::construct::Construction;
 use weft::stall::Awaited as Described;
 use weft_boot::stall::{self, Blocked};
@@ -65,6 +66,8 @@ pub(crate) enum Awaited<'a> {
     Posts(MPI_Win, &'a BTreeSet<u32>),
     /// The end of access epochs to the own window.
     Completes(MPI_Win),
+    /// What an attached buffer holds.
+    Flush(Content),
     /// The end of everything under way.
     Quiet,
 }
@@ -156,6 +159,9 @@ impl<'a> Wait<'a> {
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
             Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
+            Awaited::Flush(content) => {
+                Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
+            }
             Awaited::Quiet => Described::Quiet,
         }
     }

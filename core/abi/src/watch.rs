@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use weft::Process;
+use weft::buffered::Content;
 use weft::construct::Construction;
 use weft::lanes::request_handle;
 use weft::stall::Awaited as Described;
@@ -66,6 +67,8 @@ pub(crate) enum Awaited<'a> {
     Posts(MPI_Win, &'a BTreeSet<u32>),
     /// The end of access epochs to the own window.
     Completes(MPI_Win),
+    /// What an attached buffer holds.
+    Flush(Content),
     /// The end of everything under way.
     Quiet,
 }
@@ -178,6 +181,9 @@ impl<'a> Wait<'a> {
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
             Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
+            Awaited::Flush(content) => {
+                Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
+            }
             Awaited::Quiet => Described::Quiet,
         }
     }

@@ -19,6 +19,11 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
     TOLD(MPI_Group_union(one, two, &made), MPI_ERR_GROUP, "the session", "cannot be mixed");
     TOLD(MPI_Group_intersection(world, two, &made), MPI_ERR_GROUP, "the World Model", "the session");
+    MPI_Comm comm;
+    TOLD(MPI_Comm_create(MPI_COMM_WORLD, one, &comm), MPI_ERR_GROUP, "the World Model", "the session");
+    TOLD(MPI_Comm_create_group(MPI_COMM_WORLD, two, 1, &comm), MPI_ERR_GROUP, "cannot be mixed");
+    CHECK_OK(MPI_Comm_create_from_group(one, "unmixed", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm));
+    CHECK_OK(MPI_Comm_disconnect(&comm));
     CHECK_OK(MPI_Group_difference(one, one, &empty));
     CHECK(empty == MPI_GROUP_EMPTY);
     CHECK_OK(MPI_Group_union(empty, two, &made));

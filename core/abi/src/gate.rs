@@ -5,21 +5,46 @@
 //!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
 //!   one branch on a plain load. With MPI_THREAD_MULTIPLE a mutex is held inside `with`, which is never while waiting.
-//! * Blocked calls loop in [`wait`]: each turn progresses everything of the process, then waits outside the lock.
+//! * Blocked calls loop in [`wait`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
+//!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
+//!
+//! With MPI_THREAD_MULTIPLE the process's mutex guards lane 0 and all objects; every other lane has its own
+//! (`weft::lanes`). Lock order: the process, then one lane; who holds a lane takes nothing more. A thread reaches a lane
+//! without the process's lock through what it remembers of communicators and datatypes (`crate::snapshot`).
+//!
+//! # Who wakes whom
+//! A thread sleeps on the bells of the lanes that can bring what it waits for, and of those that nobody else looks after;
+//! packets for these lanes ring them. What a thread does to another without a packet it must ring for itself:
+//! * A sleeper arms the bell, marks what it waits for, then looks once more at everything under the locks, then sleeps. The
+//!   marks: the engine's requests it waits for (`Engine::watch`), and where that is not all, a count of watchers of the process
+//!   or of the lane.
+//! * Who gives a lock back rings when a marked request ended under it; when there are watchers and it did more than look;
+//!   when there are watchers and its progress moved something.
+//!
+//! Either the change came first, and the sleeper's last look, under the same lock, saw it; or it came after that look, and
+//! then the lock passed the marks and the armed bell on to whoever changes something, so that it rings. Nothing here needs
+//! an order of its own. (The packets' own argument is `weft_shm::bell`'s; the last look waits for locks, because a thread
+//! that holds one may have looked for packets before the bell was armed.)
+//!
+//! A lane in which some thread is blocked, or was busy since the sleeper's last look, is left to that thread: otherwise every
+//! packet would wake the sleeper for nothing. Should that thread leave MPI with work undone, a sleeper takes over within
+//! `blocked::LEFT_TO_OTHERS`.
 
-use std::cell::{OnceCell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+mod blocked;
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use weft::Process;
 use weft::always::Always;
-use weft_api::Bell;
-use weft_engine::{EngineBell, Waiter};
+use weft::comm::Changes;
+use weft::lanes::{Lanes, Turn};
 use weft_types::{Error, ErrorClass, PeerId};
 
+pub(crate) use self::blocked::Blocked;
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
 
@@ -41,9 +66,38 @@ struct Gate {
     process: UnsafeCell<Option<Process>>,
     lock: Mutex<()>,
     always: Mutex<Always>,
+    /// What threads reach without the process.
+    shared: OnceLock<Shared>,
+    /// Threads that sleep, or are about to, for something of the process that is no request of an engine.
+    watchers: AtomicU32,
+    /// Threads in blocked calls.
+    waiting: AtomicU32,
+    /// Those of them that look at lane 0.
+    attendants: AtomicU32,
+    /// Calls through the gate so far, written under the lock.
+    calls: AtomicU64,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
 }
+
+/// What threads reach without the process's lock.
+pub(crate) struct Shared {
+    /// The lanes other than lane 0.
+    pub(crate) lanes: Arc<Lanes>,
+    /// Whether what a thread remembers is still true.
+    pub(crate) changes: Arc<Changes>,
+    /// Whether ranks outnumber cores.
+    oversubscribed: bool,
+    /// How often a blocking receive looks before it posts a request.
+    spins: u32,
+    /// Threads of each rank that have a core to wait on.
+    cores_each: u32,
+}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Shared>();
+};
 
 // SAFETY: the only part that is not Sync is `process`; the module's invariants serialise every access to it.
 unsafe impl Sync for Gate {}
@@ -53,6 +107,11 @@ static GATE: Gate = Gate {
     process: UnsafeCell::new(None),
     lock: Mutex::new(()),
     always: Mutex::new(Always::new()),
+    shared: OnceLock::new(),
+    watchers: AtomicU32::new(0),
+    waiting: AtomicU32::new(0),
+    attendants: AtomicU32::new(0),
+    calls: AtomicU64::new(0),
     main_thread: OnceLock::new(),
 };
 
@@ -96,12 +155,39 @@ pub(crate) fn start() -> weft_types::Result<()> {
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
-        let started = process.insert(Process::start()?);
+        let started = process.insert(Process::start_with(always(|always| always.tools.settings()))?);
+        let ranks = started.job.local_ranks.len().max(1);
+        let shared = Shared {
+            lanes: Arc::clone(&started.lanes),
+            changes: Arc::clone(&started.comms.changes),
+            oversubscribed: started.spins() == 1,
+            spins: started.spins(),
+            cores_each: u32::try_from(started.job.cores / ranks).unwrap_or(u32::MAX),
+        };
+        let _ = GATE.shared.set(shared);
         crate::watch::start(started);
         crate::leftovers::start(started);
+        STARTED.store(true, Ordering::Release);
     }
     Ok(())
 }
+
+/// What threads reach without the process's lock.
+#[inline]
+pub(crate) fn shared() -> &'static Shared {
+    match GATE.shared.get() {
+        Some(shared) => shared,
+        None => nothing_started(),
+    }
+}
+
+/// Whether MPI was ever started in this process: parameters are fixed then.
+pub(crate) fn started() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
+/// Set once the process exists.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The process, for the few calls that are counted in instructions: `None` with several threads, where [`with`] and its
 /// lock are needed.
@@ -136,12 +222,49 @@ pub(crate) unsafe fn alone_if_active<'a>() -> Option<&'a mut Process> {
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
-    let _guard = if phase() & MULTIPLE != 0 { Some(locked(&GATE.lock)) } else { None };
-    // SAFETY: the module's invariants: below MPI_THREAD_MULTIPLE one thread calls at a time, with it the lock is held; `work` does
-    // not come back here.
+    if phase() & MULTIPLE != 0 {
+        return with_lock(work);
+    }
+    // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and `work` does not come back here.
     match unsafe { &mut *GATE.process.get() } {
         Some(process) => work(process),
         None => nothing_started(),
+    }
+}
+
+/// [`with`], with several threads.
+#[cold]
+#[inline(never)]
+fn with_lock<R>(work: impl FnOnce(&mut Process) -> R) -> R {
+    let guard = locked(&GATE.lock);
+    // No read-modify-write: the lock is held.
+    GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    // SAFETY: the lock is held, and `work` does not come back here.
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+    let result = work(process);
+    give_back(guard, process, true);
+    result
+}
+
+/// As [`with_lock`], for progress and looks, which answer first whether something moved: watchers need not hear of others.
+fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
+    let guard = locked(&GATE.lock);
+    // SAFETY: as in `with_lock`.
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+    let result = work(process);
+    give_back(guard, process, result.0);
+    result
+}
+
+/// Unlocks, and wakes whoever sleeps for what happened under the lock.
+#[inline(never)]
+fn give_back(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
+    // Relaxed: who watches counted itself before it took the lock for its last look.
+    let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
+    if process.engine.take_ended_watched() || watched {
+        let bell = process.bell();
+        drop(guard);
+        bell.ring(0);
     }
 }
 
@@ -161,51 +284,90 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9).
+/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). What it waits for may
+/// be anything of the process; for requests, [`wait_for`] wakes less often.
 #[inline]
 pub(crate) fn wait<T>(poll: impl FnMut(&mut Process) -> Option<T>) -> T {
     wait_for("an MPI call", Awaited::Something, poll)
 }
 
-/// As [`wait`], and says for what, so that the watchdog can tell.
+/// As [`wait`], and says for what, so that nobody wakes this thread for anything else and the watchdog can tell.
 #[inline]
 pub(crate) fn wait_for<T>(
     call: &'static str,
     awaited: Awaited<'_>,
     mut poll: impl FnMut(&mut Process) -> Option<T>,
 ) -> T {
-    let mut waiter = None;
-    let bell = CallBell { bell: OnceCell::new(), watch: Wait::new(call, awaited) };
+    match turn(&mut poll) {
+        (_, Some(answer)) => answer,
+        (moved, None) => wait_longer(Wait::new(call, awaited), moved, &mut poll),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_longer<T>(wait: Wait<'_>, moved: bool, poll: &mut impl FnMut(&mut Process) -> Option<T>) -> T {
+    let mut blocked = Blocked::new(0, wait);
+    let mut moved = moved;
     loop {
-        let (moved, answer) = turn(&mut poll);
+        blocked.pause(moved);
+        // Others first: what they bring may be what the look looks for.
+        let elsewhere = blocked.help();
+        let (turned, answer) = turn(poll);
         if let Some(answer) = answer {
-            if let Some(mut waiter) = waiter {
-                Waiter::finish(&mut waiter, &bell);
-            }
             return answer;
         }
-        let waiter = waiter.get_or_insert_with(|| with(|process| process.waiter()));
-        if moved {
-            waiter.moved();
-            bell.watch.moved();
-        }
-        waiter.pause(&bell);
+        moved = turned | elsewhere;
     }
 }
 
 /// One round of progress, then one look. For calls that test.
 #[inline]
 pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
+    if phase() & MULTIPLE != 0 {
+        progress_lanes(0);
+    }
     turn(&mut |process| Some(look(process))).1.expect("the closure always answers")
+}
+
+/// Progresses all lanes but `own` and lane 0 that nobody attends or holds, and runs the user functions that became due.
+pub(crate) fn progress_lanes(own: u32) -> bool {
+    let others = shared().lanes.iter().filter(|&(number, lane)| number != own && lane.attendance().0);
+    others
+        .fold(false, |moved, (number, lane)| lane.try_help().is_some_and(|turn| after(number, turn)) | moved)
+}
+
+/// Runs the user function that became due in a lane; whether anything moved.
+fn after(number: u32, turn: Turn<()>) -> bool {
+    let Some(callback) = turn.callback else { return turn.moved };
+    crate::imp::run_callbacks(number, callback);
+    true
+}
+
+/// Progresses lane 0 and everything of the process, unless somebody else holds it.
+pub(crate) fn progress_process() -> bool {
+    // Not kept: nobody is kept from anything if another thread comes in between.
+    GATE.lock.try_lock().is_ok() && turn(&mut |_| Some(())).0
 }
 
 /// Progress, user callbacks that became due (outside the borrow), and a look.
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
-    let (moved, answer, callback) = with(|process| {
-        let moved = process.progress();
-        (moved, poll(process), process.engine.take_callback())
-    });
+    // SAFETY: whoever blocks or tests has passed its phase check, and nothing keeps the reference.
+    let Some(process) = (unsafe { alone() }) else { return turn_with_lock(poll) };
+    let (moved, answer) = (process.progress(), poll(process));
+    match process.engine.take_callback() {
+        None => (moved, answer),
+        Some(callback) => (true, after_callbacks(callback, answer, poll)),
+    }
+}
+
+/// [`turn`], with several threads.
+#[cold]
+#[inline(never)]
+fn turn_with_lock<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
+    let (moved, (answer, callback)) =
+        look(|process| (process.progress(), (poll(process), process.engine.take_callback())));
     match callback {
         None => (moved, answer),
         Some(callback) => (true, after_callbacks(callback, answer, poll)),
@@ -220,43 +382,19 @@ fn after_callbacks<T>(
     answer: Option<T>,
     poll: &mut impl FnMut(&mut Process) -> Option<T>,
 ) -> Option<T> {
-    crate::imp::run_callbacks(callback);
+    crate::imp::run_callbacks(0, callback);
     answer.or_else(|| with(poll))
-}
-
-/// The bell of one blocked call, fetched when the call first thinks of sleeping.
-struct CallBell<'a> {
-    bell: OnceCell<EngineBell>,
-    watch: Wait<'a>,
-}
-
-impl CallBell<'_> {
-    fn get(&self) -> &EngineBell {
-        self.bell.get_or_init(|| with(|process| process.bell()))
-    }
-}
-
-impl Bell for CallBell<'_> {
-    fn arm(&self) {
-        self.get().arm();
-    }
-
-    fn sleep(&self, limit: Duration) {
-        // With several threads one of them may take the news another sleeps for, so then nobody sleeps long.
-        let longest = if phase() & MULTIPLE != 0 { Duration::from_micros(500) } else { limit };
-        self.watch.before_sleep();
-        self.get().sleep(limit.min(longest));
-        self.watch.awake();
-    }
-
-    fn disarm(&self) {
-        self.get().disarm();
-    }
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).
 pub(crate) fn set_main_thread() {
     let _ = GATE.main_thread.set(std::thread::current().id());
+}
+
+/// How often a blocking receive looks before it posts a request: once when somebody else needs the core.
+pub(crate) fn spins() -> u32 {
+    let shared = shared();
+    if GATE.waiting.load(Ordering::Relaxed) >= shared.cores_each { 1 } else { shared.spins }
 }
 
 /// Whether the calling thread initialised MPI.
@@ -281,6 +419,9 @@ pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
         && process.launcher.abort_ranks(code, message, ranks)
     {
         process.engine.declare_lost(ranks.iter().map(|&rank| PeerId(rank)));
+        for (_, lane) in process.lanes.iter() {
+            lane.with(|inner| inner.engine.declare_lost(ranks.iter().map(|&rank| PeerId(rank))));
+        }
         eprintln!("weft: {message}; the other processes go on");
     }
     leave(code)

@@ -14,4 +14,6 @@ mod generated;
 mod imp;
 mod leftovers;
 mod raise;
+mod snapshot;
+mod threads;
 mod watch;

@@ -151,7 +151,6 @@ pub(crate) fn finish_on(function: &'static str, object: On, result: Result<(), R
 
 /// The return value of the `MPI_T_` entry point `function`: no error handler runs (section 15.3.10).
 #[inline(always)]
-#[allow(dead_code, reason = "called by generated code once an MPI_T procedure is implemented")]
 pub(crate) fn finish_tool(_function: &'static str, result: Result<(), Raised>) -> c_int {
     match result {
         Ok(()) => abi::MPI_SUCCESS,
@@ -357,11 +356,4 @@ pub(crate) fn unsupported(function: &'static str) -> c_int {
     let on = if of_files { On::File(Handle(abi::MPI_FILE_NULL)) } else { On::Nothing };
     let text = "this procedure is not implemented in Weft yet";
     raise(function, Raised::new(Error::new(ErrorClass::UNSUPPORTED_OPERATION, text), on))
-}
-
-/// The same for `MPI_T_` procedures, which only return a code.
-#[cold]
-#[inline(never)]
-pub(crate) fn unsupported_tool(_function: &'static str) -> c_int {
-    abi::MPI_T_ERR_NOT_SUPPORTED
 }

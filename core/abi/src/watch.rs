@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use weft::Process;
 use weft::buffered::Content;
 use weft::construct::Construction;
+use weft::lanes::request_handle;
 use weft::stall::Awaited as Described;
 use weft_boot::stall::{self, Blocked};
 use weft_engine::{RequestId, Selector};
@@ -33,6 +34,10 @@ static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
 /// The period when nobody asked for one.
 const QUIET_PERIOD: u64 = 30_000_000_000;
+
+/// A thread leaves lanes to the others that are blocked in them, so that what one of several threads has looked at is everything
+/// only some time later; they take milliseconds.
+const LOOKED_BY_OTHERS: u64 = 500_000_000;
 
 struct Told {
     /// The wait's address, which is unique while it lives.
@@ -72,6 +77,22 @@ pub(crate) enum Awaited<'a> {
     Quiet,
 }
 
+impl Awaited<'_> {
+    /// Shows all requests it waits for; false when it waits for something else.
+    pub(crate) fn each_request(&self, mut show: impl FnMut(Handle)) -> bool {
+        match self {
+            Awaited::Own(request) => show(request_handle(*request)),
+            Awaited::One(request) => show(*request),
+            Awaited::Both(one, other) => [*one, *other].into_iter().for_each(show),
+            Awaited::All(requests) | Awaited::Any(requests) => {
+                requests.iter().for_each(|request| show(request.handle()));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// One blocked call as the watchdog sees it.
 pub(crate) struct Wait<'a> {
     /// The procedure, as far as the waiting place knows it.
@@ -99,6 +120,11 @@ impl<'a> Wait<'a> {
     #[inline]
     pub(crate) fn new(call: &'static str, awaited: Awaited<'a>) -> Wait<'a> {
         Wait { call, awaited, moved: Cell::new(false), nap: Cell::new(None) }
+    }
+
+    /// What the call waits for.
+    pub(crate) fn awaited(&self) -> &Awaited<'a> {
+        &self.awaited
     }
 
     /// Something moved in this process.
@@ -154,7 +180,7 @@ impl<'a> Wait<'a> {
             Awaited::Any(requests) => all(requests, false),
             Awaited::Probe(selector) => Described::Probe(*selector),
             Awaited::Construction(construction, parent) => {
-                Described::Construction(construction.borrow().request(), *parent)
+                Described::Construction(construction.borrow().awaits(), *parent)
             }
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
@@ -178,8 +204,12 @@ impl<'a> Wait<'a> {
             told.retain(|told| told.wait != mine);
             told.push(Told { wait: mine, from: nap.from, until: nap.looked, call });
             let from = told.iter().map(|told| told.from).max().unwrap_or(0);
-            let until = told.iter().map(|told| told.until).min().unwrap_or(0);
-            let others = gate::phase() & gate::MULTIPLE != 0 && threads() > told.len();
+            let mut until = told.iter().map(|told| told.until).min().unwrap_or(0);
+            let several = gate::phase() & gate::MULTIPLE != 0;
+            if several {
+                until = until.saturating_sub(LOOKED_BY_OTHERS);
+            }
+            let others = several && threads() > told.len();
             let calls = told.iter().map(|told| told.call.clone()).collect();
             let stall = process.stall(from, until, calls, others);
             process.launcher.stall(&stall).then_some(()).ok_or(stall)

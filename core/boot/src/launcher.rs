@@ -1,5 +1,6 @@
 //! The way to talk to whoever started the job.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weft_types::{Error, ErrorClass, Result};
@@ -76,6 +77,90 @@ pub trait Launcher: Send {
 
     /// Tells the launcher that this process, which has said [`Launcher::finalize`], uses MPI again (a session).
     fn reopen(&mut self) {}
+}
+
+/// A launcher that several parts of a process use; clones are the same one.
+#[derive(Clone)]
+pub struct SharedLauncher {
+    launcher: Arc<Mutex<Box<dyn Launcher>>>,
+    /// Needs no lock: it must work while another thread waits in a fence.
+    aborter: Aborter,
+}
+
+impl SharedLauncher {
+    /// Shares a launcher.
+    pub fn new(launcher: Box<dyn Launcher>) -> SharedLauncher {
+        SharedLauncher { aborter: launcher.aborter(), launcher: Arc::new(Mutex::new(launcher)) }
+    }
+
+    fn lent(&self) -> MutexGuard<'_, Box<dyn Launcher>> {
+        // A panic ends the process.
+        self.launcher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for SharedLauncher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedLauncher")
+    }
+}
+
+impl Launcher for SharedLauncher {
+    fn put(&mut self, key: &str, value: &str) -> Result<()> {
+        self.lent().put(key, value)
+    }
+
+    fn fence(&mut self) -> Result<()> {
+        self.lent().fence()
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<String>> {
+        self.lent().get(key)
+    }
+
+    fn max_key(&self) -> usize {
+        self.lent().max_key()
+    }
+
+    fn max_value(&self) -> usize {
+        self.lent().max_value()
+    }
+
+    fn aborter(&self) -> Aborter {
+        self.aborter
+    }
+
+    fn survives_losses(&mut self) {
+        self.lent().survives_losses();
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        self.lent().finalize()
+    }
+
+    fn publish(&mut self, name: &str, port: &str) -> Result<()> {
+        self.lent().publish(name, port)
+    }
+
+    fn unpublish(&mut self, name: &str) -> Result<()> {
+        self.lent().unpublish(name)
+    }
+
+    fn lookup(&mut self, name: &str) -> Result<String> {
+        self.lent().lookup(name)
+    }
+
+    fn note(&mut self, line: &str) {
+        self.lent().note(line);
+    }
+
+    fn stall(&mut self, stall: &Stall) -> bool {
+        self.lent().stall(stall)
+    }
+
+    fn reopen(&mut self) {
+        self.lent().reopen();
+    }
 }
 
 /// Ends the job from any thread, also while another one waits in [`Launcher::fence`].

@@ -23,4 +23,4 @@ pub mod stall;
 
 pub use card::ProcessSet;
 pub use job::{Job, LauncherKind, NodeSegment, Requests};
-pub use launcher::{Aborter, Launcher};
+pub use launcher::{Aborter, Launcher, SharedLauncher};

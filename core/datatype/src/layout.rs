@@ -285,6 +285,17 @@ impl Layout {
         }
     }
 
+    /// Where the packed bytes `skip..skip + bytes` are, when they lie in one run: the displacement of the run, and the bytes
+    /// to skip from there.
+    pub(crate) fn run_of(&self, skip: usize, bytes: usize) -> Option<(i64, usize)> {
+        if let Some(at) = self.single_run() {
+            return Some((at, skip));
+        }
+        let (first, inside) = (skip / self.size, skip % self.size);
+        let one = self.node.is_run() && bytes <= self.size - inside;
+        one.then(|| (self.node.at.wrapping_add(self.extent.wrapping_mul(first as i64)), inside))
+    }
+
     /// Calls `run(displacement from the first element's origin, length)` for each run of memory that holds the
     /// packed bytes `skip..skip + len` of consecutive elements, in packed order.
     pub fn for_each_run(&self, skip: usize, len: usize, mut run: impl FnMut(i64, usize)) {

@@ -3,7 +3,7 @@
 use crate::internal::Notice;
 use crate::messages::Messages;
 use crate::peers::Peers;
-use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests};
+use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// Whether a watched request has ended since [`Engine::take_ended_watched`].
+    pub(crate) ended_watched: bool,
     /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
     pub(crate) wary: bool,
 }
@@ -77,6 +79,7 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
+            ended_watched: false,
             wary: false,
         };
         Ok(Engine { fabric: transports, state })
@@ -313,6 +316,12 @@ impl Engine {
         self.state.requests.at(request.slot()).phase == Phase::Complete
     }
 
+    /// Whether a complete request ended with an error.
+    #[inline]
+    pub fn has_failed(&self, request: RequestId) -> bool {
+        self.state.requests.at(request.slot()).error.is_some()
+    }
+
     /// How a request ended, without freeing it (`MPI_Request_get_status`); `None` while it has not.
     pub fn peek(&self, request: RequestId) -> Option<Completion> {
         let request = self.state.requests.at(request.slot());
@@ -368,6 +377,39 @@ impl Engine {
         self.state.requests.at(request.slot()).owner
     }
 
+    /// The request in `slot` when the bits of `mask` of its generation are those of `generation`: for handles that have no room
+    /// for all of it.
+    #[inline]
+    pub fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        self.state.requests.recall(slot, generation, mask)
+    }
+
+    /// A thread is about to sleep for a request that has not ended: whoever ends it must ring (see
+    /// [`Engine::take_ended_watched`]). Holds until the request ends.
+    pub fn watch(&mut self, request: RequestId) {
+        self.state.requests.at_mut(request.slot()).flags |= WATCHED;
+    }
+
+    /// Whether a watched request has ended since the last call: the owner then rings the bell, once it has given back the
+    /// engine's lock.
+    #[inline]
+    pub fn take_ended_watched(&mut self) -> bool {
+        std::mem::take(&mut self.state.ended_watched)
+    }
+
+    /// An engine of this process for another lane: it shares nothing with this one but the process's sleep.
+    ///
+    /// # Errors
+    /// As [`Transports::lane`].
+    pub fn open_lane(&self, lane: u32) -> Result<Engine> {
+        let config = EngineConfig {
+            // All lanes but the first share what one engine may be made to hold.
+            eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
+            ..self.state.config.clone()
+        };
+        Engine::new(config, self.fabric.lane(lane)?)
+    }
+
     /// Whether slot and generation name a request: stale handles do not.
     #[inline]
     pub fn exists(&self, request: RequestId) -> bool {
@@ -404,6 +446,11 @@ impl Engine {
         moved
     }
 
+    /// Whether its fabric has more than one lane.
+    pub fn has_lanes(&self) -> bool {
+        self.fabric.has_lanes()
+    }
+
     /// What a blocked caller sleeps on, without the engine.
     pub fn bell(&self) -> EngineBell {
         self.fabric.bell()
@@ -421,6 +468,11 @@ impl Engine {
         requests.in_use().any(|slot| requests.at(slot).owner << 1 == owner << 1)
     }
 
+    /// Whether a process is known to be gone.
+    pub fn is_lost(&self, peer: PeerId) -> bool {
+        self.state.any_dead && self.state.is_dead(peer)
+    }
+
     /// Whether a request with that owner word is under way that is no receive waiting for its message: what the end of a
     /// session waits for.
     pub fn moves_any(&self, owner: u32) -> bool {
@@ -432,15 +484,33 @@ impl Engine {
         })
     }
 
-    /// Whether a process is known to be gone.
-    pub fn is_lost(&self, peer: PeerId) -> bool {
-        self.state.any_dead && self.state.is_dead(peer)
+    /// How full the engine is, for the tool interface.
+    pub fn levels(&self) -> Levels {
+        Levels {
+            posted: self.state.posted.len(),
+            unexpected: self.state.unexpected.len(),
+            requests: self.state.requests.in_use().count(),
+            peers: self.state.peers.count(),
+        }
     }
 
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config
     }
+}
+
+/// How full an engine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Receives that wait for a message.
+    pub posted: usize,
+    /// Messages that no receive has matched yet.
+    pub unexpected: usize,
+    /// Requests that are neither free nor taken.
+    pub requests: usize,
+    /// Processes this one has talked to.
+    pub peers: usize,
 }
 
 /// The next packet of the peer that a blocking receive waits for.
@@ -525,20 +595,24 @@ impl State {
         if error.is_some() {
             request.error = error;
         }
-        let unclaimed = request.token != 0 || request.flags & RELEASED != 0;
+        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
-        if unclaimed {
+        if concerns_others {
             self.hand_over(slot);
         }
     }
 
-    /// An ended request that nobody will take: to the executor, or to nobody.
+    /// An ended request that somebody sleeps for, or that nobody will take: it goes to the executor, or to nobody.
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, slot: u32) {
         let request = self.requests.at(slot);
+        self.ended_watched |= request.flags & WATCHED != 0;
+        if request.token == 0 && request.flags & RELEASED == 0 {
+            return;
+        }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
             self.notices.push_back(Notice { token, completion: request.completion() });
         }

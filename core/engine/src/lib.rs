@@ -21,7 +21,7 @@ mod types;
 mod wait;
 pub mod world;
 
-pub use engine::Engine;
+pub use engine::{Engine, Levels};
 pub use outlook::{Outlook, Running, Stray};
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
 pub use transports::{EngineBell, NodeLocal, Transports};
@@ -30,3 +30,6 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// Where processes are found at first contact.
+pub use weft_rdma::{Directory, PeerCard};
+pub use weft_shm::bias;

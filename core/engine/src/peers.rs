@@ -108,6 +108,11 @@ impl Peers {
         &mut self.peers[index as usize]
     }
 
+    /// Number of peers we have talked to.
+    pub(crate) fn count(&self) -> usize {
+        self.peers.len()
+    }
+
     /// Remembers a new peer, gate shut until it is connected.
     pub(crate) fn insert(
         &mut self,

@@ -72,28 +72,30 @@ pub(crate) enum Buffer {
 }
 
 /// Nobody will take the request: it is freed when it ends.
-pub(crate) const RELEASED: u8 = 1;
+pub(crate) const RELEASED: u16 = 1;
 /// Synchronous mode.
-pub(crate) const SYNCHRONOUS: u8 = 2;
+pub(crate) const SYNCHRONOUS: u16 = 2;
 /// Send: the receiver has started to receive (Matched, Taken or Cts has come).
-pub(crate) const ANSWERED: u8 = 4;
+pub(crate) const ANSWERED: u16 = 4;
 /// Send: the receiver has said that it is done with our memory (Taken).
-pub(crate) const TAKEN: u8 = 8;
+pub(crate) const TAKEN: u16 = 8;
 /// Cancellation was asked for.
-pub(crate) const CANCEL_ASKED: u8 = 16;
+pub(crate) const CANCEL_ASKED: u16 = 16;
 /// It was cancelled.
-pub(crate) const CANCELLED: u8 = 32;
+pub(crate) const CANCELLED: u16 = 32;
 /// Send in phase Queued: has what it takes to be announced (a credit).
-pub(crate) const CREDITED: u8 = 64;
+pub(crate) const CREDITED: u16 = 64;
 /// The credit is one that the receiver asked for.
-pub(crate) const OF_ASKED: u8 = 128;
+pub(crate) const OF_ASKED: u16 = 128;
+/// A thread sleeps for it: its end rings.
+pub(crate) const WATCHED: u16 = 256;
 
 /// One operation under way.
 #[derive(Debug)]
 pub(crate) struct Request {
     generation: u8,
     pub(crate) phase: Phase,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
     pub(crate) owner: u32,
     /// The process at the other end; [`ANYBODY`] for a receive from any source that is not matched.
     pub(crate) peer: PeerId,
@@ -367,6 +369,14 @@ impl Requests {
         let (slot, generation) = split(id);
         let request = self.slots.get(slot as usize)?;
         (request.generation == generation && request.phase != Phase::Free).then_some(slot)
+    }
+
+    /// See [`crate::Engine::recall`].
+    #[inline]
+    pub(crate) fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
+        let request = self.slots.get(slot as usize)?;
+        let same = (u32::from(request.generation) ^ generation) & mask == 0;
+        (same && request.phase != Phase::Free).then(|| self.id(slot))
     }
 
     /// Slots of all requests that are not free.

@@ -49,7 +49,10 @@ pub enum Started {
     Pending(RequestId),
 }
 
-/// A request of this engine: `generation << 20 | slot`, 27 bits. [`RequestId::COMPLETE`] is never handed out.
+/// A request of an engine: `generation << 20 | slot`, 27 bits. [`RequestId::COMPLETE`] is never handed out.
+///
+/// Where a process has several engines (lanes), the bits above say which; an engine neither sets nor reads them and takes
+/// only [`RequestId::local`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u32);
 
@@ -58,7 +61,38 @@ impl RequestId {
     pub const COMPLETE: RequestId = RequestId(0);
 }
 
-/// A message taken out of matching by [`crate::Engine::improbe`]: `generation << 20 | slot`, 27 bits, never 0.
+/// Bits of an identifier that an engine uses.
+const OWN_BITS: u32 = 27;
+
+macro_rules! lane_bits {
+    ($name:ident) => {
+        impl $name {
+            /// The same, as something of `lane` (below 32).
+            #[inline]
+            pub const fn in_lane(self, lane: u32) -> $name {
+                $name(self.local().0 | lane << OWN_BITS)
+            }
+
+            /// The lane.
+            #[inline]
+            pub const fn lane(self) -> u32 {
+                self.0 >> OWN_BITS
+            }
+
+            /// The name in its own engine.
+            #[inline]
+            pub const fn local(self) -> $name {
+                $name(self.0 & ((1 << OWN_BITS) - 1))
+            }
+        }
+    };
+}
+
+lane_bits!(RequestId);
+lane_bits!(MessageId);
+
+/// A message taken out of matching by [`crate::Engine::improbe`]: `generation << 20 | slot`, 27 bits, never 0. The bits above are
+/// used as those of a [`RequestId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageId(pub u32);
 

@@ -65,6 +65,12 @@ impl Waiter {
         self.naps = 0;
     }
 
+    /// Whether the bell is armed: the look that comes next may be the last before a sleep, so it must miss nothing.
+    #[inline]
+    pub fn is_armed(&self) -> bool {
+        matches!(self.phase, Phase::Armed | Phase::ArmedAgain)
+    }
+
     /// Waits a little before the caller looks again. The engine must not be locked.
     #[inline]
     pub fn pause<B: Bell>(&mut self, bell: &B) {

@@ -1,9 +1,11 @@
-//! What exists before initialisation and after finalisation (section 11.4.1): info objects, error handlers, error codes.
+//! What exists before initialisation and after finalisation (section 11.4.1): info objects, error handlers, error
+//! codes, the tool interface.
 
 use crate::codes::Codes;
 use crate::errhandler::Errhandlers;
 use crate::info::Info;
 use crate::table::{Table, stale};
+use crate::tool_interface::ToolInterface;
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
 /// The objects that need no initialised MPI. Shared by all threads; its owner keeps it behind a lock.
@@ -17,6 +19,8 @@ pub struct Always {
     pub errhandlers: Errhandlers,
     /// Error classes and codes.
     pub codes: Codes,
+    /// The tool information interface.
+    pub tools: ToolInterface,
 }
 
 impl Default for Always {
@@ -33,6 +37,7 @@ impl Always {
             environment: None,
             errhandlers: Errhandlers::new(),
             codes: Codes::new(),
+            tools: ToolInterface::new(),
         }
     }
 

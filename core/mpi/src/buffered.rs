@@ -4,9 +4,11 @@
 //! standard's model counts it (data plus `MPI_BSEND_OVERHEAD` for each message). Its bytes are never touched. The model of
 //! section 3.6.1 wants contiguous room and frees in order of the sends only, so what fits there fits here.
 
+use crate::lanes::Lanes;
 use crate::process::Process;
 use crate::request::{Local, engine_handle};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result, abi};
@@ -52,6 +54,7 @@ pub struct Buffers {
     last: Serial,
     /// Number of messages at which the next sweep is due, so that each is looked at a constant number of times.
     sweep_at: usize,
+    lanes: Arc<Lanes>,
 }
 
 #[derive(Debug)]
@@ -74,7 +77,33 @@ struct Message {
 
 const SWEEP_AT_LEAST: usize = 64;
 
+/// Whether a message has been transmitted, in whatever lane.
+fn has_left(engine: &Engine, lanes: &Lanes, request: RequestId) -> bool {
+    match request.lane() {
+        0 => engine.is_complete(request),
+        lane => lanes.at(lane).with(|inner| inner.engine.is_complete(request.local())),
+    }
+}
+
+/// Lends the engine of a message.
+fn lend<R>(
+    engine: &mut Engine,
+    lanes: &Lanes,
+    request: RequestId,
+    work: impl FnOnce(&mut Engine, RequestId) -> R,
+) -> R {
+    match request.lane() {
+        0 => work(engine, request),
+        lane => lanes.at(lane).with(|inner| work(&mut inner.engine, request.local())),
+    }
+}
+
 impl Buffers {
+    /// None, of a process with these lanes.
+    pub fn of(lanes: &Arc<Lanes>) -> Buffers {
+        Buffers { lanes: Arc::clone(lanes), ..Buffers::default() }
+    }
+
     fn level(&self, owner: Owner) -> Option<&Level> {
         self.levels.iter().find(|level| level.owner == owner)
     }
@@ -123,7 +152,7 @@ impl Buffers {
         self.messages
             .iter()
             .take_while(|message| message.serial <= content.last)
-            .all(|message| message.owner != content.owner || engine.is_complete(message.request))
+            .all(|message| message.owner != content.owner || has_left(engine, &self.lanes, message.request))
     }
 
     /// What of that has not been transmitted.
@@ -159,21 +188,21 @@ impl Buffers {
     /// Whether every buffered message of the process has been transmitted; for finalisation.
     pub fn is_all_flushed(&mut self, engine: &mut Engine) -> bool {
         self.sweep(engine);
-        self.messages.iter().all(|message| engine.is_complete(message.request))
+        self.messages.iter().all(|message| has_left(engine, &self.lanes, message.request))
     }
 
     /// Forgets the messages that have left.
     fn sweep(&mut self, engine: &mut Engine) {
-        let levels = &mut self.levels;
+        let (levels, lanes) = (&mut self.levels, &self.lanes);
         self.messages.retain_mut(|message| {
-            if !engine.is_complete(message.request) {
+            if !has_left(engine, lanes, message.request) {
                 return true;
             }
             if let Some(level) = levels.iter_mut().find(|level| level.owner == message.owner) {
                 level.used -= std::mem::take(&mut message.charged);
             }
             if !message.watched {
-                engine.take(message.request);
+                lend(engine, lanes, message.request, Engine::take);
             }
             message.watched
         });
@@ -189,14 +218,15 @@ impl Buffers {
     pub fn cancel(&mut self, engine: &mut Engine, serial: Serial) -> bool {
         let Some(message) = self.find(serial) else { return false };
         message.watched = true;
-        engine.cancel(message.request);
+        let request = message.request;
+        lend(engine, &self.lanes, request, Engine::cancel);
         true
     }
 
     /// Whether a message has left, or was cancelled.
     pub fn is_over(&self, engine: &Engine, serial: Serial) -> bool {
         match self.messages.binary_search_by_key(&serial, |message| message.serial) {
-            Ok(index) => engine.is_complete(self.messages[index].request),
+            Ok(index) => has_left(engine, &self.lanes, self.messages[index].request),
             Err(_) => true,
         }
     }
@@ -204,7 +234,13 @@ impl Buffers {
     /// Whether a message marked for cancellation was cancelled; known once it is over.
     pub fn was_cancelled(&self, engine: &Engine, serial: Serial) -> bool {
         let index = self.messages.binary_search_by_key(&serial, |message| message.serial);
-        let message = index.ok().and_then(|index| engine.peek(self.messages[index].request));
+        let message = index.ok().and_then(|index| {
+            let request = self.messages[index].request;
+            match request.lane() {
+                0 => engine.peek(request),
+                lane => self.lanes.at(lane).with(|inner| inner.engine.peek(request.local())),
+            }
+        });
         message.is_some_and(|completion| completion.status.cancelled)
     }
 
@@ -222,13 +258,26 @@ impl Process {
     /// # Errors
     /// `MPI_ERR_BUFFER` when the buffer that serves the communicator has no room for the message; errors of the send.
     pub fn buffered_send(&mut self, comm: Handle, to: Envelope, buffer: &SendBuf) -> Result<Handle> {
+        let lane = self.comms.get(comm)?.lane;
+        self.buffered_send_in(lane, comm, to, buffer)
+    }
+
+    /// As [`Process::buffered_send`], of a communicator in `lane` that may be freed by now.
+    pub(crate) fn buffered_send_in(
+        &mut self,
+        lane: u32,
+        comm: Handle,
+        to: Envelope,
+        buffer: &SendBuf,
+    ) -> Result<Handle> {
         let bytes = buffer.len();
         let needed = bytes as u64 + abi::MPI_BSEND_OVERHEAD as u64;
         let owner = self.buffer_of(comm);
         if let Err(full) = self.check_room(owner, needed) {
             // What the receivers took meanwhile makes room; nobody may have looked since.
             for _ in 0..64 {
-                if !self.progress() {
+                let elsewhere = lane != 0 && self.on_lane(lane, Engine::progress);
+                if !self.progress() && !elsewhere {
                     break;
                 }
             }
@@ -240,10 +289,17 @@ impl Process {
         if let Some(room) = room.as_mut_slice() {
             buffer.pack(0, room);
         }
-        let started = self.engine.send(to, SendMode::Standard, copy.send_buf(0, bytes))?;
+        let copy = copy.send_buf(0, bytes);
+        let started = self.on_lane(lane, |engine| {
+            let started = engine.send(to, SendMode::Standard, copy)?;
+            if let Started::Pending(request) = started {
+                engine.tag_request(request, comm.0);
+            }
+            Ok(started)
+        })?;
         let complete = engine_handle(RequestId::COMPLETE);
         let Started::Pending(request) = started else { return Ok(complete) };
-        self.engine.tag_request(request, comm.0);
+        let request = request.in_lane(lane);
         let buffers = &mut self.requests.buffers;
         buffers.last += 1;
         let serial = buffers.last;

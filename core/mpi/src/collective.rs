@@ -106,7 +106,7 @@ impl Process {
         let model = self.model();
         let comm = self.comms.get_mut(comm)?;
         let Everyone { peers, place, size } = comm.everyone();
-        let Comm { context, collectives, plans, handle, .. } = comm;
+        let Comm { context, collectives, plans, handle, lane, .. } = comm;
         let schedule = plans.get(call, weft_coll::Group { rank: place.0, size }, &model);
         let channel = Channel {
             context: context.collective(),
@@ -115,12 +115,14 @@ impl Process {
             sequence: *collectives,
             persistent: false,
         };
-        let owner = handle.0 | COLLECTIVE;
+        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
         let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
         *collectives = collectives.wrapping_add(1);
-        let request = self.engine.start_schedule(run)?;
-        self.engine.tag_request(request, owner);
-        Ok(request)
+        self.on_lane(lane, |engine| {
+            let request = engine.start_schedule(run)?;
+            engine.tag_request(request, owner);
+            Ok(request.in_lane(lane))
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::info::Info;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
 
@@ -34,6 +35,8 @@ pub struct Comm {
     pub handle: Handle,
     /// Its channel for point-to-point traffic; the twin is for collectives.
     pub context: ContextId,
+    /// The lane in which all its traffic travels, the same at all members (see [`crate::lanes`]).
+    pub lane: u32,
     /// Rank of this process.
     pub rank: Rank,
     /// Number of processes that ranks name: of the members, or of an intercommunicator's remote group. Valid ranks are below.
@@ -66,6 +69,7 @@ impl Comm {
         Comm {
             handle: Handle(abi::MPI_COMM_NULL),
             context,
+            lane: 0,
             rank,
             size: group.size(),
             group,
@@ -79,6 +83,14 @@ impl Comm {
             plans: Plans::default(),
             topology: None,
         }
+    }
+
+    /// What calls that only look need to know, without what hangs on the communicator; for threads that keep it.
+    pub fn snapshot(&self) -> Comm {
+        let mut copy = Comm::new(self.context, self.rank, Arc::clone(&self.group), self.errhandler);
+        (copy.handle, copy.lane, copy.name) = (self.handle, self.lane, self.name.clone());
+        copy.inter.clone_from(&self.inter);
+        copy
     }
 
     /// An intercommunicator, at rank `rank` of the local group.
@@ -225,11 +237,34 @@ pub struct Comms {
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, while the World Model is active.
     predefined: [Option<Box<Comm>>; 2],
     table: Table<Box<Comm>>,
+    /// Counts what makes snapshots stale.
+    pub changes: Arc<Changes>,
+}
+
+/// Counts the removals of objects of which threads keep snapshots ([`Comm::snapshot`]).
+///
+/// A snapshot is good as long as the count is what it was before the object was looked up. Whoever removes an object does so
+/// under the lock of the process and stores the count with Release; a thread that may rely on the removal (it was told of it,
+/// or uses a number that was given out anew) has synchronised with the remover, so its Acquire load sees the count.
+#[derive(Debug, Default)]
+pub struct Changes(AtomicU64);
+
+impl Changes {
+    /// The count.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// One more; the caller holds the process, so there is no other writer and no read-modify-write.
+    pub(crate) fn add(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
 }
 
 impl Default for Comms {
     fn default() -> Comms {
-        Comms { predefined: [None, None], table: Table::new(HandleKind::Comm) }
+        Comms { predefined: [None, None], table: Table::new(HandleKind::Comm), changes: Arc::default() }
     }
 }
 
@@ -251,6 +286,7 @@ impl Comms {
     /// Takes the predefined communicators away, at the end of the World Model.
     pub fn stop(&mut self) {
         self.predefined = [None, None];
+        self.changes.add();
     }
 
     /// How many more communicators can be made here.
@@ -327,6 +363,7 @@ impl Comms {
     /// As [`Comms::check_removable`].
     pub fn remove(&mut self, handle: Handle) -> Result<Comm> {
         self.check_removable(handle)?;
+        self.changes.add();
         self.table.remove(handle).map(|comm| *comm)
     }
 

@@ -54,7 +54,8 @@ pub struct Construction {
     flags: u64,
     attributes: Vec<Attribute>,
     hints: Info,
-    topology: Option<Arc<Topology>>,
+    /// The virtual topology of the new communicator; set before the first poll.
+    pub topology: Option<Arc<Topology>>,
 }
 
 #[derive(Debug)]
@@ -118,7 +119,7 @@ impl Process {
     /// This process's flags of an agreement, all well.
     fn flags(&self) -> u64 {
         let room = self.comms.room() > self.contexts.proposals();
-        context::WELL | if room { context::ROOM } else { 0 }
+        context::WELL | context::lane_flags(self.contexts.lanes) | if room { context::ROOM } else { 0 }
     }
 
     /// Starts the first round of agreement on the parent's collective channel.
@@ -145,14 +146,17 @@ impl Process {
     /// Gives the channels of freed communicators back once no traffic uses them.
     fn reuse_retired(&mut self) {
         let mut retired = std::mem::take(&mut self.retired);
-        retired.retain(|&(context, handle)| {
+        retired.retain(|&(context, lane, handle)| {
             let any = |context| weft_engine::Selector { context, peer: None, source: None, tag: None };
-            let engine = &mut self.engine;
-            let in_use = engine.owns_any(handle.0)
-                || self.requests.keeps(handle)
-                || engine.iprobe(any(context)).is_some()
-                || engine.iprobe(any(context.collective())).is_some()
-                || engine.iprobe(any(context.partitioned())).is_some();
+            let used = |engine: &mut weft_engine::Engine| {
+                engine.owns_any(handle.0)
+                    || engine.iprobe(any(context)).is_some()
+                    || engine.iprobe(any(context.collective())).is_some()
+                    || engine.iprobe(any(context.partitioned())).is_some()
+            };
+            let in_use = self.requests.keeps(handle)
+                || used(&mut self.engine)
+                || lane != 0 && self.lanes.at(lane).with(|inner| used(&mut inner.engine));
             if !in_use {
                 self.contexts.release(context);
             }
@@ -167,7 +171,7 @@ impl Process {
     /// `MPI_ERR_COMM` for a bad handle or a predefined communicator.
     pub fn free_comm(&mut self, handle: Handle) -> Result<Comm> {
         let comm = self.comms.remove(handle)?;
-        self.retired.push((comm.context, handle));
+        self.retired.push((comm.context, comm.lane, handle));
         Ok(comm)
     }
 
@@ -204,27 +208,37 @@ impl Process {
     }
 }
 
+/// What a construction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    /// A collective on the parent.
+    Agreement(RequestId),
+    /// What this process has to say.
+    Process(PeerId),
+}
+
 impl Construction {
+    /// The error handler that the communicator will have.
+    pub fn errhandler(&self) -> Handle {
+        self.errhandler
+    }
+
+    /// What it waits for, to be described.
+    pub fn awaits(&self) -> Awaits {
+        match &self.stage {
+            Stage::Agreeing { request, .. } => Awaits::Agreement(*request),
+            Stage::Sweeping(sweep) => {
+                Awaits::Process(self.everyone.peers.peer(Rank(sweep.next().unwrap_or(self.everyone.place.0))))
+            }
+            Stage::Meeting(meeting) => Awaits::Process(meeting.awaits()),
+        }
+    }
+
     /// The same, with hints for the new communicator (section 7.4.4).
     #[must_use]
     pub fn with_hints(mut self, hints: Info) -> Construction {
         self.hints = hints;
         self
-    }
-
-    /// The same, with a virtual topology for the new communicator (section 8.3).
-    #[must_use]
-    pub fn with_topology(mut self, topology: Arc<Topology>) -> Construction {
-        self.topology = Some(topology);
-        self
-    }
-
-    /// The collective that it waits for, to be described; `None` while it waits for letters.
-    pub fn request(&self) -> Option<RequestId> {
-        match self.stage {
-            Stage::Agreeing { request, .. } => Some(request),
-            Stage::Sweeping(_) | Stage::Meeting(_) => None,
-        }
     }
 
     /// Goes on as far as possible without waiting. `None`: not done yet; otherwise the new communicator, or none for this
@@ -244,10 +258,10 @@ impl Construction {
         loop {
             let agreed = match &mut self.stage {
                 Stage::Agreeing { request, room } => {
-                    if !process.engine.is_complete(*request) {
+                    if !process.has_ended(*request) {
                         return Ok(None);
                     }
-                    if let Some(error) = process.engine.take(*request).error {
+                    if let Some(error) = process.take_ended(*request).error {
                         return Err(error);
                     }
                     let mut bytes = [0; Proposal::BYTES];
@@ -368,6 +382,8 @@ impl Construction {
             process.contexts.release(context);
             return Ok(None);
         };
+        comm.lane = agreed.lane(context);
+        process.lanes.open(comm.lane, &process.engine)?;
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();
         for attribute in self.attributes.drain(..) {

@@ -15,6 +15,9 @@
 //! Beside the mask travel *flags*, which all must have set for all to see set: that nothing went wrong so far, that there is room
 //! for one more handle, which side of an intercommunicator goes first. So what fails, fails at all members.
 //!
+//! Other bits of the flags say, one each, how many lanes this process can use: the new communicator's lane follows from the number
+//! and from the smallest of these ([`Proposal::lane`], [`crate::lanes`]). A process that serves one thread sets none.
+//!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
 use std::collections::BTreeMap;
@@ -58,7 +61,23 @@ pub const SECOND_HIGH: u64 = 1 << 5;
 /// See [`FIRST_HIGH`].
 pub const SECOND_LOW: u64 = 1 << 6;
 
+/// First of the bits that stand for lanes.
+const FIRST_LANE: u32 = 16;
+
+/// The flags of a process that can use `lanes` lanes; 0 and 1 both mean lane 0 only.
+pub const fn lane_flags(lanes: u32) -> u64 {
+    ((1 << lanes) - 1) << FIRST_LANE
+}
+
 impl Proposal {
+    /// The lane of a channel that was agreed on.
+    pub fn lane(&self, context: ContextId) -> u32 {
+        // Bits are set from the lowest on, so what all have in common is the smallest number.
+        let lanes = (self.flags >> FIRST_LANE & lane_flags(crate::lanes::LANES) >> FIRST_LANE).count_ones();
+        // Lane 0 is left to MPI_COMM_WORLD and to whoever serves one thread.
+        if lanes < 2 { 0 } else { 1 + context.0 / 2 % (lanes - 1) }
+    }
+
     /// Words of a proposal on the wire.
     pub const WORDS: usize = WORDS + 1;
     /// Bytes of a proposal on the wire.
@@ -91,6 +110,8 @@ pub struct Contexts {
     windows: BTreeMap<u32, Window>,
     /// Windows closed now.
     closed: usize,
+    /// Lanes that this process can use.
+    pub lanes: u32,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -255,6 +276,19 @@ fn exhausted() -> Error {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_lane_is_what_all_members_can_use() {
+        let both = |first: u32, second: u32| {
+            let mut agreed = Proposal { mask: [0; WORDS], flags: lane_flags(first) };
+            agreed.and(&Proposal { mask: [0; WORDS], flags: u64::MAX & lane_flags(second) | WELL });
+            (2..9).map(|pair| agreed.lane(ContextId(pair * 2))).collect::<Vec<u32>>()
+        };
+        assert_eq!(both(0, 8), [0; 7], "a single-threaded member");
+        assert_eq!(both(1, 8), [0; 7]);
+        assert_eq!(both(3, 8), [1, 2, 1, 2, 1, 2, 1]);
+        assert_eq!(both(8, 8), [3, 4, 5, 6, 7, 1, 2], "neighbours in different lanes");
+    }
 
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {
         let mut searches: Vec<Search> = members.iter().map(|_| Search::after(hint, 7)).collect();

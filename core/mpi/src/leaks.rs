@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use weft_engine::{Engine, RequestId};
 use weft_types::Handle;
 
 /// Something left, with the word for its kind.
@@ -110,16 +111,24 @@ impl Process {
         for (handle, site) in self.requests.iter() {
             all.push(left("request", self.phrase(handle), site));
         }
-        for id in self.engine.held() {
-            let owner = self.engine.owner(id);
+        let held = |engine: &Engine| {
+            engine.held().into_iter().map(|id| (id, engine.owner(id))).collect::<Vec<(RequestId, u32)>>()
+        };
+        let mut requests = held(&self.engine);
+        for (number, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| held(&inner.engine));
+            requests.extend(there.into_iter().map(|(id, owner)| (id.in_lane(number), owner)));
+        }
+        for (id, owner) in requests {
             let collective = owner & COLLECTIVE != 0;
             // Requests inside persistent and combined ones are told with them.
-            let is_inner = self.requests.contains(crate::request::engine_handle(id));
+            let handle = crate::lanes::request_handle(id);
+            let is_inner = self.requests.contains(handle);
             if self.comms.exists(Handle(owner & !COLLECTIVE))
                 && !is_inner
                 && (collective || self.is_ordinary(id))
             {
-                all.push(left("request", self.phrase(crate::request::engine_handle(id)), None));
+                all.push(left("request", self.phrase(handle), None));
             }
         }
         all

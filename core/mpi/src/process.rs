@@ -4,21 +4,24 @@ use crate::attributes::Keys;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::group::Group;
+use crate::lanes::Lanes;
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::table::Table;
 use crate::types::Types;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weft_boot::{Job, Launcher};
-use weft_engine::{Engine, EngineBell, EngineConfig, MessageId, Waiter};
-use weft_types::params::{Choice, Parameters};
+use weft_boot::{Job, Launcher, SharedLauncher};
+use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
+use weft_types::params::{Choice, Fabric, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
 pub struct Process {
-    /// What moves messages.
+    /// What moves messages: lane 0.
     pub engine: Engine,
+    /// The other lanes, for programs with several threads.
+    pub lanes: Arc<Lanes>,
     /// Who this process is.
     pub job: Job,
     /// The way to whoever started the job.
@@ -48,7 +51,7 @@ pub struct Process {
     /// Letters about communicators being made.
     pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
-    pub(crate) retired: Vec<(ContextId, Handle)>,
+    pub(crate) retired: Vec<(ContextId, u32, Handle)>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
@@ -75,13 +78,23 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         job.local_ranks.len(),
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
-        if job.size == 1 { "no transport is needed" } else { "all peers over shm" },
+        match crate::fabric::choose(job, parameters.transport) {
+            _ if job.size == 1 => "no transport is needed",
+            Ok(Fabric::Softroce) => "all peers over softroce (the RDMA emulator, UDP)",
+            _ => "all peers over shm",
+        },
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
             _ => "are read from the sender's memory where that is allowed and faster",
         },
         config.eager_limit
     )
+}
+
+/// The variables of the environment that are text.
+pub(crate) fn environment_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 impl Process {
@@ -91,11 +104,17 @@ impl Process {
     /// # Errors
     /// What is wrong with the environment, the launcher or the memory, and what to do.
     pub fn start() -> Result<Process> {
-        let (parameters, unknown) = Parameters::from_environment(
-            std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-        )?;
+        Process::start_with(Vec::new())
+    }
+
+    /// As [`Process::start`]; `settings` (variable, value) count before the environment.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_with(settings: Vec<(String, String)>) -> Result<Process> {
+        let (parameters, unknown) = Parameters::from_environment(environment_variables().chain(settings))?;
         let (mut job, launcher) = Job::discover()?;
+        let launcher = SharedLauncher::new(launcher);
         if job.rank == 0 {
             for line in unknown {
                 eprintln!("weft: {line}");
@@ -113,25 +132,29 @@ impl Process {
             eager_limit: parameters.eager_limit,
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
-        let transports = crate::fabric::open(&mut job, &parameters, oversubscribed)?;
+        let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
             eprintln!("weft: {}", chosen(&job, &config, &parameters));
         }
         let engine = Engine::new(config, transports)?;
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
+        let lanes = Arc::new(Lanes::default());
+        let comms = Comms::default();
+        let types = Types::following(&comms.changes);
         Ok(Process {
             engine,
             job,
-            launcher,
+            launcher: Box::new(launcher),
             parameters,
-            comms: Comms::default(),
+            comms,
             groups: Table::new(HandleKind::Group),
-            types: Types::default(),
+            types,
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
             sessions: crate::session::Sessions::default(),
             keys: Keys::default(),
-            requests: Requests::default(),
+            requests: Requests::of(&lanes),
+            lanes,
             messages: HashMap::new(),
             contexts: Contexts::new(),
             letters: crate::letters::Letters::default(),
@@ -159,6 +182,48 @@ impl Process {
         if errhandler.0 == abi::MPI_ERRORS_RETURN {
             self.survive_losses();
         }
+    }
+
+    /// From now on several threads may call: new communicators whose members all say so live in lanes.
+    pub fn allow_lanes(&mut self) {
+        if !self.engine.has_lanes() {
+            return;
+        }
+        let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
+        let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
+        self.contexts.lanes = chosen.min(crate::lanes::LANES);
+    }
+
+    /// Lends the engine of a lane. The caller holds the process and so may take any one lane.
+    #[inline]
+    pub fn on_lane<R>(&mut self, lane: u32, work: impl FnOnce(&mut Engine) -> R) -> R {
+        match lane {
+            0 => work(&mut self.engine),
+            _ => self.lanes.at(lane).with(|inner| work(&mut inner.engine)),
+        }
+    }
+
+    /// Whether a request of any lane has ended. No progress.
+    pub fn has_ended(&mut self, request: RequestId) -> bool {
+        self.on_lane(request.lane(), |engine| engine.is_complete(request.local()))
+    }
+
+    /// Takes a request of any lane that has ended.
+    pub fn take_ended(&mut self, request: RequestId) -> Completion {
+        self.on_lane(request.lane(), |engine| engine.take(request.local()))
+    }
+
+    /// Whether nothing is under way in any lane that finalize must wait for.
+    pub fn is_quiet(&mut self) -> bool {
+        self.requests.buffers.is_all_flushed(&mut self.engine)
+            && self.engine.is_quiet()
+            && self.lanes.are_quiet()
+    }
+
+    /// Whether any request of a communicator exists.
+    pub fn owns_any(&self, comm: Handle) -> bool {
+        self.engine.owns_any(comm.0)
+            || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
     }
 
     /// A waiter for one blocked call.
@@ -196,6 +261,12 @@ impl Process {
     #[inline]
     pub fn is_done(&self, request: Handle) -> bool {
         self.requests.is_done(&self.engine, request)
+    }
+
+    /// Marks what the calling thread is about to sleep for; false when marks are not enough, because the end of the request is
+    /// not that of an engine's.
+    pub fn watch(&mut self, request: Handle) -> bool {
+        self.requests.watch(&mut self.engine, request)
     }
 
     /// The group of a handle.

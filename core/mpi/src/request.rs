@@ -6,8 +6,10 @@
 
 use crate::buffered::{Buffers, Content, Serial};
 use crate::construct::Construction;
+use crate::lanes::Lanes;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
+use std::sync::Arc;
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_engine::{Completion, Engine, Envelope, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, Handle, HandleKind, Result, abi};
@@ -68,7 +70,8 @@ pub struct Done {
 }
 
 impl Done {
-    pub(crate) fn new(status: MpiStatus) -> Done {
+    /// An operation that went well, on no communicator.
+    pub fn new(status: MpiStatus) -> Done {
         Done {
             status,
             error: None,
@@ -79,7 +82,9 @@ impl Done {
         }
     }
 
-    fn of(completion: Completion, owner: u32) -> Done {
+    /// How a request of an engine ended, with its owner word.
+    #[inline]
+    pub fn of(completion: Completion, owner: u32) -> Done {
         Done {
             error: completion.error,
             comm: Handle(owner & !COLLECTIVE),
@@ -126,6 +131,8 @@ pub struct Persistent {
     pub operation: Operation,
     /// The communicator.
     pub comm: Handle,
+    /// Its lane.
+    pub lane: u32,
     /// The request under way, while active.
     pub active: Option<Handle>,
 }
@@ -189,6 +196,8 @@ pub enum Kind {
     CompleteSend,
     /// A request of the engine.
     Engine(RequestId),
+    /// A request of another lane.
+    Lane(RequestId),
     /// An entry of the table.
     Local(Handle),
 }
@@ -200,15 +209,12 @@ pub struct Requests {
     pub(crate) watched: Watched,
     /// Buffered sends, which flush requests and the sends' own requests look at.
     pub buffers: Buffers,
+    lanes: Arc<Lanes>,
 }
 
 impl Default for Requests {
     fn default() -> Requests {
-        Requests {
-            locals: Table::new(HandleKind::LocalRequest),
-            watched: Watched::default(),
-            buffers: Buffers::default(),
-        }
+        Requests::of(&Arc::default())
     }
 }
 
@@ -228,6 +234,22 @@ pub const fn started_handle(started: Started) -> Handle {
 }
 
 impl Requests {
+    /// None, of a process with these lanes.
+    pub fn of(lanes: &Arc<Lanes>) -> Requests {
+        let locals = Table::new(HandleKind::LocalRequest);
+        Requests {
+            locals,
+            watched: Watched::default(),
+            buffers: Buffers::of(lanes),
+            lanes: Arc::clone(lanes),
+        }
+    }
+
+    /// Lends the engine of a request of another lane.
+    fn on_lane<R>(&self, request: RequestId, work: impl FnOnce(&mut Engine) -> R) -> R {
+        self.lanes.at(request.lane()).with(|inner| work(&mut inner.engine))
+    }
+
     /// Finds out what a handle stands for.
     ///
     /// # Errors
@@ -249,12 +271,25 @@ impl Requests {
         }
         match self.locals.find(handle) {
             Some(_) => Ok(Kind::Local(handle)),
-            None => Err(self.explain(handle)),
+            None => match self.in_lane(handle) {
+                Some(id) => Ok(Kind::Lane(id)),
+                None => Err(self.explain(handle)),
+            },
         }
+    }
+
+    /// The request of another lane that a handle names.
+    #[cold]
+    #[inline(never)]
+    fn in_lane(&self, handle: Handle) -> Option<RequestId> {
+        if handle.kind_bits() == HandleKind::LaneRequest as u32 { self.lanes.find(handle) } else { None }
     }
 
     #[cold]
     fn explain(&self, handle: Handle) -> Error {
+        if handle.kind_bits() == HandleKind::LaneRequest as u32 {
+            return stale(HandleKind::LaneRequest, handle, true);
+        }
         if handle.kind_bits() == HandleKind::LocalRequest as u32 {
             return self.locals.get(handle).expect_err("looked up before");
         }
@@ -327,7 +362,7 @@ impl Requests {
     pub fn is_active(&self, engine: &Engine, handle: Handle) -> Result<bool> {
         Ok(match self.kind(engine, handle)? {
             Kind::Null => false,
-            Kind::CompleteSend | Kind::Engine(_) => true,
+            Kind::CompleteSend | Kind::Engine(_) | Kind::Lane(_) => true,
             Kind::Local(local) => match self.local(local) {
                 Local::Persistent(persistent) => persistent.active.is_some(),
                 Local::PartitionedSend(side) => side.is_active(),
@@ -342,6 +377,7 @@ impl Requests {
     pub fn is_done(&self, engine: &Engine, handle: Handle) -> bool {
         match self.kind(engine, handle) {
             Ok(Kind::Engine(id)) => engine.is_complete(id),
+            Ok(Kind::Lane(id)) => self.is_done_in_lane(id),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::NullReceive => true,
                 Local::Persistent(persistent) => {
@@ -364,6 +400,41 @@ impl Requests {
         }
     }
 
+    /// See [`crate::Process::watch`].
+    pub(crate) fn watch(&self, engine: &mut Engine, handle: Handle) -> bool {
+        match self.kind(engine, handle) {
+            Ok(Kind::Engine(id)) => engine.watch(id),
+            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| engine.watch(id.local())),
+            Ok(Kind::Local(local)) => match self.local(local) {
+                Local::Persistent(persistent) => {
+                    return persistent.active.is_none_or(|inner| self.watch(engine, inner));
+                }
+                &Local::Pair { send, receive, .. } => {
+                    return self.watch(engine, send) && self.watch(engine, receive);
+                }
+                Local::NullReceive => {}
+                _ => return false,
+            },
+            Ok(Kind::Null | Kind::CompleteSend) | Err(_) => {}
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_done_in_lane(&self, id: RequestId) -> bool {
+        self.on_lane(id, |engine| engine.is_complete(id.local()))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_in_lane(&self, id: RequestId) -> Done {
+        self.on_lane(id, |engine| {
+            let owner = engine.owner(id.local());
+            Done::of(engine.take(id.local()), owner)
+        })
+    }
+
     /// Takes the result of a done request: it is gone, or inactive when persistent.
     pub fn finish(&mut self, engine: &mut Engine, handle: Handle) -> Done {
         match self.kind(engine, handle) {
@@ -371,6 +442,7 @@ impl Requests {
                 let owner = engine.owner(id);
                 Done::of(engine.take(id), owner)
             }
+            Ok(Kind::Lane(id)) => self.finish_in_lane(id),
             Ok(Kind::Local(local)) => self.finish_local(engine, local),
             Ok(Kind::CompleteSend) => Done::new(MpiStatus::NO_MESSAGE),
             Ok(Kind::Null) | Err(_) => Done::new(MpiStatus::EMPTY),
@@ -436,6 +508,10 @@ impl Requests {
                 Some(completion) => Done::of(completion, engine.owner(id)),
                 None => Done::new(MpiStatus::EMPTY),
             },
+            Ok(Kind::Lane(id)) => self.on_lane(id, |engine| match engine.peek(id.local()) {
+                Some(completion) => Done::of(completion, engine.owner(id.local())),
+                None => Done::new(MpiStatus::EMPTY),
+            }),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::Persistent(persistent) => match persistent.active {
                     Some(inner) => Done { keeps_handle: true, ..self.peek(engine, inner) },

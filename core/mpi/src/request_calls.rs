@@ -1,13 +1,39 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
+use crate::lanes::request_handle;
 use crate::process::Process;
-use crate::request::{
-    COLLECTIVE, Generalized, Kind, Local, Operation, Persistent, engine_handle, started_handle,
-};
+use crate::request::{COLLECTIVE, Generalized, Kind, Local, Operation, Persistent};
+use weft_datatype::SendBuf;
+use weft_engine::{Engine, Envelope, RequestId, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result};
 
 fn refused(text: &str) -> Error {
     Error::new(ErrorClass::REQUEST, text)
+}
+
+fn not_to_cancel() -> Error {
+    refused("the request belongs to a collective operation, which cannot be cancelled")
+}
+
+fn not_to_free() -> Error {
+    refused("the request belongs to an active collective operation; complete it instead")
+}
+
+/// Starts a send of a communicator; [`RequestId::COMPLETE`] when it was complete at once.
+fn begin_send(
+    engine: &mut Engine,
+    envelope: Envelope,
+    mode: SendMode,
+    buffer: SendBuf,
+    comm: Handle,
+) -> Result<RequestId> {
+    Ok(match engine.send(envelope, mode, buffer)? {
+        Started::Complete => RequestId::COMPLETE,
+        Started::Pending(request) => {
+            engine.tag_request(request, comm.0);
+            request
+        }
+    })
 }
 
 impl Process {
@@ -32,30 +58,32 @@ impl Process {
         if persistent.active.is_some() {
             return Err(refused("the persistent request is active; complete it before starting it again"));
         }
-        let (operation, comm) = (persistent.operation.clone(), persistent.comm);
-        let started = self.start_operation(operation, comm)?;
+        let (operation, comm, lane) = (persistent.operation.clone(), persistent.comm, persistent.lane);
+        let started = self.start_operation(operation, comm, lane)?;
         if let Local::Persistent(persistent) = self.requests.local_mut(local) {
             persistent.active = Some(started);
         }
         Ok(())
     }
 
-    fn start_operation(&mut self, operation: Operation, comm: Handle) -> Result<Handle> {
-        let handle = match operation {
+    fn start_operation(&mut self, operation: Operation, comm: Handle, lane: u32) -> Result<Handle> {
+        let started = match operation {
             Operation::Send(Some(envelope), mode, buffer) => {
-                started_handle(self.engine.send(envelope, mode, buffer)?)
+                self.on_lane(lane, |engine| begin_send(engine, envelope, mode, buffer, comm))?
             }
-            Operation::Buffered(Some(envelope), buffer) => self.buffered_send(comm, envelope, &buffer)?,
-            Operation::Send(None, ..) | Operation::Buffered(None, _) => {
-                engine_handle(weft_engine::RequestId::COMPLETE)
+            Operation::Buffered(Some(envelope), buffer) => {
+                return self.buffered_send_in(lane, comm, envelope, &buffer);
             }
-            Operation::Receive(Some(selector), buffer) => engine_handle(self.engine.recv(selector, buffer)?),
-            Operation::Receive(None, _) => self.requests.insert(Local::NullReceive)?,
+            Operation::Send(None, ..) | Operation::Buffered(None, _) => RequestId::COMPLETE,
+            Operation::Receive(Some(selector), buffer) => self.on_lane(lane, |engine| {
+                let request = engine.recv(selector, buffer)?;
+                engine.tag_request(request, comm.0);
+                Ok(request)
+            })?,
+            Operation::Receive(None, _) => return self.requests.insert(Local::NullReceive),
         };
-        if let Ok(Kind::Engine(id)) = self.requests.kind(&self.engine, handle) {
-            self.engine.tag_request(id, comm.0);
-        }
-        Ok(handle)
+        // A send that is complete has no lane.
+        Ok(request_handle(if started == RequestId::COMPLETE { started } else { started.in_lane(lane) }))
     }
 
     /// Makes a persistent request.
@@ -63,7 +91,8 @@ impl Process {
     /// # Errors
     /// As [`crate::table::Table::insert`].
     pub fn persistent(&mut self, operation: Operation, comm: Handle) -> Result<Handle> {
-        self.requests.insert(Local::Persistent(Box::new(Persistent { operation, comm, active: None })))
+        let lane = self.comms.get(comm)?.lane;
+        self.requests.insert(Local::Persistent(Box::new(Persistent { operation, comm, lane, active: None })))
     }
 
     /// `MPI_Cancel`. The generalized request, if it is one: its function is due.
@@ -74,12 +103,20 @@ impl Process {
         match self.requests.kind(&self.engine, request)? {
             Kind::Null => Err(refused("the request is MPI_REQUEST_NULL; there is nothing to cancel")),
             Kind::CompleteSend => Ok(None),
-            Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => {
-                Err(refused("the request belongs to a collective operation, which cannot be cancelled"))
-            }
+            Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => Err(not_to_cancel()),
             Kind::Engine(id) => {
                 self.engine.cancel(id);
                 Ok(None)
+            }
+            Kind::Lane(id) => {
+                let cancelled = self.on_lane(id.lane(), |engine| {
+                    let collective = engine.owner(id.local()) & COLLECTIVE != 0;
+                    if !collective {
+                        engine.cancel(id.local());
+                    }
+                    !collective
+                });
+                if cancelled { Ok(None) } else { Err(not_to_cancel()) }
             }
             Kind::Local(local) => match self.requests.local(local) {
                 Local::NullReceive => Ok(None),
@@ -122,12 +159,20 @@ impl Process {
         match self.requests.kind(&self.engine, request)? {
             Kind::Null => return Err(refused("the request is MPI_REQUEST_NULL; there is nothing to free")),
             Kind::CompleteSend => {}
-            Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => {
-                return Err(refused(
-                    "the request belongs to an active collective operation; complete it instead",
-                ));
-            }
+            Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => return Err(not_to_free()),
             Kind::Engine(id) => self.engine.release(id),
+            Kind::Lane(id) => {
+                let released = self.on_lane(id.lane(), |engine| {
+                    let collective = engine.owner(id.local()) & COLLECTIVE != 0;
+                    if !collective {
+                        engine.release(id.local());
+                    }
+                    !collective
+                });
+                if !released {
+                    return Err(not_to_free());
+                }
+            }
             Kind::Local(local) => match self.requests.local_mut(local) {
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => {
                     if let Some(freed) = self.requests.free_partitioned(&mut self.engine, local) {

@@ -128,10 +128,14 @@ impl Process {
         if self.sessions.origins.len() < self.sessions.sweep_at {
             return;
         }
-        let (comms, engine) = (&self.comms, &self.engine);
+        let (comms, engine, lanes) = (&self.comms, &self.engine, &self.lanes);
+        let owned = |object: u32| {
+            engine.owns_any(object)
+                || lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(object)))
+        };
         self.sessions
             .origins
-            .retain(|&object, _| !is_comm(object) || comms.exists(object) || engine.owns_any(object.0));
+            .retain(|&object, _| !is_comm(object) || comms.exists(object) || owned(object.0));
         self.sessions.sweep_at = FEW.max(2 * self.sessions.origins.len());
     }
 
@@ -141,8 +145,12 @@ impl Process {
     pub fn is_session_quiet(&mut self, session: Handle, is_last: bool) -> bool {
         let flushed = self.requests.buffers.is_all_flushed(&mut self.engine);
         match is_last {
-            true => flushed && self.engine.is_quiet(),
-            false => self.sessions.is_quiet(session, &self.engine),
+            true => flushed && self.engine.is_quiet() && self.lanes.are_quiet(),
+            false => {
+                let quiet = |engine: &Engine| self.sessions.is_quiet(session, engine);
+                quiet(&self.engine)
+                    && self.lanes.iter().all(|(_, lane)| lane.with(|inner| quiet(&inner.engine)))
+            }
         }
     }
 

@@ -4,10 +4,11 @@
 //! at any time" (no needs), so that no description can make a job look more blocked than it is.
 
 use crate::comm::Comm;
+use crate::construct::Awaits;
 use crate::process::Process;
 use crate::request::{Kind, Local, Operation};
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
-use weft_engine::{Outlook, RequestId, Running, Selector, SendMode};
+use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
 use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
 
 /// What a blocked call waits for.
@@ -26,8 +27,8 @@ pub enum Awaited {
     },
     /// A message to be probed for.
     Probe(Selector),
-    /// A communicator being made: the request of the agreement under way, if it is one, and the parent.
-    Construction(Option<RequestId>, Handle),
+    /// A communicator being made: what the agreement under way waits for, and the parent.
+    Construction(Awaits, Handle),
     /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
     Window(Handle, Vec<u32>, bool),
     /// Buffered messages to leave.
@@ -104,7 +105,7 @@ impl Process {
     }
 
     fn members(&self, context: ContextId) -> Option<Ranks> {
-        self.comm_on(context).map(|comm| comm.group.peers().map(|peer| peer.0).collect())
+        self.comm_on(context).map(|comm| comm.processes().map(|peer| peer.0).collect())
     }
 
     fn tell_selector(&self, from: Selector, room: Option<u64>) -> Told {
@@ -144,11 +145,23 @@ impl Process {
         Told { verb: "collective", arguments, brief: String::new(), needs, collective }
     }
 
-    fn tell_engine(&self, request: RequestId) -> Told {
-        if !self.engine.exists(request) {
-            return Told::default();
+    fn tell_agreement(&self, awaits: Awaits) -> Told {
+        match awaits {
+            Awaits::Agreement(request) => self.tell_engine(request),
+            Awaits::Process(peer) => Told { needs: vec![of_one(peer)], ..Told::default() },
         }
-        match self.engine.outlook(request) {
+    }
+
+    fn tell_engine(&self, request: RequestId) -> Told {
+        let outlook = |engine: &Engine, request| match engine.exists(request) {
+            true => engine.outlook(request),
+            false => Outlook::Ready,
+        };
+        let outlook = match request.lane() {
+            0 => outlook(&self.engine, request),
+            lane => self.lanes.at(lane).with(|inner| outlook(&inner.engine, request.local())),
+        };
+        match outlook {
             Outlook::Ready => Told::default(),
             Outlook::Receive { from, room } => self.tell_selector(from, Some(room)),
             Outlook::Arriving { peer, context, source, tag, bytes } => Told {
@@ -187,7 +200,7 @@ impl Process {
     fn tell_request(&self, handle: Handle) -> Told {
         let Ok(Kind::Local(local)) = self.requests.kind(&self.engine, handle) else {
             return match self.requests.kind(&self.engine, handle) {
-                Ok(Kind::Engine(id)) => self.tell_engine(id),
+                Ok(Kind::Engine(id) | Kind::Lane(id)) => self.tell_engine(id),
                 _ => Told::default(),
             };
         };
@@ -212,8 +225,7 @@ impl Process {
             Local::Generalized(_) => unknown("generalized request, which the program completes"),
             Local::Construction(making) => match making.construction.as_ref() {
                 Some(construction) => {
-                    let told =
-                        construction.request().map(|request| self.tell_engine(request)).unwrap_or_default();
+                    let told = self.tell_agreement(construction.awaits());
                     Told { verb: "communicator being made", ..told }
                 }
                 None => Told::default(),
@@ -255,8 +267,8 @@ impl Process {
                 Blocked { call: call.to_owned(), since, ..told }
             }
             Awaited::Probe(from) => blocked(self.tell_selector(*from, None)),
-            Awaited::Construction(request, parent) => {
-                let told = request.map(|request| self.tell_engine(request)).unwrap_or_default();
+            Awaited::Construction(awaits, parent) => {
+                let told = self.tell_agreement(*awaits);
                 match self.comms.get(*parent) {
                     Ok(comm) => {
                         blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })
@@ -267,7 +279,14 @@ impl Process {
             }
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
             Awaited::Buffered(sends) => self.tell_all(sends, "buffered messages", &blocked),
-            Awaited::Quiet => self.tell_all(&self.engine.unfinished(), "operations under way", &blocked),
+            Awaited::Quiet => {
+                let mut unfinished = self.engine.unfinished();
+                for (number, lane) in self.lanes.iter() {
+                    let there = lane.with(|inner| inner.engine.unfinished());
+                    unfinished.extend(there.into_iter().map(|request| request.in_lane(number)));
+                }
+                self.tell_all(&unfinished, "operations under way", &blocked)
+            }
         }
     }
 
@@ -335,7 +354,11 @@ impl Process {
 
     /// The stall of this process with its blocked calls.
     pub fn stall(&self, from: u64, until: u64, calls: Vec<Blocked>, others: bool) -> Stall {
-        let reacts = self.engine.reacts_to();
+        let mut reacts = self.engine.reacts_to();
+        for (_, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| inner.engine.reacts_to());
+            reacts = reacts.zip(there).map(|(all, there)| [all, there].concat());
+        }
         let acts_alone = reacts.is_none();
         let sets = reacts.unwrap_or_default().into_iter().map(|set| set.iter().map(|peer| peer.0).collect());
         let acts_on = distinct(sets.chain(self.windows.reacts_to()).collect());
@@ -359,13 +382,20 @@ impl Process {
 
     /// Whether a request of the engine is a send or receive of the program itself.
     pub(crate) fn is_ordinary(&self, request: RequestId) -> bool {
-        let context = self.engine.channel(request);
+        let context = match request.lane() {
+            0 => self.engine.channel(request),
+            lane => self.lanes.at(lane).with(|inner| inner.engine.channel(request.local())),
+        };
         self.comms.iter().any(|comm| comm.context == context)
     }
 
     /// Every message that nobody has asked for, in words.
     pub(crate) fn tell_all_strays(&self) -> impl Iterator<Item = String> + '_ {
-        self.engine.strays().filter_map(|stray| {
+        let mut strays: Vec<Stray> = self.engine.strays().collect();
+        for (_, lane) in self.lanes.iter() {
+            strays.extend(lane.with(|inner| inner.engine.strays().collect::<Vec<Stray>>()));
+        }
+        strays.into_iter().filter_map(|stray| {
             let comm = self.comms.iter().find(|comm| comm.context == stray.context)?;
             Some(format!(
                 "a message with tag {} from rank {} of {} ({})",

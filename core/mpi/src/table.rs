@@ -203,14 +203,18 @@ pub const fn class_of(kind: HandleKind) -> ErrorClass {
         HandleKind::Group => ErrorClass::GROUP,
         HandleKind::Info => ErrorClass::INFO,
         HandleKind::Op => ErrorClass::OP,
-        HandleKind::Message | HandleKind::Request | HandleKind::LocalRequest => ErrorClass::REQUEST,
+        HandleKind::Message
+        | HandleKind::LaneMessage
+        | HandleKind::Request
+        | HandleKind::LocalRequest
+        | HandleKind::LaneRequest => ErrorClass::REQUEST,
         HandleKind::Session => ErrorClass::SESSION,
         HandleKind::Win => ErrorClass::WIN,
     }
 }
 
 fn kind_of_bits(bits: u32) -> Option<HandleKind> {
-    const KINDS: [HandleKind; 12] = [
+    const KINDS: [HandleKind; 14] = [
         HandleKind::Comm,
         HandleKind::Datatype,
         HandleKind::Errhandler,
@@ -223,6 +227,8 @@ fn kind_of_bits(bits: u32) -> Option<HandleKind> {
         HandleKind::Session,
         HandleKind::Win,
         HandleKind::LocalRequest,
+        HandleKind::LaneRequest,
+        HandleKind::LaneMessage,
     ];
     KINDS.into_iter().find(|&kind| kind as u32 == bits)
 }

@@ -1,8 +1,10 @@
 //! Handles of datatypes, and what hangs on them: names and attributes (sections 5.1, 7.7.4, 7.8).
 
 use crate::attributes::Attributes;
+use crate::comm::Changes;
 use crate::table::{Table, stale};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weft_datatype::{Datatype, Unnamed};
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
@@ -36,6 +38,8 @@ pub struct Types {
     unnamed: BTreeMap<Unnamed, Handle>,
     /// What programs hung on predefined types.
     hung: BTreeMap<u32, Extras>,
+    /// Counts what makes snapshots stale.
+    changes: Arc<Changes>,
 }
 
 impl Default for Types {
@@ -49,11 +53,17 @@ impl Default for Types {
                 .map_or(0, |predefined| predefined.size() as u16)
         }));
         let derived = Table::new(HandleKind::Datatype);
-        Types { predefined, plain, derived, unnamed: BTreeMap::new(), hung: BTreeMap::new() }
+        let (unnamed, hung) = (BTreeMap::new(), BTreeMap::new());
+        Types { predefined, plain, derived, unnamed, hung, changes: Arc::default() }
     }
 }
 
 impl Types {
+    /// As the default, with removals counted there.
+    pub fn following(changes: &Arc<Changes>) -> Types {
+        Types { changes: Arc::clone(changes), ..Types::default() }
+    }
+
     /// As [`Table::remember_places`].
     pub(crate) fn remember_places(&mut self, place: fn() -> String) {
         self.derived.remember_places(place);
@@ -145,6 +155,7 @@ impl Types {
     /// `MPI_ERR_TYPE` for a bad handle or a predefined type.
     pub fn remove(&mut self, handle: Handle) -> Result<Extras> {
         self.check_freeable(handle)?;
+        self.changes.add();
         Ok(self.derived.remove(handle)?.extras)
     }
 

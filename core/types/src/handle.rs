@@ -39,6 +39,10 @@ pub enum HandleKind {
     Win = 11,
     /// `MPI_Request` that is not one request of the engine: persistent, generalized, of several parts.
     LocalRequest = 12,
+    /// `MPI_Request` that is one of a lane's engine, other than lane 0's: a lane of 3 bits takes those of the generation.
+    LaneRequest = 13,
+    /// `MPI_Message` of a lane other than lane 0.
+    LaneMessage = 14,
 }
 
 impl HandleKind {
@@ -51,9 +55,9 @@ impl HandleKind {
             HandleKind::File => "MPI_File",
             HandleKind::Group => "MPI_Group",
             HandleKind::Info => "MPI_Info",
-            HandleKind::Message => "MPI_Message",
+            HandleKind::Message | HandleKind::LaneMessage => "MPI_Message",
             HandleKind::Op => "MPI_Op",
-            HandleKind::Request | HandleKind::LocalRequest => "MPI_Request",
+            HandleKind::Request | HandleKind::LocalRequest | HandleKind::LaneRequest => "MPI_Request",
             HandleKind::Session => "MPI_Session",
             HandleKind::Win => "MPI_Win",
         }

@@ -14,38 +14,77 @@ pub struct Parameter {
     pub variable: &'static str,
     /// What a value looks like.
     pub form: &'static str,
+    /// How the tool interface shows a value.
+    pub kind: Kind,
     /// The default, as a user would write it.
     pub default: &'static str,
     /// What it does and when to touch it.
     pub meaning: &'static str,
 }
 
+/// How the tool interface shows a value (section 15.3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number of 32 bits.
+    Number32,
+    /// A number of 64 bits.
+    Number64,
+    /// One of these texts, by its place.
+    OneOf(&'static [&'static str]),
+    /// A text.
+    Text,
+}
+
+/// The values of a [`Choice`] as texts.
+pub const CHOICES: &[&str] = &["auto", "yes", "no"];
+
+/// The values of a switch as texts.
+pub const SWITCH: &[&str] = &["no", "yes"];
+
 /// A value of a parameter as text.
 trait Value: Sized {
     const FORM: &'static str;
+    const KIND: Kind;
     fn read(text: &str) -> Option<Self>;
+    fn show(&self) -> String;
 }
 
 impl Value for bool {
     const FORM: &'static str = "yes or no";
+    const KIND: Kind = Kind::OneOf(SWITCH);
     fn read(text: &str) -> Option<bool> {
-        match text.to_ascii_lowercase().as_str() {
-            "1" | "yes" | "true" | "on" => Some(true),
-            "0" | "no" | "false" | "off" => Some(false),
-            _ => None,
-        }
+        yes_or_no(text)
+    }
+    fn show(&self) -> String {
+        SWITCH[usize::from(*self)].to_owned()
+    }
+}
+
+fn yes_or_no(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "yes" | "true" | "on" => Some(true),
+        "0" | "no" | "false" | "off" => Some(false),
+        _ => None,
     }
 }
 
 impl Value for u32 {
     const FORM: &'static str = "a whole number, K, M or G behind it for 2^10, 2^20 or 2^30";
+    const KIND: Kind = Kind::Number32;
     fn read(text: &str) -> Option<u32> {
         u64::read(text)?.try_into().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 
 impl Value for u64 {
     const FORM: &'static str = u32::FORM;
+    const KIND: Kind = Kind::Number64;
+    fn show(&self) -> String {
+        self.to_string()
+    }
     fn read(text: &str) -> Option<u64> {
         let text = text.trim();
         let (digits, shift) = match text.bytes().last()? {
@@ -55,6 +94,36 @@ impl Value for u64 {
             _ => (text, 0),
         };
         digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    }
+}
+
+/// The values of [`Fabric`] as texts, in its order.
+pub const FABRICS: &[&str] = &["auto", "shm", "softroce"];
+
+/// Which fabric carries messages between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// The shortest way there is to each.
+    Auto,
+    /// Shared memory: all processes must be on one node.
+    Shm,
+    /// RDMA by the emulator in user space, over UDP.
+    Softroce,
+}
+
+impl Value for Fabric {
+    const FORM: &'static str = "auto, shm or softroce";
+    const KIND: Kind = Kind::OneOf(FABRICS);
+    fn show(&self) -> String {
+        FABRICS[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Fabric> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Fabric::Auto),
+            "shm" => Some(Fabric::Shm),
+            "softroce" => Some(Fabric::Softroce),
+            _ => None,
+        }
     }
 }
 
@@ -71,10 +140,14 @@ pub enum Choice {
 
 impl Value for Choice {
     const FORM: &'static str = "auto, yes or no";
+    const KIND: Kind = Kind::OneOf(CHOICES);
+    fn show(&self) -> String {
+        CHOICES[*self as usize].to_owned()
+    }
     fn read(text: &str) -> Option<Choice> {
         match text.to_ascii_lowercase().as_str() {
             "auto" => Some(Choice::Auto),
-            other => bool::read(other).map(|on| if on { Choice::On } else { Choice::Off }),
+            other => yes_or_no(other).map(|on| if on { Choice::On } else { Choice::Off }),
         }
     }
 }
@@ -92,6 +165,14 @@ pub enum Watchdog {
 
 impl Value for Watchdog {
     const FORM: &'static str = "auto, off, or a whole number of seconds above 0";
+    const KIND: Kind = Kind::Text;
+    fn show(&self) -> String {
+        match self {
+            Watchdog::Auto => "auto".to_owned(),
+            Watchdog::Off => "off".to_owned(),
+            Watchdog::Every(seconds) => seconds.to_string(),
+        }
+    }
     fn read(text: &str) -> Option<Watchdog> {
         match text.to_ascii_lowercase().as_str() {
             "auto" => Some(Watchdog::Auto),
@@ -115,6 +196,7 @@ macro_rules! parameters {
             name: stringify!($name),
             variable: $variable,
             form: <$kind as Value>::FORM,
+            kind: <$kind as Value>::KIND,
             default: $default,
             meaning: $meaning,
         },)*];
@@ -132,6 +214,11 @@ macro_rules! parameters {
         }
 
         impl Parameters {
+            /// The values in force as texts, in the order of the table.
+            pub fn texts(&self) -> Vec<String> {
+                vec![$(self.$name.show()),*]
+            }
+
             fn set(&mut self, variable: &str, text: &str) -> Option<bool> {
                 match variable {
                     $($variable => { self.$name = <$kind as Value>::read(text)?; })*
@@ -154,6 +241,10 @@ parameters! {
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+    lanes: u32 = "0", "WEFT_LANES",
+        "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
+    transport: Fabric = "auto", "WEFT_TRANSPORT",
+        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), auto (shm where it can).";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",
@@ -170,6 +261,11 @@ const NOT_PARAMETERS: [&str; 3] = ["WEFT_JOB", "WEFT_NODE_FD", "WEFT_PREFIX"];
 const TESTS: &str = "WEFT_TEST_";
 
 impl Parameters {
+    /// Whether `text` is a value of the parameter that `variable` sets.
+    pub fn accepts(variable: &str, text: &str) -> bool {
+        Parameters::default().set(variable, text) == Some(true)
+    }
+
     /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns what to say about names that
     /// look like a parameter and are none.
     ///
@@ -214,6 +310,16 @@ fn nearest(variable: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_shown_as_they_can_be_read() {
+        for (row, text) in TABLE.iter().zip(Parameters::default().texts()) {
+            assert!(Parameters::accepts(row.variable, &text), "{}: {text}", row.name);
+            assert!(!Parameters::accepts(row.variable, "?"), "{}", row.name);
+        }
+        assert_eq!([Choice::Auto, Choice::On, Choice::Off].map(|choice| choice.show()), *CHOICES);
+        assert_eq!([false, true].map(|switch| switch.show()), *SWITCH);
+    }
 
     fn read(pairs: &[(&str, &str)]) -> Result<(Parameters, Vec<String>)> {
         Parameters::from_environment(pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())))

@@ -1,6 +1,6 @@
 //! Sleeping until a packet may have come, and waking without a fence on the sender's side.
 //!
-//! Each process has one 32-bit *sleep word* in the node segment:
+//! Each lane of a process has one 32-bit *sleep word* in the node segment (most processes use lane 0 only):
 //!
 //! ```text
 //! 31: gone     30..12: rings so far (wraps)     11..0: threads that are armed or asleep
@@ -32,9 +32,11 @@
 //!
 //! `tests/loom_bell.rs` checks arm, ring, sleep and disarm together with a ring of cells.
 
+use crate::layout::LANES;
 use crate::sys;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const COUNT: u32 = (1 << 12) - 1;
 const RING: u32 = 1 << 12;
@@ -111,27 +113,169 @@ pub fn ring(word: &impl SleepWord) {
 /// Marks the owner of the word as gone.
 pub(crate) fn set_gone(word: &AtomicU32) {
     word.fetch_or(GONE, Ordering::SeqCst);
-    sys::futex_wake_all(word);
 }
 
-impl SleepWord for AtomicU32 {
+/// The sleep words of a process and what its threads sleep on.
+///
+/// A thread may be armed in several lanes, so the word that it sleeps on in the kernel is not a sleep word but a count of
+/// wake-ups. A sleeper reads the count, then checks that no lane it is armed in was rung, then sleeps while the count is what
+/// it was. A ringer changes the sleep word, then the count, then wakes those who are armed in its lane. If the sleeper
+/// read the new count (Acquire), it sees the changed sleep word; if the old one, the kernel refuses to let it sleep or the
+/// wake-up comes after it has begun to.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Doors {
+    words: [AtomicU32; LANES as usize],
+    wakes: AtomicU32,
+}
+
+impl Doors {
+    pub(crate) const fn new() -> Doors {
+        Doors { words: [const { AtomicU32::new(0) }; LANES as usize], wakes: AtomicU32::new(0) }
+    }
+
+    /// The sleep word of a lane.
+    #[inline]
+    pub(crate) fn word(&self, lane: u32) -> &AtomicU32 {
+        &self.words[lane as usize]
+    }
+
+    /// Wakes everybody who is armed in a lane.
+    pub(crate) fn ring(&self, lane: u32) {
+        ring(&Door { doors: self, lane });
+    }
+
+    /// Says in every lane that the process is gone.
+    pub(crate) fn set_gone(&self) {
+        self.words.iter().for_each(set_gone);
+    }
+}
+
+/// The sleep word of one lane.
+#[derive(Clone, Copy)]
+struct Door<'a> {
+    doors: &'a Doors,
+    lane: u32,
+}
+
+impl SleepWord for Door<'_> {
     #[inline]
     fn load(&self) -> u32 {
-        self.load(Ordering::Relaxed)
+        self.doors.word(self.lane).load(Ordering::Relaxed)
     }
 
     fn swap_if(&self, current: u32, new: u32) -> Result<(), u32> {
-        self.compare_exchange(current, new, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
+        let word = self.doors.word(self.lane);
+        word.compare_exchange(current, new, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
     }
 
     fn wake_all(&self) {
-        sys::futex_wake_all(self);
+        self.doors.wakes.fetch_add(1, Ordering::SeqCst);
+        sys::futex_wake(&self.doors.wakes, 1 << self.lane);
+    }
+}
+
+/// One thread's arming in some lanes of its process.
+#[derive(Debug)]
+pub(crate) struct Arming {
+    /// The lanes to arm, one bit each.
+    lanes: Cell<u32>,
+    /// Those that are armed.
+    armed: Cell<u32>,
+    /// By lane: the rings when it was armed.
+    rings: [Cell<u32>; LANES as usize],
+}
+
+impl Arming {
+    /// Nothing armed yet; `lanes` are to be.
+    pub(crate) fn of(lanes: u32) -> Arming {
+        Arming { lanes: Cell::new(lanes), armed: Cell::new(0), rings: Default::default() }
+    }
+
+    /// The same for another thread.
+    pub(crate) fn another(&self) -> Arming {
+        Arming::of(self.lanes.get())
+    }
+
+    /// Arms these lanes the next time.
+    pub(crate) fn choose(&self, lanes: u32) {
+        self.lanes.set(lanes);
+    }
+
+    pub(crate) fn arm(&self, doors: &Doors) {
+        if self.armed.get() != 0 {
+            return;
+        }
+        self.armed.set(self.lanes.get());
+        self.each(|lane| self.rings[lane as usize].set(arm(&Door { doors, lane })));
+    }
+
+    pub(crate) fn sleep(&self, doors: &Doors, limit: Duration) {
+        if self.armed.get() == 0 {
+            return;
+        }
+        let end = Instant::now() + limit;
+        loop {
+            let wakes = doors.wakes.load(Ordering::SeqCst);
+            let mut rung = false;
+            self.each(|lane| {
+                rung |= still_armed(&Door { doors, lane }, self.rings[lane as usize].get()).is_none();
+            });
+            let left = end.saturating_duration_since(Instant::now());
+            if rung || left.is_zero() {
+                break;
+            }
+            sys::futex_wait(&doors.wakes, wakes, self.armed.get(), left);
+        }
+        self.disarm(doors);
+    }
+
+    pub(crate) fn disarm(&self, doors: &Doors) {
+        self.each(|lane| disarm(&Door { doors, lane }, self.rings[lane as usize].get()));
+        self.armed.set(0);
+    }
+
+    fn each(&self, mut work: impl FnMut(u32)) {
+        let mut lanes = self.armed.get();
+        while lanes != 0 {
+            work(lanes.trailing_zeros());
+            lanes &= lanes - 1;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl SleepWord for AtomicU32 {
+        fn load(&self) -> u32 {
+            self.load(Ordering::Relaxed)
+        }
+
+        fn swap_if(&self, current: u32, new: u32) -> Result<(), u32> {
+            self.compare_exchange(current, new, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
+        }
+
+        fn wake_all(&self) {}
+    }
+
+    #[test]
+    fn a_thread_is_woken_by_the_lanes_it_is_armed_in_and_by_no_other() {
+        let doors = Doors::new();
+        let arming = Arming::of(0b101);
+        arming.arm(&doors);
+        doors.ring(1);
+        assert!(!needs_attention(doors.word(1).load(Ordering::Relaxed)));
+        let start = Instant::now();
+        arming.sleep(&doors, Duration::from_millis(20));
+        assert!(start.elapsed() >= Duration::from_millis(20), "lane 1 concerns others");
+        arming.arm(&doors);
+        doors.ring(2);
+        arming.sleep(&doors, Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(30));
+        assert_eq!(doors.word(0).load(Ordering::Relaxed) & COUNT, 0, "no longer armed anywhere");
+    }
 
     #[test]
     fn a_ring_empties_the_count_and_is_remembered() {

@@ -5,7 +5,11 @@
 //! slots      one 128-byte slot per rank
 //! inbound    one bit per (receiver, sender): "this ring is in use"
 //! rings      receiver 0: from sender 0, from sender 1, ...; receiver 1: ...
+//! lane 1     inbound bitmaps and rings of its own, then lane 2, ...
 //! ```
+//!
+//! What a node has once lies before the first ring; what every lane has (bitmaps and rings) is there once per lane. Lanes
+//! that nobody uses are holes in the file.
 //!
 //! A ring's place follows from (receiver, sender), so nothing is ever allocated; the file is sparse, so a pair
 //! that never talks costs one bit. All rings of one receiver lie together: a process maps its own column once
@@ -35,6 +39,8 @@ pub const LINES_BYTES: u64 = 256;
 pub const RECORD_ALIGN: u32 = 64;
 /// Most ranks that one node segment serves.
 pub const MAX_RANKS: u32 = 4096;
+/// Independent sets of rings in a segment (design section 6).
+pub const LANES: u32 = 8;
 
 /// The figures of one node segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +86,28 @@ impl Layout {
         self.ranks.div_ceil(512) * 8
     }
 
-    /// Offset of a rank's inbound bitmap.
-    pub fn inbound(&self, rank: u32) -> u64 {
-        self.slot(self.ranks) + u64::from(rank) * u64::from(self.inbound_words()) * 8
+    /// Offset of a rank's inbound bitmap of a lane.
+    pub fn inbound(&self, lane: u32, rank: u32) -> u64 {
+        let first = if lane == 0 { self.slot(self.ranks) } else { self.lane_table(lane) };
+        first + u64::from(rank) * u64::from(self.inbound_words()) * 8
+    }
+
+    /// Offset of the bitmaps of a lane other than 0.
+    pub fn lane_table(&self, lane: u32) -> u64 {
+        debug_assert!((1..LANES).contains(&lane));
+        let rings = self.table_bytes() + u64::from(self.ranks) * self.column_bytes();
+        let lane_bytes = self.lane_table_bytes() + u64::from(self.ranks) * self.column_bytes();
+        rings + u64::from(lane - 1) * lane_bytes
+    }
+
+    /// Bytes of the bitmaps of a lane other than 0, in whole pages.
+    pub fn lane_table_bytes(&self) -> u64 {
+        (u64::from(self.ranks) * u64::from(self.inbound_words()) * 8).next_multiple_of(self.page)
     }
 
     /// Bytes before the first ring: header, slots and bitmaps, in whole pages.
     pub fn table_bytes(&self) -> u64 {
-        self.inbound(self.ranks).next_multiple_of(self.page)
+        self.inbound(0, self.ranks).next_multiple_of(self.page)
     }
 
     /// Offset of the control lines in a ring.
@@ -111,9 +131,11 @@ impl Layout {
         (self.data() + u64::from(self.max_copy)).next_multiple_of(self.page)
     }
 
-    /// Offset of the column of rings that `receiver` reads.
-    pub fn column(&self, receiver: u32) -> u64 {
-        self.table_bytes() + u64::from(receiver) * self.column_bytes()
+    /// Offset of the column of rings that `receiver` reads in a lane.
+    pub fn column(&self, lane: u32, receiver: u32) -> u64 {
+        let first =
+            if lane == 0 { self.table_bytes() } else { self.lane_table(lane) + self.lane_table_bytes() };
+        first + u64::from(receiver) * self.column_bytes()
     }
 
     /// Bytes of a column.
@@ -121,14 +143,14 @@ impl Layout {
         u64::from(self.ranks) * self.ring_bytes()
     }
 
-    /// Offset of the ring from `sender` to `receiver`.
-    pub fn ring(&self, receiver: u32, sender: u32) -> u64 {
-        self.column(receiver) + u64::from(sender) * self.ring_bytes()
+    /// Offset of a lane's ring from `sender` to `receiver`.
+    pub fn ring(&self, lane: u32, receiver: u32, sender: u32) -> u64 {
+        self.column(lane, receiver) + u64::from(sender) * self.ring_bytes()
     }
 
     /// Bytes of the whole segment (sparse).
     pub fn total_bytes(&self) -> u64 {
-        self.column(self.ranks)
+        self.column(LANES - 1, self.ranks)
     }
 }
 
@@ -139,17 +161,17 @@ mod tests {
     #[test]
     fn segments_stay_addressable_up_to_the_largest_node() {
         for (ranks, column_limit, total_limit) in [
-            (1, 1 << 20, 2 << 20),
-            (2, 2 << 20, 4 << 20),
-            (128, 64 << 20, 8 << 30),
-            (1024, 128 << 20, 128 << 30),
-            (4096, 512 << 20, 2 << 40),
+            (1, 1 << 20, 8 << 20),
+            (2, 2 << 20, 16 << 20),
+            (128, 64 << 20, 64 << 30),
+            (1024, 128 << 20, 1 << 40),
+            (4096, 512 << 20, 16 << 40),
         ] {
             for page in [4096, 65536] {
                 let layout = Layout::new(ranks, page);
                 assert!(layout.column_bytes() < column_limit * 2, "{layout:?}");
                 assert!(layout.total_bytes() < total_limit * 2, "{layout:?} {}", layout.total_bytes());
-                assert!(layout.total_bytes() > layout.ring(ranks - 1, ranks - 1));
+                assert!(layout.total_bytes() > layout.ring(LANES - 1, ranks - 1, ranks - 1));
             }
         }
     }
@@ -162,16 +184,26 @@ mod tests {
                 assert!(layout.cells.is_power_of_two());
                 assert_eq!(layout.data_bytes % RECORD_ALIGN, 0);
                 assert!(layout.data_bytes >= 4 * layout.max_copy);
-                assert!(layout.inbound(0) >= layout.slot(ranks - 1) + SLOT_BYTES);
-                assert_eq!(layout.inbound(0) % 64, 0);
+                assert!(layout.inbound(0, 0) >= layout.slot(ranks - 1) + SLOT_BYTES);
+                assert_eq!(layout.inbound(0, 0) % 64, 0);
                 assert!(u64::from(layout.inbound_words()) * 64 >= u64::from(ranks));
-                assert!(layout.table_bytes() >= layout.inbound(ranks - 1) + u64::from(ranks.div_ceil(8)));
-                assert_eq!(layout.ring(0, 0), layout.table_bytes());
+                assert!(layout.table_bytes() >= layout.inbound(0, ranks - 1) + u64::from(ranks.div_ceil(8)));
+                assert_eq!(layout.ring(0, 0, 0), layout.table_bytes());
+                for lane in 1..LANES {
+                    assert_eq!(layout.column(lane - 1, ranks), layout.inbound(lane, 0), "no gap, no overlap");
+                    assert!(
+                        layout.column(lane, 0)
+                            >= layout.inbound(lane, ranks - 1) + u64::from(ranks.div_ceil(8))
+                    );
+                    assert_eq!(layout.lane_table(lane) % page, 0);
+                    assert_eq!(layout.column(lane, 0) % page, 0);
+                }
                 for offset in [layout.table_bytes(), layout.ring_bytes(), layout.first_bytes()] {
                     assert_eq!(offset % page, 0);
                 }
                 assert!(layout.first_bytes() <= layout.ring_bytes());
-                assert_eq!(layout.ring(ranks - 1, ranks - 1) + layout.ring_bytes(), layout.total_bytes());
+                let last = layout.ring(LANES - 1, ranks - 1, ranks - 1);
+                assert_eq!(last + layout.ring_bytes(), layout.total_bytes());
             }
         }
     }

@@ -17,14 +17,17 @@
 //! Messages to oneself are the engine's business.
 
 pub mod bell;
+pub mod bias;
 pub mod layout;
 mod peers;
 mod raw;
 pub mod ring;
 pub mod segment;
 mod single_copy;
+mod sleeping;
 mod sys;
 mod transport;
 
 pub use segment::{PeerState, Waking, create, mark_dead};
-pub use transport::{Config, Shm, ShmBell};
+pub use sleeping::{LonelyBell, ShmBell};
+pub use transport::{Config, Shm};

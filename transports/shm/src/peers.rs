@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use weft_types::PeerId;
 
 /// Which local index a peer has.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PeerMap {
     /// By local index.
     peers: Vec<PeerId>,

@@ -5,8 +5,8 @@
 //! disagreement is found by the one who disagrees. Slots are written by their owner alone (but for the sleep
 //! word, see [`crate::bell`], and the count of arrivals), published by a Release store of the state.
 
-use crate::bell;
-use crate::layout::{HEADER_BYTES, Layout, MAX_RANKS, SLOT_BYTES};
+use crate::bell::Doors;
+use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_types::{Error, ErrorClass, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x02");
 
 /// How sleepers and senders agree (see [`crate::bell`]); one choice for all ranks of a node, made by the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,9 @@ struct Header {
 /// read at first contact, and by its owner, who watches the arrivals.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
-    pub(crate) sleep: AtomicU32,
+    pub(crate) doors: Doors,
     state: AtomicU32,
-    _line: [u8; 56],
+    _line: [u8; 24],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -85,7 +85,7 @@ impl Slot {
     /// The last word of a process: nobody waits for it any more.
     fn leave(&self, state: u32) {
         self.state.store(state, Ordering::Release);
-        bell::set_gone(&self.sleep);
+        self.doors.set_gone();
     }
 }
 
@@ -176,12 +176,12 @@ impl Segment {
         unsafe { &*self.table.base().add(self.layout.slot(rank) as usize).cast::<Slot>() }
     }
 
-    /// A rank's inbound bitmap, one bit per sender.
+    /// A rank's inbound bitmap of lane 0, one bit per sender.
     pub(crate) fn inbound(&self, rank: u32) -> &[AtomicU64] {
         assert!(rank < self.layout.ranks, "local rank {rank} of {}", self.layout.ranks);
         // SAFETY: as for slots; the bitmap has `inbound_words` words by the layout.
         unsafe {
-            let first = self.table.base().add(self.layout.inbound(rank) as usize).cast();
+            let first = self.table.base().add(self.layout.inbound(0, rank) as usize).cast();
             std::slice::from_raw_parts(first, self.layout.inbound_words() as usize)
         }
     }
@@ -219,15 +219,52 @@ impl Segment {
         self.slot(rank).leave(DEAD);
         for other in 0..self.layout.ranks {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
-            bell::ring(&self.slot(other).sleep);
+            (0..LANES).for_each(|lane| self.slot(other).doors.ring(lane));
         }
     }
 
-    /// Announces that the ring from `sender` to `receiver` is in use.
-    pub(crate) fn announce(&self, receiver: u32, sender: u32) {
-        let word = &self.inbound(receiver)[sender as usize / 64];
-        word.fetch_or(1 << (sender % 64), Ordering::Release);
+    /// Announces in the receiver's bitmap of the lane that the ring from `sender` to `receiver` is in use.
+    pub(crate) fn announce(&self, inbound: &[AtomicU64], receiver: u32, sender: u32) {
+        inbound[sender as usize / 64].fetch_or(1 << (sender % 64), Ordering::Release);
         self.slot(receiver).arrivals.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The inbound bitmaps of one lane.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    /// `None`: lane 0, whose bitmaps lie in the segment's table.
+    table: Option<Mapping>,
+    segment: Arc<Segment>,
+}
+
+impl Inbound {
+    /// Those of `lane`; memory for them is there from now on.
+    pub(crate) fn open(segment: &Arc<Segment>, lane: u32) -> Result<Inbound> {
+        let table = match lane {
+            0 => None,
+            _ => {
+                let (offset, bytes) = (segment.layout.lane_table(lane), segment.layout.lane_table_bytes());
+                sys::allocate(&segment.file, offset, bytes)
+                    .map_err(|e| no_room(&e, bytes, format_args!("the table of lane {lane}")))?;
+                Some(Mapping::new(&segment.file, offset, bytes).map_err(|e| {
+                    Error::new(ErrorClass::NO_MEM, format!("cannot map the table of lane {lane}: {e}"))
+                })?)
+            }
+        };
+        Ok(Inbound { table, segment: Arc::clone(segment) })
+    }
+
+    /// A rank's bitmap, one bit per sender.
+    pub(crate) fn of(&self, rank: u32) -> &[AtomicU64] {
+        let Some(table) = &self.table else { return self.segment.inbound(rank) };
+        let layout = &self.segment.layout;
+        assert!(rank < layout.ranks, "local rank {rank} of {}", layout.ranks);
+        let words = layout.inbound_words() as usize;
+        // SAFETY: the mapping has `inbound_words` words for every rank by the layout; all are atomics, any bytes are valid.
+        unsafe {
+            std::slice::from_raw_parts(table.base().cast::<AtomicU64>().add(rank as usize * words), words)
+        }
     }
 }
 

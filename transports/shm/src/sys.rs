@@ -145,23 +145,32 @@ impl Drop for Mapping {
     }
 }
 
-/// Sleeps while `word` is `value`, at most `limit`; may return early.
-pub(crate) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
-    let limit = libc::timespec {
-        tv_sec: limit.as_secs().min(i32::MAX as u64) as libc::time_t,
-        tv_nsec: limit.subsec_nanos() as libc::c_long,
-    };
+/// Sleeps while `word` is `value`, at most `limit`, for wakers that name a bit of `bits`; may return early.
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32, bits: u32, limit: Duration) {
+    let mut end = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place of ours for the answer. This form of futex takes the time of the clock at which it ends.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut end) };
+    end.tv_sec += limit.as_secs().min(1 << 30) as libc::time_t;
+    end.tv_nsec += limit.subsec_nanos() as libc::c_long;
+    if end.tv_nsec >= 1_000_000_000 {
+        (end.tv_sec, end.tv_nsec) = (end.tv_sec + 1, end.tv_nsec - 1_000_000_000);
+    }
+    let (call, nowhere) = (libc::FUTEX_WAIT_BITSET, std::ptr::null::<u32>());
     // SAFETY: the word is a valid, aligned u32 for the whole call; the time outlives it. Not FUTEX_PRIVATE: the
     // waker is another process.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const limit);
+        libc::syscall(libc::SYS_futex, word.as_ptr(), call, value, &raw const end, nowhere, bits);
     }
 }
 
-/// Wakes everybody who sleeps on `word`.
-pub(crate) fn futex_wake_all(word: &AtomicU32) {
-    // SAFETY: the word is a valid, aligned u32.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+/// Wakes everybody who sleeps on `word` for one of `bits`.
+pub(crate) fn futex_wake(word: &AtomicU32, bits: u32) {
+    let nothing = std::ptr::null::<u32>();
+    // SAFETY: the word is a valid, aligned u32; this form uses neither of the pointers.
+    unsafe {
+        let call = libc::FUTEX_WAKE_BITSET;
+        libc::syscall(libc::SYS_futex, word.as_ptr(), call, i32::MAX, nothing, nothing, bits)
+    };
 }
 
 /// Makes this process subject to [`membarrier`]; false where the kernel cannot.
@@ -172,6 +181,17 @@ pub(crate) fn membarrier_register() -> bool {
 /// A full barrier on every running thread of every registered process; false when the kernel refused.
 pub(crate) fn membarrier() -> bool {
     membarrier_command(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED)
+}
+
+/// Makes this process subject to [`membarrier_private`]; false where the kernel cannot.
+pub(crate) fn membarrier_register_private() -> bool {
+    membarrier_command(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+}
+
+/// A full barrier on every running thread of this process.
+pub(crate) fn membarrier_private() {
+    let done = membarrier_command(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    assert!(done, "the kernel refuses a barrier that it registered this process for");
 }
 
 fn membarrier_command(command: libc::c_int) -> bool {

@@ -1,21 +1,20 @@
 //! [`Shm`]: one process's end of the node segment.
 
-use crate::bell::{self, BLIND_SLEEP};
-use crate::layout::{INLINE_BYTES, Layout, MAX_RANKS};
+use crate::bell::{self, Doors};
+use crate::layout::{INLINE_BYTES, LANES, Layout, MAX_RANKS};
 use crate::peers::PeerMap;
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
-use crate::segment::{PeerState, Segment, Slot, Waking, no_room};
+use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
+use crate::sleeping::ShmBell;
 use crate::sys::{self, Mapping};
-use std::cell::Cell;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
+use std::sync::atomic::{AtomicU32, Ordering};
+use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
@@ -34,10 +33,14 @@ pub struct Config {
     pub waking: Waking,
 }
 
-/// The node-local transport of one process.
+/// The node-local transport of one process, or of one of its lanes.
 #[derive(Debug)]
 pub struct Shm {
     segment: Arc<Segment>,
+    /// Which set of rings; lane 0 stands for the process.
+    lane: u32,
+    /// Who sends to whom in this lane.
+    inbound: Arrived,
     /// Our own slot; lives as long as `segment`.
     own: NonNull<Slot>,
     /// Our column of rings: everything that comes in.
@@ -70,13 +73,16 @@ pub struct Shm {
 #[derive(Debug)]
 struct Outbound {
     producer: Producer<RawRing>,
-    /// The receiver's slot; lives as long as `Shm::segment`.
-    slot: NonNull<Slot>,
+    /// The receiver's sleep words; live as long as `Shm::segment`.
+    doors: NonNull<Doors>,
+    /// That of our lane.
+    word: NonNull<AtomicU32>,
+    lane: u32,
     /// Keeps the ring mapped.
     _mapping: Mapping,
 }
 
-// SAFETY: the slot is shared memory made of atomics, kept mapped by the `Shm` that owns this value.
+// SAFETY: the sleep words are shared memory made of atomics, kept mapped by the `Shm` that owns this value.
 unsafe impl Send for Outbound {}
 // SAFETY: the same for our own slot; everything else in it is `Send`.
 unsafe impl Send for Shm {}
@@ -100,16 +106,16 @@ const NOT_ACTIVE: u16 = u16::MAX;
 
 impl Outbound {
     #[inline]
-    fn slot(&self) -> &Slot {
+    fn word(&self) -> &AtomicU32 {
         // SAFETY: see the field.
-        unsafe { self.slot.as_ref() }
+        unsafe { self.word.as_ref() }
     }
 
     /// After a publication: wakes the receiver when it sleeps, and tells whether it still lives.
     #[inline(always)]
     fn notify(&self) -> std::result::Result<(), Refused> {
         self.producer.memory().light_barrier();
-        let word = self.slot().sleep.load(Ordering::Relaxed);
+        let word = self.word().load(Ordering::Relaxed);
         if bell::needs_attention(word) { self.notify_slowly(word) } else { Ok(()) }
     }
 
@@ -118,14 +124,15 @@ impl Outbound {
         if bell::is_gone(word) {
             return Err(Refused::Dead);
         }
-        bell::ring(&self.slot().sleep);
+        // SAFETY: see the field.
+        unsafe { self.doors.as_ref() }.ring(self.lane);
         Ok(())
     }
 
     /// What a ring without room means: a dead reader will never make any.
     #[cold]
     fn full(&self) -> Refused {
-        if bell::is_gone(self.slot().sleep.load(Ordering::Relaxed)) { Refused::Dead } else { Refused::Full }
+        if bell::is_gone(self.word().load(Ordering::Relaxed)) { Refused::Dead } else { Refused::Full }
     }
 }
 
@@ -151,13 +158,16 @@ impl Shm {
         let layout = segment.layout;
         let waking = segment.agree_on_waking(config.waking);
         let registered = waking == Waking::Membarrier && sys::membarrier_register();
-        let column = Mapping::new(&segment.file, layout.column(config.local), layout.column_bytes())
+        let column = Mapping::new(&segment.file, layout.column(0, config.local), layout.column_bytes())
             .map_err(|error| no_address_space(&error, layout.column_bytes()))?;
         let single_copy = SingleCopy::new(config.single_copy, ranks);
         segment.claim(config.local, single_copy.nonce())?;
+        let segment = Arc::new(segment);
         Ok(Shm {
             own: NonNull::from(segment.slot(config.local)),
-            segment: Arc::new(segment),
+            lane: 0,
+            inbound: Arrived::open(&segment, 0)?,
+            segment,
             column,
             me: config.local,
             map: PeerMap::new(config.peers),
@@ -173,6 +183,43 @@ impl Shm {
             fenced: !registered,
             blind: waking == Waking::Membarrier && !registered,
             numa: sys::several_nodes(),
+        })
+    }
+
+    /// This process's end of another lane: rings of their own, the same slot and the same sleep. Every lane is opened at
+    /// most once, and none outlives lane 0, which speaks for the process.
+    ///
+    /// # Errors
+    /// The lane's memory cannot be mapped or backed.
+    ///
+    /// # Panics
+    /// When `lane` is not between 1 and [`LANES`], or `self` is not lane 0.
+    pub fn lane(&self, lane: u32) -> Result<Shm> {
+        assert!(self.lane == 0 && (1..LANES).contains(&lane), "lane {lane} from lane {}", self.lane);
+        let (segment, layout) = (Arc::clone(&self.segment), self.segment.layout);
+        let column = Mapping::new(&segment.file, layout.column(lane, self.me), layout.column_bytes())
+            .map_err(|error| no_address_space(&error, layout.column_bytes()))?;
+        let ranks = layout.ranks as usize;
+        Ok(Shm {
+            own: self.own,
+            lane,
+            inbound: Arrived::open(&segment, lane)?,
+            segment,
+            column,
+            me: self.me,
+            map: self.map.clone(),
+            outbound: (0..ranks).map(|_| None).collect(),
+            active: Vec::new(),
+            position: vec![NOT_ACTIVE; ranks],
+            cursor: 0,
+            arrivals: 0,
+            shown: None,
+            seen_dead: vec![false; ranks],
+            lost: Vec::new(),
+            single_copy: self.single_copy.another(),
+            fenced: self.fenced,
+            blind: self.blind,
+            numa: self.numa,
         })
     }
 
@@ -216,7 +263,7 @@ impl Shm {
         let seen = self.own().arrivals.load(Ordering::Acquire);
         let before = self.active.len();
         for index in 0..self.segment.layout.inbound_words() {
-            let mut bits = self.segment.inbound(self.me)[index as usize].load(Ordering::Acquire);
+            let mut bits = self.inbound.of(self.me)[index as usize].load(Ordering::Acquire);
             while bits != 0 {
                 let local = index * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
@@ -299,7 +346,7 @@ impl Shm {
     /// Wakes the sender of `active[index]`, who waits for room.
     #[cold]
     fn wake(&self, index: usize) {
-        bell::ring(&self.segment.slot(self.active[index].local).sleep);
+        self.segment.slot(self.active[index].local).doors.ring(self.lane);
     }
 
     /// The packet shown last, when it is one of `peer`.
@@ -331,7 +378,7 @@ impl Transport for Shm {
             return Ok(());
         }
         let layout = self.segment.layout;
-        let offset = layout.ring(local, self.me);
+        let offset = layout.ring(self.lane, local, self.me);
         let mapping = Mapping::new(&self.segment.file, offset, layout.ring_bytes())
             .map_err(|error| no_address_space(&error, layout.ring_bytes()))?;
         let slot = self.segment.slot(local);
@@ -351,9 +398,14 @@ impl Transport for Shm {
         let memory = unsafe { RawRing::new(mapping.base(), &layout, self.fenced, Some(grow)) };
         let limit = ((layout.first_bytes() - layout.data()) as u32).min(layout.data_bytes);
         let producer = Producer::new(memory, layout.cells, limit);
-        self.outbound[local as usize] =
-            Some(Box::new(Outbound { producer, slot: NonNull::from(slot), _mapping: mapping }));
-        self.segment.announce(local, self.me);
+        self.outbound[local as usize] = Some(Box::new(Outbound {
+            producer,
+            doors: NonNull::from(&slot.doors),
+            word: NonNull::from(slot.doors.word(self.lane)),
+            lane: self.lane,
+            _mapping: mapping,
+        }));
+        self.segment.announce(self.inbound.of(local), local, self.me);
         Ok(())
     }
 
@@ -523,7 +575,7 @@ impl Transport for Shm {
     }
 
     fn is_gone(&self, peer: PeerId) -> bool {
-        bell::is_gone(self.segment.slot(self.map.local(peer)).sleep.load(Ordering::Acquire))
+        bell::is_gone(self.segment.slot(self.map.local(peer)).doors.word(self.lane).load(Ordering::Acquire))
     }
 
     #[inline]
@@ -546,76 +598,15 @@ impl Transport for Shm {
     }
 
     fn bell(&self) -> ShmBell {
-        ShmBell {
-            segment: Arc::clone(&self.segment),
-            me: self.me,
-            membarrier: !self.fenced,
-            blind: self.blind,
-            rings: Cell::new(None),
-        }
+        ShmBell::new(Arc::clone(&self.segment), self.me, self.lane, !self.fenced, self.blind)
     }
 }
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        self.segment.finalize(self.me);
-    }
-}
-
-/// The bell of a process; each clone serves one thread.
-#[derive(Debug)]
-pub struct ShmBell {
-    segment: Arc<Segment>,
-    me: u32,
-    membarrier: bool,
-    blind: bool,
-    /// The rings when this clone was armed.
-    rings: Cell<Option<u32>>,
-}
-
-impl Clone for ShmBell {
-    fn clone(&self) -> ShmBell {
-        ShmBell { segment: Arc::clone(&self.segment), rings: Cell::new(None), ..*self }
-    }
-}
-
-impl Bell for ShmBell {
-    fn arm(&self) {
-        let word = &self.segment.slot(self.me).sleep;
-        if self.rings.get().is_none() {
-            self.rings.set(Some(bell::arm(word)));
+        if self.lane == 0 {
+            self.segment.finalize(self.me);
         }
-        std::sync::atomic::fence(Ordering::SeqCst);
-        if self.membarrier {
-            sys::membarrier();
-        }
-    }
-
-    fn sleep(&self, limit: Duration) {
-        let Some(rings) = self.rings.get() else { return };
-        let word = &self.segment.slot(self.me).sleep;
-        let limit = if self.blind { limit.min(BLIND_SLEEP) } else { limit };
-        let end = std::time::Instant::now() + limit;
-        while let Some(value) = bell::still_armed(word, rings) {
-            let left = end.saturating_duration_since(std::time::Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            sys::futex_wait(word, value, left);
-        }
-        self.disarm();
-    }
-
-    fn disarm(&self) {
-        if let Some(rings) = self.rings.take() {
-            bell::disarm(&self.segment.slot(self.me).sleep, rings);
-        }
-    }
-}
-
-impl Drop for ShmBell {
-    fn drop(&mut self) {
-        self.disarm();
     }
 }
 
@@ -633,6 +624,8 @@ fn no_address_space(error: &std::io::Error, bytes: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use weft_api::Bell;
 
     fn alone() -> Shm {
         let file = crate::create().expect("a memory file");
@@ -666,7 +659,7 @@ mod tests {
     #[test]
     fn a_mapping_takes_memory_of_the_node_that_was_asked_for() {
         let shm = alone();
-        let ring = shm.segment.layout.ring(1, 0);
+        let ring = shm.segment.layout.ring(0, 1, 0);
         let mapping = Mapping::new(&shm.segment.file, ring, 4096).expect("mapped");
         mapping.prefer_node(0);
         sys::back(&shm.segment.file, ring, 4096).expect("backed");

@@ -25,6 +25,7 @@
 
 mod arena;
 mod card;
+mod datagram;
 mod device;
 mod memory;
 mod psn;
@@ -39,7 +40,8 @@ pub mod wire;
 
 pub use arena::Arena;
 pub use card::{Card, Wire};
-pub use device::{Counters, DATAGRAM_PREFIX, Device, Event, Flow, MAX_DATAGRAM};
+pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
+pub use device::{Counters, Device, Event, Flow};
 pub use memory::Memory;
 pub use psn::Psn;
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};

@@ -3,11 +3,13 @@
 use crate::card::{Card, Wire};
 use crate::wire::UDP_PORT;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weft_api::Bell;
 use weft_api::verbs::Nanos;
@@ -22,6 +24,7 @@ const SOCKET_BUFFER: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Udp {
     socket: Arc<UdpSocket>,
+    sleepers: Arc<Sleepers>,
     started: Instant,
     mtu: u32,
 }
@@ -38,9 +41,13 @@ impl Udp {
         // What is not granted costs retransmissions, not correctness.
         let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
         let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
+        let sleepers = Arc::new(Sleepers {
+            number: AtomicU32::new(0),
+            called: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
+        });
         let local = socket.local_addr()?;
         let mtu = [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256);
-        Ok(Card::new(local, Udp { socket: Arc::new(socket), started: Instant::now(), mtu }))
+        Ok(Card::new(local, Udp { socket: Arc::new(socket), sleepers, started: Instant::now(), mtu }))
     }
 }
 
@@ -73,7 +80,8 @@ impl Wire for Udp {
 
     fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
         UdpBell {
-            socket: self.socket.clone(),
+            socket: Arc::clone(&self.socket),
+            sleepers: Arc::clone(&self.sleepers),
             deadline: deadline.map(|at| self.started + Duration::from_nanos(at)),
         }
     }
@@ -83,23 +91,52 @@ impl Wire for Udp {
     }
 }
 
-/// Sleeps until a datagram comes, or the device's clock rings.
+/// The threads of this process that sleep, or are about to.
+#[derive(Debug)]
+struct Sleepers {
+    number: AtomicU32,
+    /// Readable from a call until the last sleeper has gone: who comes in between wakes up once for nothing.
+    called: EventFd,
+}
+
+/// Sleeps until a datagram comes, another thread rings, or the device's clock does.
 #[derive(Clone, Debug)]
 pub struct UdpBell {
     socket: Arc<UdpSocket>,
+    sleepers: Arc<Sleepers>,
     deadline: Option<Instant>,
+}
+
+impl UdpBell {
+    /// Wakes the threads of this process that sleep, or are about to: those that armed their bell before.
+    pub fn ring(&self) {
+        // Ordered with the sleeper's arming by whatever lock both took: see the caller. SeqCst costs nothing here.
+        if self.sleepers.number.load(Ordering::SeqCst) > 0 {
+            // It can only be full, and then it is readable.
+            let _ = self.sleepers.called.write(1);
+        }
+    }
 }
 
 impl Bell for UdpBell {
     // The kernel keeps what arrives between a look and a sleep.
-    fn arm(&self) {}
+    fn arm(&self) {
+        self.sleepers.number.fetch_add(1, Ordering::SeqCst);
+    }
 
     fn sleep(&self, limit: Duration) {
         let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
         let limit = PollTimeout::try_from(left.max(Duration::from_millis(1))).unwrap_or(PollTimeout::MAX);
+        let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
         // An interrupted sleep is a short one.
-        let _ = poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], limit);
+        let _ = poll(&mut [of(self.socket.as_fd()), of(self.sleepers.called.as_fd())], limit);
+        self.disarm();
     }
 
-    fn disarm(&self) {}
+    fn disarm(&self) {
+        if self.sleepers.number.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // Nothing to read is fine.
+            let _ = self.sleepers.called.read();
+        }
+    }
 }

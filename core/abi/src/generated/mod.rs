@@ -26,16 +26,6 @@ macro_rules! unsupported {
     )*};
 }
 
-/// Missing procedures of the tool interface, which only return a code.
-macro_rules! unsupported_tool {
-    ($($function:ident $name:literal)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $function() -> std::ffi::c_int {
-            crate::raise::unsupported_tool($name)
-        }
-    )*};
-}
-
 /// The `MPI_` names: weak, so that a profiling library or the program itself may define them (section 15.2). An
 /// alias must stand in the module of its function, because the assembler joins them within one object file; it
 /// takes over type and size.

@@ -13,31 +13,319 @@ unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
     raise::finish("MPI_Pcontrol", call())
 }
 
-unsupported_tool! {
-    PMPI_T_finalize "MPI_T_finalize"
-    PMPI_T_init_thread "MPI_T_init_thread"
-    PMPI_T_enum_get_info "MPI_T_enum_get_info"
-    PMPI_T_enum_get_item "MPI_T_enum_get_item"
-    PMPI_T_cvar_get_index "MPI_T_cvar_get_index"
-    PMPI_T_cvar_get_info "MPI_T_cvar_get_info"
-    PMPI_T_cvar_get_num "MPI_T_cvar_get_num"
-    PMPI_T_cvar_handle_alloc "MPI_T_cvar_handle_alloc"
-    PMPI_T_cvar_handle_free "MPI_T_cvar_handle_free"
-    PMPI_T_cvar_read "MPI_T_cvar_read"
-    PMPI_T_cvar_write "MPI_T_cvar_write"
-    PMPI_T_pvar_get_index "MPI_T_pvar_get_index"
-    PMPI_T_pvar_get_info "MPI_T_pvar_get_info"
-    PMPI_T_pvar_get_num "MPI_T_pvar_get_num"
-    PMPI_T_pvar_handle_alloc "MPI_T_pvar_handle_alloc"
-    PMPI_T_pvar_handle_free "MPI_T_pvar_handle_free"
-    PMPI_T_pvar_read "MPI_T_pvar_read"
-    PMPI_T_pvar_readreset "MPI_T_pvar_readreset"
-    PMPI_T_pvar_reset "MPI_T_pvar_reset"
-    PMPI_T_pvar_session_create "MPI_T_pvar_session_create"
-    PMPI_T_pvar_session_free "MPI_T_pvar_session_free"
-    PMPI_T_pvar_start "MPI_T_pvar_start"
-    PMPI_T_pvar_stop "MPI_T_pvar_stop"
-    PMPI_T_pvar_write "MPI_T_pvar_write"
+/// `MPI_T_finalize` (15.3.4 Initialization and Finalization).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_finalize() -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_finalize() }
+    };
+    raise::finish_tool("MPI_T_finalize", call())
+}
+
+/// `MPI_T_init_thread` (15.3.4 Initialization and Finalization).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_init_thread(required, provided) }
+    };
+    raise::finish_tool("MPI_T_init_thread", call())
+}
+
+/// `MPI_T_enum_get_info` (15.3.5 Datatype System).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_enum_get_info(
+    enumtype: MPI_T_enum,
+    num: *mut c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_enum_get_info(enumtype, num, name, name_len) }
+    };
+    raise::finish_tool("MPI_T_enum_get_info", call())
+}
+
+/// `MPI_T_enum_get_item` (15.3.5 Datatype System).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_enum_get_item(
+    enumtype: MPI_T_enum,
+    index: c_int,
+    value: *mut c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_enum_get_item(enumtype, index, value, name, name_len) }
+    };
+    raise::finish_tool("MPI_T_enum_get_item", call())
+}
+
+/// `MPI_T_cvar_get_index` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_cvar_get_index(name, cvar_index) }
+    };
+    raise::finish_tool("MPI_T_cvar_get_index", call())
+}
+
+/// `MPI_T_cvar_get_info` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_get_info(
+    cvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    scope: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::t_cvar_get_info(
+                cvar_index, name, name_len, verbosity, datatype, enumtype, desc, desc_len, bind, scope,
+            )
+        }
+    };
+    raise::finish_tool("MPI_T_cvar_get_info", call())
+}
+
+/// `MPI_T_cvar_get_num` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_cvar_get_num(num_cvar) }
+    };
+    raise::finish_tool("MPI_T_cvar_get_num", call())
+}
+
+/// `MPI_T_cvar_handle_alloc` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
+    cvar_index: c_int,
+    obj_handle: *mut c_void,
+    handle: *mut MPI_T_cvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_cvar_handle_alloc(cvar_index, obj_handle, handle, count) }
+    };
+    raise::finish_tool("MPI_T_cvar_handle_alloc", call())
+}
+
+/// `MPI_T_cvar_handle_free` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_cvar_handle_free(handle) }
+    };
+    raise::finish_tool("MPI_T_cvar_handle_free", call())
+}
+
+/// `MPI_T_cvar_read` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_cvar_read(handle, buf) }
+    };
+    raise::finish_tool("MPI_T_cvar_read", call())
+}
+
+/// `MPI_T_cvar_write` (15.3.6 Control Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_cvar_write(handle, buf) }
+    };
+    raise::finish_tool("MPI_T_cvar_write", call())
+}
+
+/// `MPI_T_pvar_get_index` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_get_index(
+    name: *const c_char,
+    var_class: c_int,
+    pvar_index: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_get_index(name, var_class, pvar_index) }
+    };
+    raise::finish_tool("MPI_T_pvar_get_index", call())
+}
+
+/// `MPI_T_pvar_get_info` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_get_info(
+    pvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    var_class: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    readonly: *mut c_int,
+    continuous: *mut c_int,
+    atomic: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            imp::t_pvar_get_info(
+                pvar_index, name, name_len, verbosity, var_class, datatype, enumtype, desc, desc_len, bind,
+                readonly, continuous, atomic,
+            )
+        }
+    };
+    raise::finish_tool("MPI_T_pvar_get_info", call())
+}
+
+/// `MPI_T_pvar_get_num` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_get_num(num_pvar) }
+    };
+    raise::finish_tool("MPI_T_pvar_get_num", call())
+}
+
+/// `MPI_T_pvar_handle_alloc` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
+    pe_session: MPI_T_pvar_session,
+    pvar_index: c_int,
+    obj_handle: *mut c_void,
+    handle: *mut MPI_T_pvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_handle_alloc(pe_session, pvar_index, obj_handle, handle, count) }
+    };
+    raise::finish_tool("MPI_T_pvar_handle_alloc", call())
+}
+
+/// `MPI_T_pvar_handle_free` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_handle_free(
+    pe_session: MPI_T_pvar_session,
+    handle: *mut MPI_T_pvar_handle,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_handle_free(pe_session, handle) }
+    };
+    raise::finish_tool("MPI_T_pvar_handle_free", call())
+}
+
+/// `MPI_T_pvar_read` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_read(
+    pe_session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_read(pe_session, handle, buf) }
+    };
+    raise::finish_tool("MPI_T_pvar_read", call())
+}
+
+/// `MPI_T_pvar_readreset` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_readreset(
+    pe_session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_readreset(pe_session, handle, buf) }
+    };
+    raise::finish_tool("MPI_T_pvar_readreset", call())
+}
+
+/// `MPI_T_pvar_reset` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_reset(pe_session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_reset(pe_session, handle) }
+    };
+    raise::finish_tool("MPI_T_pvar_reset", call())
+}
+
+/// `MPI_T_pvar_session_create` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_session_create(pe_session: *mut MPI_T_pvar_session) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_session_create(pe_session) }
+    };
+    raise::finish_tool("MPI_T_pvar_session_create", call())
+}
+
+/// `MPI_T_pvar_session_free` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_session_free(pe_session: *mut MPI_T_pvar_session) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_session_free(pe_session) }
+    };
+    raise::finish_tool("MPI_T_pvar_session_free", call())
+}
+
+/// `MPI_T_pvar_start` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_start(pe_session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_start(pe_session, handle) }
+    };
+    raise::finish_tool("MPI_T_pvar_start", call())
+}
+
+/// `MPI_T_pvar_stop` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_stop(pe_session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_stop(pe_session, handle) }
+    };
+    raise::finish_tool("MPI_T_pvar_stop", call())
+}
+
+/// `MPI_T_pvar_write` (15.3.7 Performance Variables).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_T_pvar_write(
+    pe_session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *const c_void,
+) -> c_int {
+    let call = || {
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { imp::t_pvar_write(pe_session, handle, buf) }
+    };
+    raise::finish_tool("MPI_T_pvar_write", call())
 }
 
 symbols! {

@@ -44,7 +44,7 @@ fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
 unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
     let started = gate::with(|process| start(process))?;
     // SAFETY: the caller's promise.
-    unsafe { request.write(MPI_Request::from_raw(weft::request::engine_handle(started).0)) };
+    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
     Ok(())
 }
 

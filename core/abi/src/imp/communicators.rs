@@ -143,21 +143,27 @@ pub(super) unsafe fn construct(
     newcomm: *mut MPI_Comm,
     begin: impl FnOnce(&mut Process) -> Outcome<Option<Construction>>,
 ) -> Result<(), Raised> {
-    let Some(construction) = gate::with(begin)? else {
+    // The handler that the communicator will have is held from the beginning: another thread may take it off the parent.
+    let begun = gate::with(|process| {
+        let construction = begin(process)?;
+        construction.iter().for_each(|construction| errors::inherit(construction.errhandler()));
+        Ok(construction)
+    });
+    let Some(construction) = begun.map_err(|error: Error| Raised::from(error))? else {
         // SAFETY: the entry has refused null.
         unsafe { newcomm.write(MPI_Comm::from_raw(abi::MPI_COMM_NULL)) };
         return Ok(());
     };
+    let inherited = construction.errhandler();
     let construction = RefCell::new(construction);
     let awaited = Awaited::Construction(&construction, parent.handle());
     let made = gate::wait_for("making a communicator", awaited, |process| {
         construction.borrow_mut().poll(process).transpose()
-    })
-    .map_err(|error| Raised::on_comm(parent.handle(), error))?;
-    if let Some(comm) = made {
-        let inherited = gate::with(|process| process.comms.get(comm).map(|comm| comm.errhandler))?;
-        errors::inherit(inherited);
+    });
+    if !matches!(made, Ok(Some(_))) {
+        errors::let_go(inherited);
     }
+    let made = made.map_err(|error| Raised::on_comm(parent.handle(), error))?;
     // SAFETY: as above.
     unsafe { newcomm.write(MPI_Comm::from_raw(made.map_or(abi::MPI_COMM_NULL, |comm| comm.0))) };
     Ok(())
@@ -264,6 +270,7 @@ pub(crate) unsafe fn comm_create(
     // SAFETY: the entry has refused null.
     unsafe {
         construct(comm, newcomm, |process| {
+            process.check_same_origin(comm.handle(), group.handle())?;
             let group = process.group(group.handle())?;
             process.create(comm.handle(), &group).map(Some)
         })
@@ -280,6 +287,7 @@ pub(crate) unsafe fn comm_create_group(
     // SAFETY: the entry has refused null.
     unsafe {
         construct(comm, newcomm, |process| {
+            process.check_same_origin(comm.handle(), group.handle())?;
             let group = process.group(group.handle())?;
             process.create_group(comm.handle(), &group, tag)
         })
@@ -308,7 +316,7 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
     gate::with(|process| process.comms.check_removable(handle.handle())).map_err(raised)?;
     super::collective::barrier_of_everyone("MPI_Comm_disconnect", handle.handle())
         .map_err(|error| Raised::or_on_comm(error, handle.handle()))?;
-    gate::wait(|process| (!process.engine.owns_any(handle.handle().0)).then_some(()));
+    gate::wait(|process| (!process.owns_any(handle.handle())).then_some(()));
     // SAFETY: the argument is this procedure's.
     unsafe { comm_free(comm) }
 }

@@ -15,6 +15,7 @@ use super::{at_once, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
 use crate::watch::Awaited;
 
 /// The requests of an array argument.
@@ -71,7 +72,7 @@ fn raised(comm: Handle, error: Option<Error>) -> Result<(), Raised> {
 fn look(process: &mut Process, handle: Handle) -> Outcome<Option<Done>> {
     match process.requests.kind(&process.engine, handle)? {
         Kind::Engine(id) if !process.engine.is_complete(id) => Ok(None),
-        Kind::Local(_) if !process.is_done(handle) => Ok(None),
+        Kind::Local(_) | Kind::Lane(_) if !process.is_done(handle) => Ok(None),
         _ => Ok(Some(process.finish(handle))),
     }
 }
@@ -91,7 +92,10 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
         Some(process) => look(process, handle)?,
-        None => gate::with(|process| look(process, handle))?,
+        None => match threads::lane_of_request(handle) {
+            Some(lane) => Some(threads::wait("MPI_Wait", lane, handle)?),
+            None => gate::with(|process| look(process, handle))?,
+        },
     };
     let done = match looked {
         Some(done) => done,
@@ -112,6 +116,14 @@ pub(crate) unsafe fn test(
     // SAFETY: the entry has refused null.
     let request = unsafe { &mut *request };
     let handle = request.handle();
+    if let Some(lane) = threads::lane_of_request(handle) {
+        let done = threads::test(lane, handle)?;
+        // SAFETY: as above; the program's status.
+        return unsafe {
+            flag.write(c_int::from(done.is_some()));
+            done.map_or(Ok(()), |done| report(done, request, status))
+        };
+    }
     gate::with(|process| point_to_point::kind(process, *request))?;
     let done = take_or_progress(|process| process.is_done(handle).then(|| process.finish(handle)));
     // SAFETY: the entry has refused null; the program's status.
@@ -302,11 +314,20 @@ unsafe fn complete_all(
 ) -> Result<(), Raised> {
     let mut several = Several::new(statuses);
     for index in indices {
-        let done = gate::with(|process| process.finish(requests[index].handle()));
+        let done = finish(requests[index].handle());
         // SAFETY: the caller's promise.
         unsafe { several.complete(done, &mut requests[index]) };
     }
     several.result()
+}
+
+/// Takes the result of a done request.
+#[inline]
+fn finish(request: Handle) -> Done {
+    match threads::lane_of_request(request) {
+        Some(lane) => threads::finish(lane, request),
+        None => gate::with(|process| process.finish(request)),
+    }
 }
 
 unsafe fn set_error(status: *mut MPI_Status, code: c_int) {
@@ -335,6 +356,16 @@ pub(crate) unsafe fn waitall(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        // SAFETY: the program's statuses.
+        unsafe {
+            if threads::wait_all(lane, requests, statuses)? {
+                return Ok(());
+            }
+            let all = 0..requests.len();
+            return complete_all(requests, all, statuses);
+        }
+    }
     gate::with(|process| count_active(process, requests))?;
     let mut several = Several::new(statuses);
     for index in 0..requests.len() {

@@ -73,7 +73,12 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     LEVEL.store(level, Ordering::Relaxed);
     let several = if level == abi::MPI_THREAD_MULTIPLE { gate::MULTIPLE } else { 0 };
     gate::change_phase(several, 0);
-    gate::with(|process| process.start_world());
+    gate::with(|process| {
+        process.start_world();
+        if several != 0 {
+            process.allow_lanes();
+        }
+    });
     let environment = weft::environment::information(&requests, &[]);
     gate::always(|always| always.environment = Some(environment));
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
@@ -93,10 +98,7 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         .into());
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
-    let quiet = |process: &mut weft::Process| {
-        (process.requests.buffers.is_all_flushed(&mut process.engine) && process.engine.is_quiet())
-            .then_some(())
-    };
+    let quiet = |process: &mut weft::Process| process.is_quiet().then_some(());
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
     super::collective::last_barrier("MPI_Finalize")?;
     // A barrier that was given up because a process is gone never becomes quiet.

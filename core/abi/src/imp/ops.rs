@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft::op::OpFunction;
 use weft_datatype::{Elements, Memory};
-use weft_engine::{Callback as Due, Operation, UserOperation};
+use weft_engine::{Callback as Due, Engine, Operation, UserOperation};
 use weft_types::{Error, ErrorClass, Handle, abi};
 
 use super::point_to_point::no_buffer;
@@ -69,14 +69,18 @@ impl UserOperation for Bound {
     }
 }
 
-/// Runs the user functions that reductions under way wait for, outside the gate.
-pub(crate) fn run_callbacks(mut due: Due) {
+/// Runs the user functions that reductions under way in a lane wait for, outside all locks.
+pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
     loop {
         due.run();
-        let next = gate::with(|process| {
-            process.engine.callback_done(due);
-            process.engine.take_callback()
-        });
+        let next = |engine: &mut Engine| {
+            engine.callback_done(due);
+            engine.take_callback()
+        };
+        let next = match lane {
+            0 => gate::with(|process| next(&mut process.engine)),
+            _ => gate::shared().lanes.at(lane).with(|inner| next(&mut inner.engine)),
+        };
         match next {
             Some(callback) => due = callback,
             None => return,

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
+use weft::lanes::request_handle;
 use weft::request::{Kind, Local, MpiStatus, engine_handle, started_handle};
 use weft_datatype::{Datatype, RecvBuf, SendBuf};
 use weft_engine::{Completion, Envelope, RequestId, Selector, SendMode, Started};
@@ -12,10 +13,11 @@ use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
 use crate::watch::Awaited;
 
 /// The largest address constant (`MPI_BUFFER_AUTOMATIC`): data never lies there.
-pub(super) const LAST_ADDRESS_CONSTANT: usize = 2;
+pub(crate) const LAST_ADDRESS_CONSTANT: usize = 2;
 
 #[cold]
 #[inline(never)]
@@ -38,7 +40,7 @@ pub(super) fn no_buffer(address: usize, bytes: usize) -> Error {
 /// # Safety
 /// The program keeps the data as they are until the send is complete.
 #[inline(always)]
-pub(super) unsafe fn send_buffer(
+pub(crate) unsafe fn send_buffer(
     datatype: &Datatype,
     address: *const c_void,
     count: i64,
@@ -56,7 +58,7 @@ pub(super) unsafe fn send_buffer(
 /// # Safety
 /// The program leaves the memory alone until the receive is complete.
 #[inline(always)]
-pub(super) unsafe fn receive_buffer(
+pub(crate) unsafe fn receive_buffer(
     datatype: &Datatype,
     address: *mut c_void,
     count: i64,
@@ -178,6 +180,10 @@ unsafe fn start_send_locked(
     comm: MPI_Comm,
 ) -> Outcome<Started> {
     // SAFETY: the caller's promise.
+    if let Some(started) = unsafe { threads::start_send(mode, (buf, count, datatype), dest, tag, comm) } {
+        return started;
+    }
+    // SAFETY: as above.
     gate::with(|process| unsafe { start_send(process, mode, buf, count, datatype, dest, tag, comm) })
 }
 
@@ -247,8 +253,11 @@ fn post(process: &mut Process, comm: MPI_Comm, selector: Selector, buffer: RecvB
 }
 
 /// Waits for a request of the engine, which is what `call` does, and takes it.
-#[inline]
+#[inline(never)]
 pub(super) fn complete(call: &'static str, request: RequestId) -> Completion {
+    if request.lane() != 0 {
+        return threads::complete(call, request);
+    }
     gate::wait_for(call, Awaited::Own(request), |process| {
         process.engine.is_complete(request).then(|| process.engine.take(request))
     })
@@ -333,6 +342,60 @@ pub(crate) unsafe fn rsend(
     unsafe { blocking_send(SendMode::Ready, buf, count, datatype, dest, tag, comm) }
 }
 
+/// As [`receive_soon`], with several threads.
+///
+/// # Safety
+/// As [`receive_buffer`].
+#[inline(never)]
+unsafe fn receive_locked(
+    data: (*mut c_void, i64, MPI_Datatype),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Outcome<Received> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match threads::receive(data, source, tag, comm)? {
+            threads::Received::There(completion) => Ok(Received::Done(completion)),
+            threads::Received::Null => Ok(Received::Null),
+            threads::Received::Elsewhere => {
+                gate::with(|process| receive_soon(process, data, source, tag, comm, 1))
+            }
+        }
+    }
+}
+
+/// As [`start_receive`], with several threads.
+///
+/// # Safety
+/// As [`receive_buffer`].
+#[inline(never)]
+pub(crate) unsafe fn start_receive_locked(
+    data: (*mut c_void, i64, MPI_Datatype),
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Outcome<Handle> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match threads::start_receive(data, source, tag, comm)? {
+            threads::Received::There(request) => Ok(request_handle(request)),
+            threads::Received::Null => gate::with(|process| process.requests.insert(Local::NullReceive)),
+            threads::Received::Elsewhere => {
+                gate::with(|process| start_receive(process, data, source, tag, comm))
+            }
+        }
+    }
+}
+
+/// The handle of what a send call started in any lane.
+pub(super) fn handle_of(started: Started) -> Handle {
+    match started {
+        Started::Complete => engine_handle(RequestId::COMPLETE),
+        Started::Pending(request) => request_handle(request),
+    }
+}
+
 /// `MPI_Recv` (section 3.2.4).
 #[inline]
 pub(crate) unsafe fn recv(
@@ -352,7 +415,7 @@ pub(crate) unsafe fn recv(
                 let spins = process.spins();
                 receive_soon(process, data, source, tag, comm, spins)
             }
-            None => gate::with(|process| receive_soon(process, data, source, tag, comm, 1)),
+            None => receive_locked(data, source, tag, comm),
         }
     };
     let completion = match received? {
@@ -384,7 +447,11 @@ unsafe fn nonblocking_send(
     unsafe {
         let started = match gate::alone() {
             Some(process) => start_send(process, mode, buf, count, datatype, dest, tag, comm),
-            None => start_send_locked(mode, buf, count, datatype, dest, tag, comm),
+            None => {
+                let started = start_send_locked(mode, buf, count, datatype, dest, tag, comm)?;
+                request.write(MPI_Request::from_raw(handle_of(started).0));
+                return Ok(());
+            }
         };
         request.write(MPI_Request::from_raw(started_handle(started?).0));
     }
@@ -432,7 +499,7 @@ pub(crate) unsafe fn irecv(
     unsafe {
         let handle = match gate::alone() {
             Some(process) => start_receive(process, data, source, tag, comm),
-            None => gate::with(|process| start_receive(process, data, source, tag, comm)),
+            None => start_receive_locked(data, source, tag, comm),
         };
         request.write(MPI_Request::from_raw(handle?.0));
     }

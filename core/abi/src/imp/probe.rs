@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
+use weft::lanes::message_handle;
 use weft::request::{Local, MpiStatus, engine_handle};
 use weft_engine::{MessageId, Selector, Status};
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
@@ -11,11 +12,16 @@ use super::{point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
 use crate::watch::Awaited;
 
 /// What a probe looks for; `None` for `MPI_PROC_NULL`.
 fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selector>> {
-    gate::with(|process| process.comms.get(comm.handle())?.selector(source, tag))
+    // SAFETY: the entry has checked the phase.
+    match unsafe { gate::alone() } {
+        Some(process) => process.comms.get(comm.handle())?.selector(source, tag),
+        None => threads::selector(source, tag, comm),
+    }
 }
 
 /// `MPI_Probe` (section 3.8.1).
@@ -26,10 +32,13 @@ pub(crate) unsafe fn probe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
-        Some(selector) => {
-            gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| process.engine.iprobe(selector))
-                .into()
+        Some(selector) => match threads::lane_of_comm(comm) {
+            0 => gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| {
+                process.engine.iprobe(selector)
+            }),
+            lane => threads::probe(lane, selector),
         }
+        .into(),
         None => MpiStatus::PROC_NULL,
     };
     // SAFETY: the program's status.
@@ -46,7 +55,11 @@ pub(crate) unsafe fn iprobe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
-        Some(selector) => gate::poll(|process| process.engine.iprobe(selector)).map(MpiStatus::from),
+        Some(selector) => match threads::lane_of_comm(comm) {
+            0 => gate::poll(|process| process.engine.iprobe(selector)),
+            lane => threads::poll_in(lane, |inner| inner.engine.iprobe(selector)),
+        }
+        .map(MpiStatus::from),
         None => Some(MpiStatus::PROC_NULL),
     };
     // SAFETY: the entry has refused a null flag; the program's status.
@@ -66,17 +79,13 @@ fn take(process: &mut Process, selector: Selector, comm: MPI_Comm) -> Option<(Me
     Some(found)
 }
 
-fn handle_of(message: MessageId) -> MPI_Message {
-    MPI_Message::from_raw((HandleKind::Message as u32) << 27 | message.0)
-}
-
 /// Writes what a matched probe found.
 ///
 /// # Safety
 /// The program's places.
 unsafe fn report(found: Option<(MessageId, Status)>, message: *mut MPI_Message, status: *mut MPI_Status) {
     let (handle, found) = match found {
-        Some((id, found)) => (handle_of(id), found.into()),
+        Some((id, found)) => (MPI_Message::from_raw(message_handle(id).0), found.into()),
         None => (MPI_Message::from_raw(abi::MPI_MESSAGE_NO_PROC), MpiStatus::PROC_NULL),
     };
     // SAFETY: the caller's promise.
@@ -94,8 +103,9 @@ pub(crate) unsafe fn mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let found = selector(source, tag, comm)?.map(|selector| {
-        gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| take(process, selector, comm))
+    let found = selector(source, tag, comm)?.map(|selector| match threads::lane_of_comm(comm) {
+        0 => gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| take(process, selector, comm)),
+        lane => threads::mprobe(lane, selector, comm),
     });
     // SAFETY: the entry has refused a null message; the program's status.
     unsafe { report(found, message, status) };
@@ -112,7 +122,10 @@ pub(crate) unsafe fn improbe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let selector = selector(source, tag, comm)?;
-    let found = selector.and_then(|selector| gate::poll(|process| take(process, selector, comm)));
+    let found = selector.and_then(|selector| match threads::lane_of_comm(comm) {
+        0 => gate::poll(|process| take(process, selector, comm)),
+        lane => threads::poll_in(lane, |inner| inner.take_message(selector, comm.handle())),
+    });
     let is_there = found.is_some() || selector.is_none();
     // SAFETY: the entry has refused null; the program's status.
     unsafe {
@@ -173,9 +186,13 @@ unsafe fn start_matched(
 ) -> Result<Handle, Raised> {
     // SAFETY: the entry has refused null.
     let handle = unsafe { message.read() };
-    // SAFETY: the caller's promise.
-    let request = gate::with(|process| unsafe { start(process, data, handle) })
-        .map_err(|(comm, error)| Raised::on_comm(comm, error))?;
+    let started = match handle.handle().kind_bits() == HandleKind::LaneMessage as u32 {
+        // SAFETY: the caller's promise.
+        true => unsafe { threads::start_matched(data, handle.handle()) },
+        // SAFETY: as above.
+        false => gate::with(|process| unsafe { start(process, data, handle) }),
+    };
+    let request = started.map_err(|(comm, error)| Raised::on_comm(comm, error))?;
     // SAFETY: as above.
     unsafe { message.write(MPI_Message::from_raw(abi::MPI_MESSAGE_NULL)) };
     Ok(request)
@@ -191,9 +208,12 @@ pub(crate) unsafe fn mrecv(
 ) -> Result<(), Raised> {
     // SAFETY: the program's memory stays until this call returns.
     let request = unsafe { start_matched((buf, count, datatype), message)? };
-    let done = gate::wait_for("MPI_Mrecv", Awaited::One(request), |process| {
-        process.is_done(request).then(|| process.finish(request))
-    });
+    let done = match threads::lane_of_request(request) {
+        Some(lane) => threads::wait("MPI_Mrecv", lane, request)?,
+        None => gate::wait_for("MPI_Mrecv", Awaited::One(request), |process| {
+            process.is_done(request).then(|| process.finish(request))
+        }),
+    };
     // SAFETY: the program's status.
     unsafe { status::write(status, &done.status) };
     match done.error {

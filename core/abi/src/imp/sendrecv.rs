@@ -13,6 +13,7 @@ use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
 use crate::watch::Awaited;
 
 /// Starts both halves of a sendrecv; the receive first, so that a message to oneself is matched at once.
@@ -67,7 +68,10 @@ pub(crate) unsafe fn sendrecv(
     let send = ((sendbuf, sendcount, sendtype), dest, sendtag);
     let receive = ((recvbuf, recvcount, recvtype), source, recvtag);
     // SAFETY: the program's memory stays until this call returns.
-    let started = gate::with(|process| unsafe { start_both(process, send, receive, comm) })?;
+    let started = match threads::lane_of_comm(comm) {
+        0 => gate::with(|process| unsafe { start_both(process, send, receive, comm) })?,
+        _ => unsafe { threads::start_both(send, receive, comm)? },
+    };
     // SAFETY: the program's status.
     unsafe { finish_both(started, status) }
 }
@@ -144,9 +148,12 @@ pub(crate) unsafe fn sendrecv_replace(
 ) -> Result<(), Raised> {
     let data = (buf, count, datatype);
     // SAFETY: the program's memory stays until this call returns.
-    let started = gate::with(|process| unsafe {
-        start_replace(process, data, (dest, sendtag), (source, recvtag), comm)
-    })?;
+    let started = match threads::lane_of_comm(comm) {
+        0 => gate::with(|process| unsafe {
+            start_replace(process, data, (dest, sendtag), (source, recvtag), comm)
+        })?,
+        _ => unsafe { threads::start_replace(data, (dest, sendtag), (source, recvtag), comm)? },
+    };
     // SAFETY: the program's status.
     unsafe { finish_both(started, status) }
 }
@@ -173,11 +180,18 @@ pub(crate) unsafe fn isendrecv(
 ) -> Result<(), Raised> {
     let send = ((sendbuf, sendcount, sendtype), dest, sendtag);
     let receive = ((recvbuf, recvcount, recvtype), source, recvtag);
-    let handle = gate::with(|process| {
-        // SAFETY: the program's memory stays until the request is complete.
-        let both = unsafe { start_both(process, send, receive, comm)? };
-        pair(process, both, comm)
-    })?;
+    let handle = match threads::lane_of_comm(comm) {
+        0 => gate::with(|process| {
+            // SAFETY: the program's memory stays until the request is complete.
+            let both = unsafe { start_both(process, send, receive, comm)? };
+            pair(process, both, comm)
+        })?,
+        _ => {
+            // SAFETY: as above.
+            let both = unsafe { threads::start_both(send, receive, comm)? };
+            gate::with(|process| pair(process, both, comm))?
+        }
+    };
     // SAFETY: the entry has refused null.
     unsafe { request.write(MPI_Request::from_raw(handle.0)) };
     Ok(())
@@ -196,11 +210,18 @@ pub(crate) unsafe fn isendrecv_replace(
     request: *mut MPI_Request,
 ) -> Result<(), Raised> {
     let data = (buf, count, datatype);
-    let handle = gate::with(|process| {
-        // SAFETY: the program's memory stays until the request is complete.
-        let both = unsafe { start_replace(process, data, (dest, sendtag), (source, recvtag), comm)? };
-        pair(process, both, comm)
-    })?;
+    let handle = match threads::lane_of_comm(comm) {
+        0 => gate::with(|process| {
+            // SAFETY: the program's memory stays until the request is complete.
+            let both = unsafe { start_replace(process, data, (dest, sendtag), (source, recvtag), comm)? };
+            pair(process, both, comm)
+        })?,
+        _ => {
+            // SAFETY: as above.
+            let both = unsafe { threads::start_replace(data, (dest, sendtag), (source, recvtag), comm)? };
+            gate::with(|process| pair(process, both, comm))?
+        }
+    };
     // SAFETY: the entry has refused null.
     unsafe { request.write(MPI_Request::from_raw(handle.0)) };
     Ok(())

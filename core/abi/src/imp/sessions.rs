@@ -62,6 +62,9 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     }
     gate::with(|process| {
         process.goes_on();
+        if gate::phase() & gate::MULTIPLE != 0 {
+            process.allow_lanes();
+        }
         let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
         let memory_kinds = kinds::granted(asked);
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })

@@ -23,6 +23,16 @@ const CANCELLED: usize = 2;
 /// # Safety
 /// `status` is `MPI_STATUS_IGNORE` or points to a status of the program.
 #[inline(always)]
+pub(crate) unsafe fn write_status(status: *mut MPI_Status, from: &MpiStatus) {
+    // SAFETY: the caller's promise.
+    unsafe { write(status, from) };
+}
+
+/// See [`write_status`].
+///
+/// # Safety
+/// As [`write_status`].
+#[inline(always)]
 pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
     if status.is_null() {
         return;

@@ -31,7 +31,7 @@ impl Driver for Gate {
 
     fn complete(&self, request: RequestId) -> Outcome<()> {
         let done = gate::wait_for(self.0, Awaited::Own(request), |process| {
-            process.engine.is_complete(request).then(|| process.engine.take(request))
+            process.has_ended(request).then(|| process.take_ended(request))
         });
         done.error.map_or(Ok(()), Err)
     }

@@ -69,13 +69,11 @@ pub(super) fn emit(model: &Model) -> Result<Vec<(&'static str, String)>> {
     Ok(files)
 }
 
-/// The macro that makes the entry points of the missing procedures, of the tool interface or all others.
-fn unsupported(model: &Model, tool: bool) -> &'static str {
-    let needed =
-        model.procedures.iter().any(|procedure| !procedure.implemented && procedure.is_tool() == tool);
-    match (needed, tool) {
-        (false, _) => "",
-        (true, false) => {
+/// The macro that makes the entry points of the missing procedures.
+fn unsupported(model: &Model) -> &'static str {
+    match model.procedures.iter().all(|procedure| procedure.implemented) {
+        true => "",
+        false => {
             r#"
 /// Entry points of procedures that are not implemented: they take the arguments as the caller passes them, look at
 /// none (on every platform with this ABI the caller removes its arguments), and raise an error that names them.
@@ -89,25 +87,12 @@ macro_rules! unsupported {
 }
 "#
         }
-        (true, true) => {
-            r#"
-/// Missing procedures of the tool interface, which only return a code.
-macro_rules! unsupported_tool {
-    ($($function:ident $name:literal)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $function() -> std::ffi::c_int {
-            crate::raise::unsupported_tool($name)
-        }
-    )*};
-}
-"#
-        }
     }
 }
 
 /// The root module: what every file needs.
 fn module(model: &Model) -> String {
-    let (unsupported, unsupported_tool) = (unsupported(model, false), unsupported(model, true));
+    let unsupported = unsupported(model);
     let modules: String = FILES.iter().map(|(name, _)| format!("mod {name};\n")).collect();
     format!(
         r#"{HEADER}//! The C entry points: `PMPI_` functions and their weak `MPI_` aliases; see `crate::ctypes` for the convention.
@@ -125,7 +110,7 @@ mod prelude {{
     pub(super) use crate::ctypes::*;
     pub(super) use crate::{{args, gate, imp, raise}};
 }}
-{unsupported}{unsupported_tool}
+{unsupported}
 /// The `MPI_` names: weak, so that a profiling library or the program itself may define them (section 15.2). An
 /// alias must stand in the module of its function, because the assembler joins them within one object file; it
 /// takes over type and size.
@@ -153,21 +138,18 @@ fn file(model: &Model, sections: &[&str], group: &[&Procedure]) -> Result<String
         text.push('\n');
     }
     // Writing to a string cannot fail.
-    for (tool, name) in [(false, "unsupported"), (true, "unsupported_tool")] {
-        let missing: Vec<_> = own().filter(|p| !p.implemented && p.is_tool() == tool).collect();
-        if let Some(procedure) = missing.iter().find(|procedure| !procedure.returns_code()) {
-            return Err(TableError(format!(
-                "{} returns no error code, so it must be implemented",
-                procedure.name()
-            )));
+    let missing: Vec<_> = own().filter(|procedure| !procedure.implemented).collect();
+    // Those of the tool interface raise no error (section 15.3.10).
+    if let Some(procedure) = missing.iter().find(|procedure| !procedure.returns_code() || procedure.is_tool())
+    {
+        return Err(TableError(format!("{} raises no error, so it must be implemented", procedure.name())));
+    }
+    if !missing.is_empty() {
+        text.push_str("unsupported! {\n");
+        for procedure in missing {
+            let _ = writeln!(text, "    P{0} \"{0}\"", procedure.name());
         }
-        if !missing.is_empty() {
-            let _ = writeln!(text, "{name}! {{");
-            for procedure in missing {
-                let _ = writeln!(text, "    P{0} \"{0}\"", procedure.name());
-            }
-            text.push_str("}\n\n");
-        }
+        text.push_str("}\n\n");
     }
     text.push_str("symbols! {\n");
     for procedure in group {

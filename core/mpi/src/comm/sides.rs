@@ -95,6 +95,12 @@ impl Comm {
         }
     }
 
+    /// All processes, of both groups of an intercommunicator.
+    pub fn processes(&self) -> impl Iterator<Item = PeerId> + '_ {
+        let remote = self.inter.as_ref().map(|inter| inter.remote());
+        self.local_group().peers().chain(remote.into_iter().flat_map(|remote| remote.peers()))
+    }
+
     /// The two groups of an intercommunicator.
     ///
     /// # Errors

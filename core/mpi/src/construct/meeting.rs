@@ -86,6 +86,15 @@ impl Meeting {
         Ok(Meeting { local, place: leader, leader, told_by, stage })
     }
 
+    /// The process whose letter comes next.
+    pub(crate) fn awaits(&self) -> PeerId {
+        let teller = super::sweep::Tree::new(self.relative(self.place), self.local.size()).parent;
+        match &self.stage {
+            Stage::Greeting { other, .. } => *other,
+            _ => self.absolute(teller.unwrap_or(0)),
+        }
+    }
+
     /// Goes on as far as possible. `None`: not done yet. `Some(None)`: there is to be no communicator.
     ///
     /// # Errors

@@ -288,7 +288,7 @@ impl Picker {
         }
         let [first, second] = self.found.map(|mut found| {
             found.sort_unstable();
-            Group::from_peers(found.into_iter().map(|(_, rank)| PeerId(rank)))
+            Group::from_iter(found.into_iter().map(|(_, rank)| PeerId(rank)))
         });
         Some(Members { first, second })
     }
@@ -313,7 +313,7 @@ fn sort(colors: &Colors) -> BTreeMap<i32, Members> {
         .map(|same| {
             let side = |second: bool| {
                 let ranks = same.iter().map(|&(.., rank)| rank);
-                Group::from_peers(ranks.filter(|&rank| (rank >= colors.second) == second).map(PeerId))
+                Group::from_iter(ranks.filter(|&rank| (rank >= colors.second) == second).map(PeerId))
             };
             (same[0].0, Members { first: side(false), second: side(true) })
         })
@@ -324,7 +324,7 @@ impl Members {
     /// The processes, given those of the parent's groups.
     pub(crate) fn processes(&self, first: &Group, second: &Group) -> (Group, Group) {
         let of = |ranks: &Group, all: &Group, skip: u32| {
-            Group::from_peers(ranks.peers().map(|rank| all.peer(Rank(rank.0 - skip))))
+            Group::from_iter(ranks.peers().map(|rank| all.peer(Rank(rank.0 - skip))))
         };
         (of(&self.first, first, 0), of(&self.second, second, first.size()))
     }
@@ -401,7 +401,7 @@ mod tests {
         same.sort_unstable();
         let side = |second_side| {
             let ranks = same.iter().map(|&(_, rank)| rank).filter(|&rank| (rank >= second) == second_side);
-            Group::from_peers(ranks.map(PeerId))
+            Group::from_iter(ranks.map(PeerId))
         };
         Some(Members { first: side(false), second: side(true) })
     }

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn group(peers: &[u32]) -> Group {
-    Group::from_peers(peers.iter().map(|&peer| PeerId(peer)))
+    Group::from_iter(peers.iter().map(|&peer| PeerId(peer)))
 }
 
 fn list(group: &Group) -> Vec<u32> {
@@ -85,9 +85,9 @@ fn memory_is_that_of_the_irregularity() {
     }
     // Node by node: as many stretches as nodes.
     let by_node =
-        Group::from_peers((0..48).flat_map(|core| (0..2_000).map(move |node| PeerId(node * 48 + core))));
+        Group::from_iter((0..48).flat_map(|core| (0..2_000).map(move |node| PeerId(node * 48 + core))));
     assert_eq!((by_node.size(), by_node.heap_bytes()), (96_000, 48 * 12));
-    let scattered = Group::from_peers((0..1000_u32).map(|i| PeerId(i * i)));
+    let scattered = Group::from_iter((0..1000_u32).map(|i| PeerId(i * i)));
     assert_eq!(scattered.heap_bytes(), 4 * 1000);
 }
 

@@ -156,7 +156,7 @@ impl Requests {
                     return side.arrived(partition);
                 }
             }
-            Kind::CompleteSend | Kind::Engine(_) => {}
+            Kind::CompleteSend | Kind::Engine(_) | Kind::Lane(_) => {}
         }
         Err(refused(
             ErrorClass::REQUEST,

@@ -152,8 +152,9 @@ fn build<D: Driver>(
     let begun = driver.with(|process| {
         let group = members(process.comms.get(parent)?);
         let is_member = group.rank_of(PeerId(process.job.rank)).is_some();
-        let construction = process.create(parent, &group)?;
-        Ok(if is_member { construction.with_topology(Arc::new(topology)) } else { construction })
+        let mut construction = process.create(parent, &group)?;
+        construction.topology = is_member.then(|| Arc::new(topology));
+        Ok(construction)
     });
     let construction: Construction = begun?;
     driver.construct(parent, construction)

@@ -24,6 +24,7 @@ pub(super) struct Exchanged {
 /// Takes the next number of the communicator's collective channel for messages of our own.
 pub(super) fn own_tag(process: &mut Process, comm: Handle) -> Result<Tag> {
     let comm = process.comms.get_mut(comm)?;
+    comm.check_intra("a virtual topology")?;
     let sequence = comm.collectives;
     comm.collectives = sequence.wrapping_add(1);
     Ok(weft_coll::tag(false, sequence, 0))
@@ -124,10 +125,8 @@ impl Exchange {
         if self.sends.is_empty() && self.closing.is_none() && self.result.is_none() {
             self.closing = Some(start_union(process, self.comm, [self.flags])?);
         }
-        if let Some((request, memory)) =
-            self.closing.take_if(|(request, _)| process.engine.is_complete(*request))
-        {
-            process.engine.take(request).error.map_or(Ok(()), Err)?;
+        if let Some((request, memory)) = self.closing.take_if(|(request, _)| process.has_ended(*request)) {
+            process.take_ended(request).error.map_or(Ok(()), Err)?;
             let [flags] = read_union(&memory);
             self.result = Some(flags);
         }

@@ -20,8 +20,7 @@ pub trait Driver {
     /// # Errors
     /// What went wrong on the way.
     fn complete(&self, request: RequestId) -> Result<()> {
-        let done =
-            self.wait(|process| process.engine.is_complete(request).then(|| process.engine.take(request)));
+        let done = self.wait(|process| process.has_ended(request).then(|| process.take_ended(request)));
         done.error.map_or(Ok(()), Err)
     }
 

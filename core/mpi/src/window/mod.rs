@@ -311,6 +311,16 @@ impl Windows {
         Ok(handle)
     }
 
+    /// Number of windows.
+    pub fn len(&self) -> usize {
+        self.alive.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.alive.is_empty()
+    }
+
     /// The window of a handle.
     ///
     /// # Errors

@@ -1,10 +1,13 @@
 //! Who talks to whom, as mapping sees it: a grid whose neighbours are computed, or a weighted graph.
 
 use super::Work;
-use super::grow::{Scratch, exchange_pairs, grow};
+use super::grow::{Scratch, exchange_pairs, grow, spread_out};
 
 /// The traffic between processes that have not been given places yet, numbered from 0.
 pub trait Edges {
+    /// Topologies with more processes than this are not bisected.
+    const MOST: usize;
+
     /// Number of processes.
     fn len(&self) -> usize;
 
@@ -50,16 +53,21 @@ impl Grid {
         cell / self.strides[dimension] % self.dims[dimension]
     }
 
-    /// First coordinates and extents of the box that `cells` fill; `None` when they fill none.
-    fn filled_box(&self, cells: &[u32]) -> Option<Vec<(u32, u32)>> {
-        let sides: Vec<(u32, u32)> = (0..self.dims.len())
+    /// First coordinates and extents of the smallest box around `cells`.
+    fn sides(&self, cells: &[u32]) -> Vec<(u32, u32)> {
+        (0..self.dims.len())
             .map(|dimension| {
                 let coordinates = cells.iter().map(|&cell| self.coordinate(cell, dimension));
                 let (low, high) =
                     coordinates.fold((u32::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
                 (low, high + 1 - low)
             })
-            .collect();
+            .collect()
+    }
+
+    /// The box that `cells` fill; `None` when they fill none.
+    fn filled_box(&self, cells: &[u32]) -> Option<Vec<(u32, u32)>> {
+        let sides = self.sides(cells);
         let volume: u64 = sides.iter().map(|&(_, extent)| u64::from(extent)).product();
         (volume == cells.len() as u64).then_some(sides)
     }
@@ -79,6 +87,8 @@ impl Grid {
 }
 
 impl Edges for Grid {
+    const MOST: usize = 1 << 20;
+
     fn len(&self) -> usize {
         self.dims.iter().product::<u32>() as usize
     }
@@ -125,18 +135,22 @@ impl Edges for Grid {
         Some(vertices.iter().map(part).collect())
     }
 
-    /// By each coordinate in turn, and among equals in the order of the numbering.
+    /// By each coordinate in turn, or where there are many by that of the longest side; among equals in the order of the
+    /// numbering.
     fn orders(&self, vertices: &[u32], first: usize, _: &mut Scratch, _: &mut Work) -> Vec<Vec<u32>> {
-        (0..self.dims.len())
-            .map(|dimension| {
-                let mut order = vertices.to_vec();
-                let key = |&cell: &u32| (self.coordinate(cell, dimension), cell);
-                if first < order.len() {
-                    order.select_nth_unstable_by_key(first, key);
-                }
-                order
-            })
-            .collect()
+        const MANY: usize = 1 << 14;
+        let by = |dimension: usize| {
+            let mut order = vertices.to_vec();
+            if first < order.len() {
+                order.select_nth_unstable_by_key(first, |&cell| (self.coordinate(cell, dimension), cell));
+            }
+            order
+        };
+        let sides = if vertices.len() > MANY { self.sides(vertices) } else { Vec::new() };
+        match (0..sides.len()).max_by_key(|&dimension| sides[dimension].1) {
+            Some(longest) => vec![by(longest)],
+            None => (0..self.dims.len()).map(by).collect(),
+        }
     }
 }
 
@@ -194,6 +208,8 @@ impl Traffic {
 }
 
 impl Edges for Traffic {
+    const MOST: usize = 1 << 18;
+
     fn len(&self) -> usize {
         self.first.len().saturating_sub(1)
     }
@@ -213,11 +229,15 @@ impl Edges for Traffic {
         scratch: &mut Scratch,
         work: &mut Work,
     ) -> Vec<Vec<u32>> {
+        const MANY: usize = 1 << 12;
         let mut orders = vec![vertices.to_vec()];
         if let Some(&start) = vertices.first() {
             // The last one reached from anywhere lies at the rim.
-            let rim = grow(self, vertices, start, scratch).last().copied().unwrap_or(start);
-            orders.push(grow(self, vertices, rim, scratch));
+            let rim = spread_out(self, vertices, start, scratch).last().copied().unwrap_or(start);
+            orders.push(match vertices.len() > MANY {
+                true => spread_out(self, vertices, rim, scratch),
+                false => grow(self, vertices, rim, scratch),
+            });
         }
         orders.iter_mut().for_each(|order| exchange_pairs(self, order, first, scratch, work));
         orders

@@ -1,6 +1,7 @@
 //! Growing regions in a graph, and improving a cut in two by exchanging pairs.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use super::Work;
 use super::edges::Edges;
@@ -37,27 +38,61 @@ impl Scratch {
 pub(super) fn grow(edges: &impl Edges, vertices: &[u32], start: u32, scratch: &mut Scratch) -> Vec<u32> {
     let pull = &mut scratch.pull;
     vertices.iter().for_each(|&vertex| pull[vertex as usize] = 0);
-    let key = |pull: u64, vertex: u32| (TAKEN - pull, vertex);
-    let mut waiting: BTreeSet<(u64, u32)> = vertices.iter().map(|&vertex| key(0, vertex)).collect();
+    // An entry whose sum is not the vertex's any more is passed over.
+    let mut reached = BinaryHeap::from([(0, Reverse(start))]);
+    let mut unreached = vertices.iter();
     let mut order = Vec::with_capacity(vertices.len());
-    let mut next = Some(key(0, start));
-    while let Some(entry) = next {
-        let (_, vertex) = entry;
-        waiting.remove(&entry);
+    loop {
+        let vertex = match reached.pop() {
+            Some((sum, Reverse(vertex))) if pull[vertex as usize] == sum => vertex,
+            Some(_) => continue,
+            None => match unreached.find(|&&vertex| pull[vertex as usize] != TAKEN) {
+                Some(&vertex) => vertex,
+                None => return order,
+            },
+        };
         pull[vertex as usize] = TAKEN;
         order.push(vertex);
         edges.each(vertex, |to, weight| {
-            let old = pull[to as usize];
-            if old != TAKEN {
-                let sum = old.saturating_add(weight).min(TAKEN - 1);
-                waiting.remove(&key(old, to));
-                waiting.insert(key(sum, to));
-                pull[to as usize] = sum;
+            let sum = &mut pull[to as usize];
+            if *sum != TAKEN {
+                *sum = sum.saturating_add(weight).min(TAKEN - 1);
+                reached.push((*sum, Reverse(to)));
             }
         });
-        next = waiting.first().copied();
     }
-    order
+}
+
+/// `vertices` by their distance from `start`, whatever the weights; cheaper than [`grow`].
+pub(super) fn spread_out(
+    edges: &impl Edges,
+    vertices: &[u32],
+    start: u32,
+    scratch: &mut Scratch,
+) -> Vec<u32> {
+    let pull = &mut scratch.pull;
+    vertices.iter().for_each(|&vertex| pull[vertex as usize] = 0);
+    let mut unreached = vertices.iter();
+    let mut order = vec![start];
+    pull[start as usize] = TAKEN;
+    let mut next = 0;
+    loop {
+        while next < order.len() {
+            edges.each(order[next], |to, _| {
+                if std::mem::replace(&mut pull[to as usize], TAKEN) != TAKEN {
+                    order.push(to);
+                }
+            });
+            next += 1;
+        }
+        match unreached.find(|&&vertex| pull[vertex as usize] != TAKEN) {
+            Some(&vertex) => {
+                pull[vertex as usize] = TAKEN;
+                order.push(vertex);
+            }
+            None => return order,
+        }
+    }
 }
 
 /// Kernighan and Lin (1970): in each pass pairs are exchanged tentatively, the best first and also for the worse, and the part of
@@ -109,7 +144,7 @@ pub(super) fn exchange_pairs(
                 .iter()
                 .take(8)
                 .map(|&(_, right)| (gains[left as usize] + gains[right as usize] - 2 * joined(right), right))
-                .max_by_key(|&(gain, right)| (gain, std::cmp::Reverse(right)));
+                .max_by_key(|&(gain, right)| (gain, Reverse(right)));
             let Some((gain, right)) = best_partner else { break };
             for vertex in [left, right] {
                 let own = side[vertex as usize];
@@ -175,6 +210,17 @@ mod tests {
         ring.sort_unstable();
         assert_eq!(ring, [0, 2, 4, 6]);
         assert_eq!(order.len(), 8);
+    }
+
+    #[test]
+    fn spreading_out_reaches_everything_once() {
+        let graph = Traffic::new(6, &[(0, 1, 9), (1, 2, 1), (4, 5, 1)]);
+        assert_eq!(spread_out(&graph, &[0, 1, 2, 3, 4, 5], 1, &mut Scratch::new(6)), [1, 0, 2, 3, 4, 5]);
+        assert_eq!(
+            spread_out(&graph, &[0, 2, 5], 2, &mut Scratch::new(6)),
+            [2, 0, 5],
+            "through those given only"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //!
 //! and the winner is improved by exchanges between parts as long as that helps. All is deterministic and in whole numbers, so that
 //! every process can compute it alone and all get the same. Work is bounded ([`Work`]): beyond that improvement stops, and for
-//! enormous topologies only blocks are tried.
+//! enormous topologies ([`Edges::MOST`]) only blocks are tried.
 
 pub mod edges;
 mod grow;
@@ -104,9 +104,6 @@ impl Default for Work {
         Work(1 << 24)
     }
 }
-
-/// Topologies larger than this are divided into blocks or left alone.
-const LARGE: usize = 1 << 18;
 
 /// For each place of the topology the process that should take it; `seats[p]` is where process `p` sits. `None` when nothing beats
 /// process `p` at place `p`, which is also the answer when there are not as many seats as places.
@@ -202,7 +199,7 @@ impl<E: Edges> Arrangement<'_, E> {
         let capacities: Vec<usize> = branches.iter().map(Range::len).collect();
         let mut divisions = vec![self.present(vertices, branches)];
         divisions.extend(self.edges.shaped(vertices, &capacities));
-        if vertices.len() <= LARGE {
+        if self.edges.len() <= E::MOST {
             divisions.push(self.bisected(vertices, &capacities));
         }
         let mut best: Option<(u64, Vec<u32>)> = None;
@@ -213,9 +210,7 @@ impl<E: Edges> Arrangement<'_, E> {
             }
         }
         let (_, mut division) = best.expect("there is the present one");
-        if vertices.len() <= LARGE {
-            refine::exchange(self.edges, vertices, &mut division, &mut self.part_of, &mut self.work);
-        }
+        refine::exchange(self.edges, vertices, &mut division, &mut self.part_of, &mut self.work);
         division
     }
 
@@ -251,11 +246,10 @@ impl<E: Edges> Arrangement<'_, E> {
                 first += capacities[middle];
                 middle += 1;
             }
-            vertices = self.halved(&vertices, first);
-            let second = vertices.split_off(first);
-            vertices.sort_unstable();
-            let mut rest = second;
-            rest.sort_unstable();
+            let side = self.halved(&vertices, first);
+            let mut sides = side.iter();
+            // Both halves stay ascending.
+            let rest = vertices.extract_if(.., |_| sides.next() == Some(&1)).collect();
             open.push((rest, middle..parts.end));
             open.push((vertices, parts.start..middle));
         }
@@ -263,20 +257,21 @@ impl<E: Edges> Arrangement<'_, E> {
         part_of_vertex.into_iter().map(|(_, part)| part).collect()
     }
 
-    /// The vertices so that cutting after `first` cuts little.
+    /// For each vertex 0 or 1, so that `first` of them have 0 and little is cut.
     fn halved(&mut self, vertices: &[u32], first: usize) -> Vec<u32> {
         let mut best: Option<(u64, Vec<u32>)> = None;
         for order in self.edges.orders(vertices, first, &mut self.scratch, &mut self.work) {
-            let mut sides: Vec<(u32, u32)> =
-                order.iter().enumerate().map(|(at, &vertex)| (vertex, u32::from(at >= first))).collect();
-            sides.sort_unstable();
-            let division: Vec<u32> = sides.iter().map(|&(_, side)| side).collect();
+            for &vertex in &order[..first] {
+                self.part_of[vertex as usize] = 0;
+            }
+            let side = |&vertex: &u32| u32::from(self.part_of[vertex as usize] == refine::OUTSIDE);
+            let division: Vec<u32> = vertices.iter().map(side).collect();
             let cut = refine::cut(self.edges, vertices, &division, &mut self.part_of);
             if best.as_ref().is_none_or(|(least, _)| cut < *least) {
-                best = Some((cut, order));
+                best = Some((cut, division));
             }
         }
-        best.map_or_else(|| vertices.to_vec(), |(_, order)| order)
+        best.expect("there is an order").1
     }
 }
 

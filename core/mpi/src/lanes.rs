@@ -1,0 +1,334 @@
+//! Lanes: independent engines of one process, each behind a lock of its own (design section 6, standard section 11.6).
+//!
+//! Lane 0 is [`crate::Process::engine`], under whatever lock the owner of the process has. The lanes here exist beside it,
+//! from the moment when the first communicator needs them. A communicator lives in one lane, the same at all its members,
+//! for good: its messages, probes, requests and collectives meet nobody else's.
+//!
+//! Invariants:
+//! * A lane other than 0 is given only to communicators whose members all allow several threads (agreed on together
+//!   with the channel, see [`crate::context`]). So a single-threaded process never sees one.
+//! * Lock order: the process (lane 0), then one lane. Who holds a lane takes no other lock. Nothing under a lane's lock
+//!   blocks or calls user code.
+//! * A request or message of lane L has L in the bits of its identifier above the engine's own 27. As a handle it is of a
+//!   kind of its own, with lane, a shortened generation and the slot.
+//! * Whoever ends what another thread sleeps for rings the bell after giving the lock back ([`Lane::with`]).
+
+use crate::comm::Comm;
+use crate::request::COLLECTIVE;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_engine::bias::{BiasedLock, Guard};
+use weft_engine::{Callback, Engine, MessageId, RequestId, Selector};
+use weft_types::{Handle, HandleKind, Result};
+
+/// Lanes a process can have, with lane 0.
+pub const LANES: u32 = 8;
+
+const GENERATION_BITS: u32 = 4;
+const SLOT_BITS: u32 = 20;
+
+/// The handle of a request or message that carries its lane: `kind` is that of lanes other than 0.
+fn compose(kind: HandleKind, id: u32, lane: u32) -> Handle {
+    let short = id & ((1 << (SLOT_BITS + GENERATION_BITS)) - 1);
+    Handle((kind as u32) << 27 | lane << (SLOT_BITS + GENERATION_BITS) | short)
+}
+
+/// The handle of a request, whatever its lane.
+#[inline]
+pub fn request_handle(id: RequestId) -> Handle {
+    match id.lane() {
+        0 => crate::request::engine_handle(id),
+        lane => compose(HandleKind::LaneRequest, id.0, lane),
+    }
+}
+
+/// The handle of a matched message, whatever its lane.
+pub fn message_handle(id: MessageId) -> Handle {
+    match id.lane() {
+        0 => Handle((HandleKind::Message as u32) << 27 | id.0),
+        lane => compose(HandleKind::LaneMessage, id.0, lane),
+    }
+}
+
+/// The lane of a handle of kind [`HandleKind::LaneRequest`] or [`HandleKind::LaneMessage`].
+#[inline]
+pub const fn lane_of(handle: Handle) -> u32 {
+    handle.0 >> (SLOT_BITS + GENERATION_BITS) & (LANES - 1)
+}
+
+/// What a lane's lock protects.
+#[derive(Debug)]
+pub struct Inner {
+    /// What moves the lane's messages.
+    pub engine: Engine,
+    number: u32,
+    /// The communicators of messages taken by matched probes, by what their handles show of their names.
+    messages: HashMap<Handle, (MessageId, Handle)>,
+}
+
+impl Inner {
+    /// The request of a handle of this lane, without the lane's bits; `None` when it is stale.
+    #[inline]
+    pub fn find(&self, handle: Handle) -> Option<RequestId> {
+        let generation = handle.0 >> SLOT_BITS & ((1 << GENERATION_BITS) - 1);
+        self.engine.recall(handle.slot(), generation, (1 << GENERATION_BITS) - 1)
+    }
+
+    /// Gives a local request its place among all.
+    #[inline]
+    pub fn global(&self, id: RequestId) -> RequestId {
+        id.in_lane(self.number)
+    }
+
+    /// Takes a matching message out and remembers its communicator (section 3.8.2).
+    pub fn take_message(
+        &mut self,
+        selector: Selector,
+        comm: Handle,
+    ) -> Option<(MessageId, weft_engine::Status)> {
+        let (id, status) = self.engine.improbe(selector)?;
+        let id = id.in_lane(self.number);
+        self.messages.insert(message_handle(id), (id, comm));
+        Some((id, status))
+    }
+
+    /// The message of a handle and its communicator; `None` when it was received already.
+    pub fn message(&self, handle: Handle) -> Option<(MessageId, Handle)> {
+        self.messages.get(&handle).copied()
+    }
+
+    /// Forgets a message whose receive has begun.
+    pub fn forget_message(&mut self, handle: Handle) {
+        self.messages.remove(&handle);
+    }
+}
+
+/// One lane.
+#[derive(Debug)]
+pub struct Lane {
+    inner: BiasedLock<Inner>,
+    /// Threads that sleep, or are about to, for something here that is no request: any change must ring.
+    watchers: AtomicU32,
+    /// Threads that sleep, or are about to, for something of the process: progress here that moves something must ring.
+    followers: AtomicU32,
+    /// Threads in blocked calls on this lane: they move it.
+    attendants: AtomicU32,
+    /// Calls on this lane so far, written under the lock. Others see from it whether somebody works with the lane.
+    calls: AtomicU64,
+}
+
+impl Lane {
+    fn new(engine: Engine, number: u32) -> Lane {
+        Lane {
+            inner: BiasedLock::new(Inner { engine, number, messages: HashMap::new() }, number as usize),
+            watchers: AtomicU32::new(0),
+            followers: AtomicU32::new(0),
+            attendants: AtomicU32::new(0),
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    /// Locks for a call of the program.
+    #[inline]
+    fn enter(&self) -> Guard<'_, Inner> {
+        let inner = self.inner.lock();
+        // No read-modify-write: the lock is held.
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        inner
+    }
+
+    /// Lends the lane for an operation that may change what others wait for.
+    #[inline]
+    pub fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
+        let mut inner = self.enter();
+        let result = work(&mut inner);
+        // Relaxed: who watches counted itself before it took this lock for its last look.
+        let rings = inner.engine.take_ended_watched() || self.watchers.load(Ordering::Relaxed) != 0;
+        if rings {
+            ring(inner);
+        }
+        result
+    }
+
+    /// Lends the lane for a look, or for what changes nothing that others wait for.
+    #[inline]
+    pub fn look<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
+        let mut inner = self.enter();
+        let result = work(&mut inner);
+        if inner.engine.take_ended_watched() {
+            ring(inner);
+        }
+        result
+    }
+
+    /// One round of progress, then a look. Rings when something moved that others may wait for.
+    #[inline]
+    pub fn turn<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> Turn<T> {
+        self.turn_of(self.inner.lock(), look)
+    }
+
+    /// As [`Lane::turn`] for a thread that does not work with this lane.
+    pub fn help(&self) -> Turn<()> {
+        self.turn_of(self.inner.lock_to_help(), |_| ())
+    }
+
+    /// As [`Lane::help`]; `None` when somebody else holds the lane, or works with it so much that the lock is biased to him.
+    pub fn try_help(&self) -> Option<Turn<()>> {
+        Some(self.turn_of(self.inner.try_lock_to_help()?, |_| ()))
+    }
+
+    #[inline]
+    fn turn_of<T>(&self, mut inner: Guard<'_, Inner>, look: impl FnOnce(&mut Inner) -> T) -> Turn<T> {
+        let moved = inner.engine.progress();
+        let found = look(&mut inner);
+        let callback = inner.engine.take_callback();
+        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
+        let rings = inner.engine.take_ended_watched() || moved && watched();
+        if rings {
+            ring(inner);
+        }
+        Turn { moved, found, callback }
+    }
+
+    /// Counts the calling thread among those that any change here must wake, until [`Lane::unwatch`].
+    pub fn watch(&self) {
+        self.watchers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Marks requests of this lane that the calling thread is about to sleep for; its next look sees those that have ended.
+    pub fn watch_requests(&self, requests: &[Handle]) {
+        self.with(|inner| {
+            for &request in requests {
+                if let Some(id) = inner.find(request) {
+                    inner.engine.watch(id);
+                }
+            }
+        });
+    }
+
+    /// Ends [`Lane::watch`].
+    pub fn unwatch(&self) {
+        self.watchers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Counts the calling thread among those that progress here must wake, until [`Lane::unfollow`].
+    pub fn follow(&self) {
+        self.followers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Ends [`Lane::follow`].
+    pub fn unfollow(&self) {
+        self.followers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Counts the calling thread among those that move this lane, until [`Lane::leave`].
+    pub fn attend(&self) {
+        self.attendants.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends [`Lane::attend`].
+    pub fn leave(&self) {
+        self.attendants.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether nobody is blocked here, and the calls so far.
+    pub fn attendance(&self) -> (bool, u64) {
+        (self.attendants.load(Ordering::Relaxed) == 0, self.calls.load(Ordering::Relaxed))
+    }
+}
+
+/// What came of a round of progress.
+#[derive(Debug)]
+pub struct Turn<T> {
+    /// Whether something moved.
+    pub moved: bool,
+    /// What the look found.
+    pub found: T,
+    /// A user function that became due, to be run without the lane and given back to it.
+    pub callback: Option<Callback>,
+}
+
+/// Wakes the sleepers of this process, after the lane's lock is free.
+#[cold]
+#[inline(never)]
+fn ring(inner: Guard<'_, Inner>) {
+    let (bell, number) = (inner.engine.bell(), inner.number);
+    drop(inner);
+    bell.ring(number);
+}
+
+/// The lanes of a process but lane 0, each made when it is first needed.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    lanes: [OnceLock<Lane>; LANES as usize],
+}
+
+impl Lanes {
+    /// A lane that exists. Lane 0 is not here.
+    #[inline]
+    pub fn get(&self, lane: u32) -> Option<&Lane> {
+        self.lanes.get(lane as usize)?.get()
+    }
+
+    /// A lane that a communicator, request or message names: it was opened when the communicator was made.
+    ///
+    /// # Panics
+    /// When it was not: an invariant of this module.
+    #[inline]
+    pub fn at(&self, lane: u32) -> &Lane {
+        match self.get(lane) {
+            Some(lane) => lane,
+            None => unreachable!("lane {lane} is opened before anything is named after it"),
+        }
+    }
+
+    /// Opens a lane unless it is open. The caller holds the process, so two never do it at once.
+    ///
+    /// # Errors
+    /// As [`Engine::open_lane`].
+    pub fn open(&self, lane: u32, process: &Engine) -> Result<()> {
+        if lane != 0 && self.get(lane).is_none() {
+            let made = Lane::new(process.open_lane(lane)?, lane);
+            assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
+        }
+        Ok(())
+    }
+
+    /// All that are open.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Lane)> {
+        (0..).zip(&self.lanes).filter_map(|(number, lane)| Some((number, lane.get()?)))
+    }
+
+    /// The request of a handle of kind [`HandleKind::LaneRequest`]; `None` when it is stale or of a lane that is not open.
+    pub fn find(&self, handle: Handle) -> Option<RequestId> {
+        self.get(lane_of(handle))?.with(|inner| Some(inner.global(inner.find(handle)?)))
+    }
+
+    /// Whether nothing is under way in any lane that finalize must wait for.
+    pub fn are_quiet(&self) -> bool {
+        self.iter().all(|(_, lane)| lane.with(|inner| inner.engine.is_quiet()))
+    }
+}
+
+/// Marks a request as one of `comm`, for error handlers.
+pub fn tag(engine: &mut Engine, request: RequestId, comm: &Comm, collective: bool) {
+    engine.tag_request(request, comm.handle.0 | if collective { COLLECTIVE } else { 0 });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_of_lanes_tell_lane_slot_and_generation() {
+        for lane in 1..LANES {
+            let id = RequestId(0x5a << 20 | 0xf_fff3).in_lane(lane);
+            let handle = request_handle(id);
+            assert_eq!(handle.kind_bits(), HandleKind::LaneRequest as u32);
+            assert_eq!((lane_of(handle), handle.slot()), (lane, 0xf_fff3));
+            assert!(handle.0 <= i32::MAX as u32);
+        }
+        assert_eq!(request_handle(RequestId(7)).kind_bits(), HandleKind::Request as u32);
+    }
+}

@@ -1,0 +1,407 @@
+//! A lock that costs its usual holder no read-modify-write and no fence.
+//!
+//! After a thread has taken the lock several times in a row, the lock is *biased* to it: it goes in and out with plain stores to
+//! a flag of its own. Everybody else goes through a mutex and, as long as the lock is biased to another thread, makes
+//! that one stay outside by a heavy barrier (`membarrier`) first. The usual holder of a lane's lock sends messages while
+//! it holds it; an unlock that is a read-modify-write would wait for the stores into the receiver's cache line each time,
+//! which is a third of the price of a small message.
+//!
+//! # Protocol
+//! ```text
+//! owner, fast way in:   inside = 1; light barrier; wanted == 0 and owner == me ? in : (inside = 0; slow way)
+//! owner, fast way out:  inside = 0 (Release)
+//! slow way in:          lock the mutex; owner is null or me ? in : (wanted = 1; heavy barrier; wait for owner.inside == 0)
+//! slow way out:         wanted = 0 (Release); unlock the mutex
+//! ```
+//! `inside` belongs to the thread (one per lock in a [`Seat`]), `owner` and `wanted` to the lock. `owner` changes only on the slow
+//! way, after the old owner was kept out.
+//!
+//! # Memory ordering
+//! Dekker's pattern, made cheap for one side: take the instant at which the heavy barrier lets the fast thread pass a full
+//! barrier. If its store to `inside` came before, the slow thread, which reads `inside` afterwards, waits. Otherwise its
+//! loads come after, and see `wanted`; or see a `wanted` that the slow thread has taken back since (Acquire and Release), and
+//! then also the `owner` that it left. The data are handed over by `inside` (Release, then Acquire by the slow thread) and by
+//! `wanted` (Release, then Acquire by the fast thread); among slow threads by the mutex. A thread that was the owner and stalled
+//! before its store to `inside` touches its own flag only, and finds on its second look that it is the owner no more. A flag
+//! is used by one thread at a time: threads take and give back their seats under a mutex.
+//!
+//! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out`] and [`let_in`] with owners that change.
+
+use crate::sys;
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Locks that one thread can have fast ways into.
+pub const PLACES: usize = 8;
+/// Turns in a row after which a lock is biased to a thread, at first.
+const STREAK: u32 = 32;
+/// And at most, after it has changed hands again and again.
+const LONGEST_STREAK: u32 = 1 << 20;
+
+/// What the fast and the slow way share, so that the model checker can stand in.
+pub trait Words {
+    /// The thread's flag.
+    fn set_inside(&self, seat: usize, inside: bool);
+    /// The flag of a thread (Acquire).
+    fn is_inside(&self, seat: usize) -> bool;
+    /// The thread to which the lock is biased, 0 for none (relaxed).
+    fn owner(&self) -> usize;
+    /// Whether the owner shall stay outside (Acquire).
+    fn is_wanted(&self) -> bool;
+    /// Sets that (Release).
+    fn set_wanted(&self, wanted: bool);
+    /// Holds back the compiler: the other side's barrier does the rest.
+    fn light_barrier(&self);
+    /// A full barrier here and in every other thread of the process.
+    fn heavy_barrier(&self);
+}
+
+/// The fast way in. False: not the owner, or kept out.
+#[inline]
+pub fn enter_fast(words: &impl Words, me: usize) -> bool {
+    if words.owner() != me {
+        return false;
+    }
+    words.set_inside(me, true);
+    words.light_barrier();
+    if !words.is_wanted() && words.owner() == me {
+        return true;
+    }
+    words.set_inside(me, false);
+    false
+}
+
+/// The fast way out.
+#[inline]
+pub fn leave_fast(words: &impl Words, me: usize) {
+    words.set_inside(me, false);
+}
+
+/// Keeps the owner, another thread, out until [`let_in`]. The caller holds the lock's mutex. `pause` is called while it waits.
+pub fn keep_out(words: &impl Words, owner: usize, mut pause: impl FnMut()) {
+    words.set_wanted(true);
+    words.heavy_barrier();
+    while words.is_inside(owner) {
+        pause();
+    }
+}
+
+/// Ends [`keep_out`].
+pub fn let_in(words: &impl Words) {
+    words.set_wanted(false);
+}
+
+/// A thread's flags, by the place of the lock. Alone on its lines: its thread writes it all the time.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Seat {
+    inside: [AtomicBool; PLACES],
+}
+
+/// Seats of threads that have ended. Seats are never freed: a stale pointer to one is looked at, at worst.
+static EMPTY_SEATS: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
+
+/// The calling thread's seat, given back when it ends.
+struct Taken(&'static Seat);
+
+impl Taken {
+    fn new() -> Taken {
+        let empty = EMPTY_SEATS.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Taken(empty.unwrap_or_else(|| Box::leak(Box::default())))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        EMPTY_SEATS.lock().unwrap_or_else(PoisonError::into_inner).push(self.0);
+    }
+}
+
+thread_local! {
+    static MINE: Taken = Taken::new();
+}
+
+/// The lock. See the module.
+#[derive(Debug)]
+pub struct BiasedLock<T> {
+    owner: AtomicPtr<Seat>,
+    wanted: AtomicBool,
+    /// Which flag of a seat is this lock's.
+    place: usize,
+    /// Whether the kernel has the heavy barrier; otherwise the lock is a mutex.
+    can_bias: bool,
+    slow: Mutex<History>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the protocol lets one thread at a time reach the value.
+unsafe impl<T: Send> Sync for BiasedLock<T> {}
+
+/// Who took the slow way.
+#[derive(Debug)]
+struct History {
+    /// The last one, and how often in a row.
+    last: usize,
+    streak: u32,
+    /// The streak that biases the lock.
+    needed: u32,
+}
+
+/// The value, locked.
+#[derive(Debug)]
+pub struct Guard<'a, T> {
+    lock: &'a BiasedLock<T>,
+    /// The seat of a thread that came in on the fast way, 0 on the slow one.
+    fast: usize,
+    /// On the slow way: the mutex, and whether an owner is kept out. Dropped by hand, so that the fast way out is one store.
+    slow: ManuallyDrop<Option<(MutexGuard<'a, History>, bool)>>,
+}
+
+/// The words of a real lock.
+struct Real<'a> {
+    owner: &'a AtomicPtr<Seat>,
+    wanted: &'a AtomicBool,
+    place: usize,
+}
+
+impl Real<'_> {
+    #[inline]
+    fn flag(&self, seat: usize) -> &AtomicBool {
+        // SAFETY: seats are made by `Taken::new` and never freed; the number is the address of one.
+        let seat = unsafe { &*std::ptr::with_exposed_provenance::<Seat>(seat) };
+        &seat.inside[self.place]
+    }
+}
+
+impl Words for Real<'_> {
+    #[inline]
+    fn set_inside(&self, seat: usize, inside: bool) {
+        self.flag(seat).store(inside, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_inside(&self, seat: usize) -> bool {
+        self.flag(seat).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner.load(Ordering::Relaxed).addr()
+    }
+
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    fn set_wanted(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Release);
+    }
+
+    #[inline]
+    fn light_barrier(&self) {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn heavy_barrier(&self) {
+        // Our own store to `wanted` is ordered by the call, too. It cannot fail once it was registered.
+        sys::membarrier_private();
+    }
+}
+
+impl<T> BiasedLock<T> {
+    /// An unlocked lock. A thread holds at most one lock of each `place` (below [`PLACES`]) at a time.
+    ///
+    /// # Panics
+    /// When there is no such place.
+    pub fn new(value: T, place: usize) -> BiasedLock<T> {
+        assert!(place < PLACES, "place {place} of {PLACES}");
+        BiasedLock {
+            owner: AtomicPtr::new(std::ptr::null_mut()),
+            wanted: AtomicBool::new(false),
+            place,
+            can_bias: sys::membarrier_register_private(),
+            slow: Mutex::new(History { last: 0, streak: 0, needed: STREAK }),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> Real<'_> {
+        Real { owner: &self.owner, wanted: &self.wanted, place: self.place }
+    }
+
+    #[inline]
+    fn fast(&self, me: usize) -> Guard<'_, T> {
+        Guard { lock: self, fast: me, slow: ManuallyDrop::new(None) }
+    }
+
+    fn slow<'a>(&'a self, history: MutexGuard<'a, History>, kept_out: bool) -> Guard<'a, T> {
+        Guard { lock: self, fast: 0, slow: ManuallyDrop::new(Some((history, kept_out))) }
+    }
+
+    /// Locks for a call of the thread's own, which may make the lock its.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T> {
+        let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).expose_provenance();
+        if enter_fast(&self.words(), me) {
+            return self.fast(me);
+        }
+        self.lock_slowly(me)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(&self, me: usize) -> Guard<'_, T> {
+        let mut history = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = self.words();
+        let owner = words.owner();
+        let kept_out = owner != 0 && owner != me;
+        if kept_out {
+            keep_out(&words, owner, std::thread::yield_now);
+            // Two threads work with it: nobody's lock for a while.
+            self.owner.store(std::ptr::null_mut(), Ordering::Relaxed);
+            history.needed = history.needed.saturating_mul(2).min(LONGEST_STREAK);
+        }
+        history.streak = if history.last == me { history.streak.saturating_add(1) } else { 0 };
+        history.last = me;
+        if self.can_bias && owner == 0 && history.streak >= history.needed {
+            self.owner.store(std::ptr::with_exposed_provenance_mut(me), Ordering::Relaxed);
+        }
+        self.slow(history, kept_out)
+    }
+
+    /// Locks to help those whose lock it is: it stays biased.
+    pub fn lock_to_help(&self) -> Guard<'_, T> {
+        self.help(self.slow.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn help<'a>(&'a self, history: MutexGuard<'a, History>) -> Guard<'a, T> {
+        let words = self.words();
+        let owner = words.owner();
+        let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).addr();
+        let kept_out = owner != 0 && owner != me;
+        if kept_out {
+            keep_out(&words, owner, std::thread::yield_now);
+        }
+        self.slow(history, kept_out)
+    }
+
+    /// As [`BiasedLock::lock_to_help`], unless somebody has the lock or it is biased to another thread.
+    pub fn try_lock_to_help(&self) -> Option<Guard<'_, T>> {
+        let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).expose_provenance();
+        let owner = self.words().owner();
+        if owner == me && enter_fast(&self.words(), me) {
+            return Some(self.fast(me));
+        }
+        if owner != 0 {
+            return None;
+        }
+        match self.slow.try_lock() {
+            Ok(history) => Some(self.help(history)),
+            Err(TryLockError::Poisoned(error)) => Some(self.help(error.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: a guard exists only inside, where one thread is at a time.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above; the guard is borrowed exclusively.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.fast != 0 {
+            leave_fast(&self.lock.words(), self.fast);
+        } else {
+            self.leave_slowly();
+        }
+    }
+}
+
+impl<T> Guard<'_, T> {
+    #[cold]
+    #[inline(never)]
+    fn leave_slowly(&mut self) {
+        if let Some((history, kept_out)) = self.slow.take() {
+            if kept_out {
+                let_in(&self.lock.words());
+            }
+            drop(history);
+        }
+    }
+}
+
+#[cfg(test)]
+impl<T> BiasedLock<T> {
+    fn is_biased(&self) -> bool {
+        !self.owner.load(Ordering::Relaxed).is_null()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_lock_is_biased_to_who_takes_it_again_and_again_and_to_nobody_when_shared() {
+        let lock = Arc::new(BiasedLock::new(0_u64, 0));
+        for _ in 0..=STREAK {
+            *lock.lock() += 1;
+        }
+        assert_eq!(lock.is_biased(), lock.can_bias);
+        let helper = Arc::clone(&lock);
+        std::thread::spawn(move || {
+            assert_eq!(helper.try_lock_to_help().is_none(), helper.can_bias, "left to its owner");
+            *helper.lock_to_help() += 1;
+            assert_eq!(helper.is_biased(), helper.can_bias);
+            *helper.lock() += 1;
+            assert!(!helper.is_biased());
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(*lock.lock(), u64::from(STREAK) + 3);
+    }
+
+    #[test]
+    fn threads_that_come_and_go_never_meet_inside() {
+        const THREADS: u64 = 4;
+        const TURNS: u64 = if cfg!(miri) { 100 } else { 20_000 };
+        let lock = BiasedLock::new((0_u64, 0_u64), 3);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let lock = &lock;
+                scope.spawn(move || {
+                    for turn in 0..TURNS {
+                        // Runs of different lengths, so that the lock is biased now and then.
+                        let mut both =
+                            if turn % 997 < thread * 200 { lock.lock_to_help() } else { lock.lock() };
+                        both.0 += 1;
+                        both.1 += 1;
+                        assert_eq!(both.0, both.1);
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), (THREADS * TURNS, THREADS * TURNS));
+    }
+}

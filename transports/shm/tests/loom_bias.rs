@@ -1,0 +1,116 @@
+//! The biased lock under loom: an owner with its fast way, others who keep it out, and owners that change.
+//! `RUSTFLAGS="--cfg loom" cargo test -p weft-shm --release --test loom_bias`
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use weft_shm::bias::{self, Words};
+
+struct Lock {
+    inside: [AtomicBool; 3],
+    owner: AtomicUsize,
+    wanted: AtomicBool,
+    slow: Mutex<()>,
+    value: UnsafeCell<u32>,
+}
+
+impl Words for Lock {
+    fn set_inside(&self, seat: usize, inside: bool) {
+        self.inside[seat].store(inside, Ordering::Release);
+    }
+    fn is_inside(&self, seat: usize) -> bool {
+        self.inside[seat].load(Ordering::Acquire)
+    }
+    fn owner(&self) -> usize {
+        self.owner.load(Ordering::Relaxed)
+    }
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+    fn set_wanted(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Release);
+    }
+    // A barrier in every thread at one instant is not in loom's language; fences on both sides are what it amounts to.
+    fn light_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn heavy_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Lock {
+    fn new(owner: usize) -> Arc<Lock> {
+        Arc::new(Lock {
+            inside: Default::default(),
+            owner: AtomicUsize::new(owner),
+            wanted: AtomicBool::new(false),
+            slow: Mutex::new(()),
+            value: UnsafeCell::new(0),
+        })
+    }
+
+    fn touch(&self) {
+        // SAFETY: loom reports the race when somebody else is inside.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    /// One turn of a thread; on the slow way it leaves the lock biased to `heir`.
+    fn turn(&self, me: usize, heir: Option<usize>) {
+        if bias::enter_fast(self, me) {
+            self.touch();
+            return bias::leave_fast(self, me);
+        }
+        let slow = self.slow.lock().unwrap();
+        let owner = self.owner();
+        let kept_out = owner != 0 && owner != me;
+        if kept_out {
+            bias::keep_out(self, owner, thread::yield_now);
+        }
+        self.touch();
+        if let Some(heir) = heir {
+            self.owner.store(heir, Ordering::Relaxed);
+        }
+        if kept_out {
+            bias::let_in(self);
+        }
+        drop(slow);
+    }
+}
+
+fn check(preemptions: usize, work: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(work);
+}
+
+#[test]
+fn the_owner_and_a_helper_exclude_each_other() {
+    check(3, || {
+        let lock = Lock::new(1);
+        let helper = Arc::clone(&lock);
+        let other = thread::spawn(move || helper.turn(2, None));
+        lock.turn(1, None);
+        lock.turn(1, None);
+        other.join().unwrap();
+        assert_eq!(lock.value.with(|value| unsafe { *value }), 3);
+    });
+}
+
+#[test]
+fn a_lock_that_changes_hands_admits_one_at_a_time() {
+    check(3, || {
+        let lock = Lock::new(1);
+        let taker = Arc::clone(&lock);
+        let other = thread::spawn(move || {
+            taker.turn(2, Some(2));
+            taker.turn(2, Some(2));
+        });
+        lock.turn(1, Some(1));
+        lock.turn(1, Some(1));
+        other.join().unwrap();
+        assert_eq!(lock.value.with(|value| unsafe { *value }), 4);
+    });
+}

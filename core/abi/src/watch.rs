@@ -35,6 +35,10 @@ static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 /// The period when nobody asked for one.
 const QUIET_PERIOD: u64 = 30_000_000_000;
 
+/// A thread leaves lanes to the others that are blocked in them, so that what one of several threads has looked at is everything
+/// only some time later; they take milliseconds.
+const LOOKED_BY_OTHERS: u64 = 500_000_000;
+
 struct Told {
     /// The wait's address, which is unique while it lives.
     wait: usize,
@@ -200,8 +204,12 @@ impl<'a> Wait<'a> {
             told.retain(|told| told.wait != mine);
             told.push(Told { wait: mine, from: nap.from, until: nap.looked, call });
             let from = told.iter().map(|told| told.from).max().unwrap_or(0);
-            let until = told.iter().map(|told| told.until).min().unwrap_or(0);
-            let others = gate::phase() & gate::MULTIPLE != 0 && threads() > told.len();
+            let mut until = told.iter().map(|told| told.until).min().unwrap_or(0);
+            let several = gate::phase() & gate::MULTIPLE != 0;
+            if several {
+                until = until.saturating_sub(LOOKED_BY_OTHERS);
+            }
+            let others = several && threads() > told.len();
             let calls = told.iter().map(|told| told.call.clone()).collect();
             let stall = process.stall(from, until, calls, others);
             process.launcher.stall(&stall).then_some(()).ok_or(stall)

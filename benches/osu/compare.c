@@ -107,6 +107,41 @@ static void one_both_ways(size_t size)
     window_of_messages(out, in, (int)size, 0, 1, requests);
 }
 
+enum { PARTITIONS = 8 };
+static MPI_Request partitioned[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; /* send, receive */
+static size_t partitioned_size;
+
+static void free_partitioned(void)
+{
+    int i;
+    for (i = 0; i < 2; i++)
+        if (partitioned[i] != MPI_REQUEST_NULL)
+            MPI_Request_free(&partitioned[i]);
+}
+
+/* A round trip of messages in eight partitions, each marked on its own. */
+static void one_partitioned(size_t size)
+{
+    int part = (int)(size / PARTITIONS), turn, i;
+    if (size != partitioned_size) {
+        free_partitioned();
+        MPI_Psend_init(out, PARTITIONS, part, MPI_CHAR, partner(), TAG_DATA, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned[0]);
+        MPI_Precv_init(in, PARTITIONS, part, MPI_CHAR, partner(), TAG_DATA, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned[1]);
+        partitioned_size = size;
+    }
+    for (turn = 0; turn < 2; turn++) {
+        if ((turn == 0) == lower_half()) {
+            MPI_Start(&partitioned[0]);
+            for (i = 0; i < PARTITIONS; i++)
+                MPI_Pready(i, partitioned[0]);
+            MPI_Wait(&partitioned[0], MPI_STATUS_IGNORE);
+        } else {
+            MPI_Start(&partitioned[1]);
+            MPI_Wait(&partitioned[1], MPI_STATUS_IGNORE);
+        }
+    }
+}
+
 static void one_barrier(size_t size)
 {
     (void)size;
@@ -154,6 +189,7 @@ struct row {
 
 static const struct row rows[] = {
     {"latency", one_latency, 1, 0, 0, 0.5},     {"bw", one_bandwidth, 1, 1, 0, 1},    {"bibw", one_both_ways, 1, 2, 0, 1},
+    {"part8", one_partitioned, 1, 0, 0, 0.5},
     {"barrier", one_barrier, 0, 0, 1, 1},       {"allreduce", one_allreduce, 0, 0, 0, 1}, {"bcast", one_bcast, 0, 0, 0, 1},
     {"allgather", one_allgather, 0, 0, 0, 1},   {"alltoall", one_alltoall, 0, 0, 0, 1},   {"ring", one_ring, 0, 0, 0, 1},
 };
@@ -240,7 +276,7 @@ int main(int argc, char **argv)
         else if (value && !strcmp(argv[i], "--time"))
             row_seconds = atof(value) * 1e-3;
         else
-            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,barrier,allreduce,bcast,allgather,alltoall,ring]\n"
+            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,part8,barrier,allreduce,bcast,allgather,alltoall,ring]\n"
                     "           [--sizes 8,1K,...] [--cores 0,1] [--batch MICROSECONDS] [--time MILLISECONDS of a row]\n"
                     "`scripts/compare-peers` runs it under several implementations and compares.");
     }
@@ -264,6 +300,7 @@ int main(int argc, char **argv)
         for (s = 0; s < (rows[k].sizeless ? 1 : count); s++)
             measure(&rows[k], rows[k].sizeless ? 0 : list[s]);
     }
+    free_partitioned();
     MPI_Finalize();
     return 0;
 }

@@ -55,6 +55,7 @@ impl Engine {
     /// Takes packets of one peer.
     pub(crate) fn drain(&mut self, id: PeerId) {
         let index = self.meet(id);
+        self.state.changes = self.state.changes.wrapping_add(1);
         for _ in 0..DRAIN_BURST {
             let arrival = Arrival { state: &mut self.state, index };
             let Some(todo) = self.fabric.receive(id, arrival) else { break };

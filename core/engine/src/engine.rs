@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// See [`Engine::changes`].
+    pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
     pub(crate) ended_watched: bool,
     /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
@@ -79,6 +81,7 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
+            changes: 0,
             ended_watched: false,
             wary: false,
         };
@@ -430,6 +433,13 @@ impl Engine {
         state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
     }
 
+    /// Counts (and wraps) whenever packets were taken or requests may have ended in another way: as long as it stays the same,
+    /// what was not complete is not complete, and no message has come that a probe would find.
+    #[inline]
+    pub fn changes(&self) -> u32 {
+        self.state.changes
+    }
+
     #[inline(never)]
     fn move_all(&mut self) -> bool {
         let mut moved = self.fabric.progress();
@@ -444,6 +454,7 @@ impl Engine {
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
         }
+        self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
     }
 

@@ -75,6 +75,7 @@ impl Engine {
         if std::mem::replace(&mut peer.dead, true) {
             return;
         }
+        state.changes = state.changes.wrapping_add(1);
         peer.window.shut();
         peer.queue.clear();
         peer.streams.clear();

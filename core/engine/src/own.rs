@@ -20,6 +20,7 @@ impl Engine {
         buffer: SendBuf,
     ) -> Result<Started> {
         let state = &mut self.state;
+        state.changes = state.changes.wrapping_add(1);
         if let Some(slot) = state.posted.take(Key::of(header)) {
             state.deliver_own(slot, header, &buffer);
             return Ok(Started::Complete);
@@ -52,6 +53,7 @@ impl Engine {
     /// A receive of a message that waits in the buffer of one of our own sends.
     pub(crate) fn receive_own(&mut self, slot: u32, message: u32) {
         let state = &mut self.state;
+        state.changes = state.changes.wrapping_add(1);
         let found = state.messages.at(message);
         let (sender, header) = (found.remote, found.header);
         state.messages.remove(message);

@@ -304,6 +304,13 @@ impl Comms {
         Ok(handle)
     }
 
+    /// `MPI_COMM_WORLD` or `MPI_COMM_SELF`, by the value of the handle as programs hold it; `None` for any other value, and
+    /// while there are none.
+    #[inline(always)]
+    pub fn predefined(&self, raw: usize) -> Option<&Comm> {
+        self.predefined.get(raw.wrapping_sub(abi::MPI_COMM_WORLD as usize))?.as_deref()
+    }
+
     /// The communicator of a handle; `None` when there is none.
     #[inline]
     pub fn find(&self, handle: Handle) -> Option<&Comm> {

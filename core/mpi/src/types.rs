@@ -91,6 +91,14 @@ impl Types {
         }
     }
 
+    /// Bytes of an element of a predefined type whose elements are gap-free, by the value of the handle as programs hold it;
+    /// at most 64.
+    #[inline(always)]
+    pub fn plain_size(&self, raw: usize) -> Option<usize> {
+        let size = *self.plain.get(raw.wrapping_sub(FIRST as usize))?;
+        if size == 0 { None } else { Some(usize::from(size)) }
+    }
+
     /// Bytes of `count` elements, when they are one gap-free run of a predefined type: the hot path's only question.
     #[inline(always)]
     pub fn plain_bytes(&self, handle: Handle, count: i64) -> Option<usize> {

@@ -32,6 +32,9 @@ impl ContextId {
     /// Letters between processes that build a communicator together without a channel of their own.
     pub const LETTERS: ContextId = ContextId(0xC000_0004);
 
+    /// Where the data of partitioned operations of few partitions travel; belongs to no communicator.
+    pub const PARTITIONS: ContextId = ContextId(0xC000_0004);
+
     /// The channel of a communicator on which partitioned operations find their counterpart (section 4.2.1). Constructors hand
     /// out numbers below 2^23 only.
     #[must_use]

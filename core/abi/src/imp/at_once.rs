@@ -28,13 +28,16 @@ const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
 fn run(process: &Process, buf: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<usize> {
     // Unsigned, so that negative counts are large; the product of what passes cannot overflow.
     let small = (count as u64) < 1 << 40 && buf.addr() > LAST_ADDRESS_CONSTANT;
-    if small { process.types.plain_bytes(datatype.handle(), count) } else { None }
+    if small { Some(process.types.plain_size(datatype.raw())? * count as usize) } else { None }
 }
 
 /// The communicator and the rank, when the rank is a member's.
 #[inline(always)]
 fn member(process: &Process, comm: MPI_Comm, rank: c_int, tag: c_int) -> Option<&Comm> {
-    let comm = process.comms.find(comm.handle())?;
+    let comm = match process.comms.predefined(comm.raw()) {
+        Some(comm) => comm,
+        None => process.comms.find(comm.handle())?,
+    };
     ((rank as u32) < comm.size && tag >= 0).then_some(comm)
 }
 

@@ -13,6 +13,11 @@
 //! request as source and the first partition (as the sender counts) as tag. Data leave only when granted, and a grant is
 //! given only to a started receive, so an inactive buffer is never written to.
 //!
+//! A send of few partitions ([`sides::FEW`], by the sender's count) needs no grant but the first, which tells it the
+//! receiver's request: every partition is a message of its own, named by the receiver's request and the partition, and each start of
+//! the receive posts a receive for every one of them. So partitions travel and match as messages do, also before the receive is
+//! started; they are exactly one for each receive, and in order, so that those of two starts cannot be confused.
+//!
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
 mod runs;
@@ -37,8 +42,20 @@ pub(crate) struct Watched {
     lonely: Vec<Handle>,
     /// Requests with messages of the engine under way.
     moving: Vec<Handle>,
+    /// Whether they must be looked through although nothing has changed since: something was added.
+    fresh: bool,
+    /// What [`Engine::changes`] said when they were looked through last.
+    seen: u32,
     /// Losses of processes that these requests know of.
     losses: u32,
+}
+
+impl Watched {
+    /// A request has messages of the engine under way from now on.
+    fn add(&mut self, handle: Handle) {
+        self.moving.push(handle);
+        self.fresh = true;
+    }
 }
 
 const fn everything_on(context: ContextId) -> Selector {
@@ -89,6 +106,8 @@ impl Requests {
                 let started = side.start();
                 if started.is_ok() && !side.meet(engine, handle) {
                     self.watched.lonely.push(handle);
+                } else if side.needs_watching() {
+                    self.watched.add(handle);
                 }
                 if let Local::PartitionedReceive(side) = self.local_mut(handle) {
                     side.mourn(engine);
@@ -139,7 +158,7 @@ impl Requests {
         side.mark(partitions)?;
         let flushed = side.flush(engine);
         if side.needs_watching() {
-            self.watched.moving.push(local);
+            self.watched.add(local);
         }
         flushed
     }
@@ -167,11 +186,15 @@ impl Requests {
     /// Does what has become possible for partitioned requests; true when something happened.
     #[inline]
     pub fn progress(&mut self, engine: &mut Engine) -> bool {
-        self.watched.alive != 0 && self.progress_partitioned(engine)
+        let watched = &self.watched;
+        let due = watched.alive != 0 && (watched.fresh || watched.seen != engine.changes());
+        due && self.progress_partitioned(engine)
     }
 
     #[inline(never)]
     fn progress_partitioned(&mut self, engine: &mut Engine) -> bool {
+        self.watched.fresh = false;
+        self.watched.seen = engine.changes();
         let mut moved = self.meet_senders(engine);
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_GRANTS)) {
             moved = true;
@@ -211,9 +234,13 @@ impl Requests {
     fn meet_senders(&mut self, engine: &mut Engine) -> bool {
         let mut lonely = std::mem::take(&mut self.watched.lonely);
         let before = lonely.len();
-        lonely.retain(|&handle| match self.find_local_mut(handle) {
-            Some(Local::PartitionedReceive(side)) => !side.meet(engine, handle),
-            _ => false,
+        lonely.retain(|&handle| {
+            let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else { return false };
+            let met = side.meet(engine, handle);
+            if side.needs_watching() {
+                self.watched.add(handle);
+            }
+            !met
         });
         let moved = lonely.len() != before;
         self.watched.lonely = lonely;
@@ -227,7 +254,7 @@ impl Requests {
         side.granted(answer);
         side.flush_quietly(engine);
         if side.needs_watching() {
-            self.watched.moving.push(handle);
+            self.watched.add(handle);
         }
     }
 
@@ -246,7 +273,7 @@ impl Requests {
         };
         side.expect(request, status);
         if side.needs_watching() {
-            self.watched.moving.push(handle);
+            self.watched.add(handle);
         }
     }
 

@@ -104,6 +104,14 @@ impl Introduction {
     }
 }
 
+/// Most partitions of a send that travel as messages of their own (see the parent module).
+pub(super) const FEW: u32 = 64;
+
+/// Whether `partitions` of a send, of `bytes` bytes in all, are few.
+fn are_few(partitions: u32, bytes: u64) -> bool {
+    partitions <= FEW && bytes > 0
+}
+
 fn already_active() -> Error {
     refused(ErrorClass::REQUEST, "the partitioned request is active; complete it before starting it again")
 }
@@ -277,10 +285,15 @@ impl SendSide {
             self.handed_over = self.ready.is_full();
             return Ok(());
         };
-        if !self.active || self.granted < self.started || self.error.is_some() {
+        let few = are_few(self.partitions.number, self.partitions.total());
+        let granted = if few { self.granted > 0 } else { self.granted >= self.started };
+        if !self.active || !granted || self.error.is_some() {
             return Ok(());
         }
         let bytes = self.partitions.bytes;
+        if few {
+            return self.flush_few(engine, to);
+        }
         // Without bytes there is nothing to cut: one empty message says that everything is ready.
         if bytes == 0 && !self.ready.is_full() {
             return Ok(());
@@ -303,6 +316,35 @@ impl SendSide {
                 Err(error) => {
                     self.error = Some(error.clone());
                     return Err(error);
+                }
+            }
+        }
+        self.handed_over = self.ready.is_full();
+        Ok(())
+    }
+
+    /// Sends every ready partition as a message of its own.
+    fn flush_few(&mut self, engine: &mut Engine, to: Counterpart) -> Result<()> {
+        let bytes = self.partitions.bytes;
+        while let Some(run) = self.ready.take_run() {
+            for partition in run {
+                let start = u64::from(partition) * bytes;
+                let envelope = Envelope {
+                    peer: to.peer,
+                    context: ContextId::PARTITIONS,
+                    source: Rank(self.receiver.0),
+                    tag: Tag(partition as i32),
+                };
+                let data = self.partitions.memory.send_view(0, start, bytes);
+                match engine.send(envelope, SendMode::Standard, data) {
+                    Ok(Started::Complete) => {}
+                    Ok(Started::Pending(request)) => {
+                        self.moving.requests.push((request, start..start + bytes));
+                    }
+                    Err(error) => {
+                        self.error = Some(error.clone());
+                        return Err(error);
+                    }
                 }
             }
         }
@@ -358,8 +400,9 @@ impl SendSide {
 enum Meeting {
     /// The introduction is awaited.
     Listening { request: RequestId, room: Arc<Scratch> },
-    /// The sender is known: its request and the bytes of its partitions.
-    Met { sender: Handle, partition: u64 },
+    /// The sender is known: its request, the bytes of its partitions, their number if they are few (otherwise 0), and whether
+    /// it knows this request.
+    Met { sender: Handle, partition: u64, few: u32, knows: bool },
     /// The sender has other ideas of the number of bytes, or is gone.
     Failed,
     /// `MPI_PROC_NULL`.
@@ -465,17 +508,47 @@ impl ReceiveSide {
                 }
             };
         }
-        if let Meeting::Met { sender, .. } = self.meeting {
-            self.answer(engine, sender, Answer::Granted(handle));
+        if let Meeting::Met { sender, few, knows, .. } = &mut self.meeting {
+            let (sender, few) = (*sender, *few);
+            let answer = few == 0 || !std::mem::replace(knows, true);
+            if answer {
+                self.answer(engine, sender, Answer::Granted(handle));
+            }
+            if few > 0 {
+                self.post(engine, handle, few);
+            }
         }
         true
+    }
+
+    /// Posts a receive for each of the sender's `few` partitions.
+    fn post(&mut self, engine: &mut Engine, handle: Handle, few: u32) {
+        let (Some(from), Meeting::Met { partition, .. }) = (self.from, &self.meeting) else { return };
+        let bytes = *partition;
+        for index in 0..few {
+            let start = u64::from(index) * bytes;
+            let selector = Selector {
+                context: ContextId::PARTITIONS,
+                peer: Some(from.peer),
+                source: Some(Rank(handle.0)),
+                tag: Some(Tag(index as i32)),
+            };
+            match engine.recv(selector, self.partitions.memory.recv_view(0, start, bytes)) {
+                Ok(request) => self.moving.requests.push((request, start..start + bytes)),
+                Err(error) => {
+                    self.error = Some(error);
+                    return;
+                }
+            }
+        }
     }
 
     fn judge(&mut self, engine: &mut Engine, introduction: Introduction) -> Meeting {
         let (theirs, ours) = (introduction.total, self.partitions.total());
         if theirs == ours {
             let partition = theirs / u64::from(introduction.partitions);
-            return Meeting::Met { sender: introduction.sender, partition };
+            let few = if are_few(introduction.partitions, theirs) { introduction.partitions } else { 0 };
+            return Meeting::Met { sender: introduction.sender, partition, few, knows: false };
         }
         self.error = Some(refused(
             if theirs > ours { ErrorClass::TRUNCATE } else { ErrorClass::ARG },

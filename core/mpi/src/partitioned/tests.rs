@@ -148,7 +148,17 @@ fn step_receiver(
 
 #[test]
 fn any_cut_and_order_arrives_whole_and_never_early() {
-    let cuts = [(1, 1, 10), (1, 7, 1), (7, 1, 1), (6, 4, 100), (4, 6, 3000), (64, 3, 1), (3, 5, 40_000)];
+    let cuts = [
+        (1, 1, 10),
+        (1, 7, 1),
+        (7, 1, 1),
+        (6, 4, 100),
+        (4, 6, 3000),
+        (64, 3, 1),
+        (3, 5, 40_000),
+        (65, 2, 3),
+        (100, 7, 60),
+    ];
     for (index, (sends, receives, part)) in cuts.into_iter().enumerate() {
         for seed in 0..6 {
             transfer(seed * 100 + index as u64, 1, sends, receives, part);

@@ -165,7 +165,7 @@ impl Request {
     /// ends it: what [`crate::engine::State::finish`] does, in the usual case. False when the case is another one.
     #[inline(always)]
     pub(crate) fn receive_plain(&mut self, header: Header, data: &[u8]) -> bool {
-        if self.token != 0 || self.flags & RELEASED != 0 {
+        if self.token != 0 || self.flags & (RELEASED | WATCHED) != 0 {
             return false;
         }
         let Buffer::Recv(buffer) = &mut self.buffer else { return false };

@@ -233,6 +233,67 @@ static void comm_rank_call(int size)
         COUNT(MPI_Comm_rank(MPI_COMM_WORLD, &mine));
 }
 
+/* Older receives or messages that match something else; the row's size is their number. */
+enum { OLD = 1000, UNASKED = 20000, LAST = 999, DEEPEST = 10000 };
+static MPI_Request old[DEEPEST];
+static char olds[DEEPEST];
+static int posted, unexpected;
+
+static void post(int depth)
+{
+    for (; posted < depth; posted++)
+        if (rank == 0)
+            MPI_Irecv(&olds[posted], 1, MPI_CHAR, 1, OLD + posted, MPI_COMM_WORLD, &old[posted]);
+}
+
+static void unpost(void)
+{
+    for (; posted > 0; posted--)
+        if (rank == 0) {
+            MPI_Cancel(&old[posted - 1]);
+            MPI_Wait(&old[posted - 1], MPI_STATUS_IGNORE);
+        }
+}
+
+/* Behind the last of them comes one that is awaited: then they are all here. */
+static void send_old(int depth)
+{
+    int before = unexpected;
+    for (; unexpected < depth; unexpected++)
+        if (rank == 1)
+            MPI_Isend(&olds[unexpected], 1, MPI_CHAR, 0, UNASKED + unexpected, MPI_COMM_WORLD, &old[unexpected]);
+    if (before == depth)
+        return;
+    if (rank == 1)
+        MPI_Send(NULL, 0, MPI_CHAR, 0, LAST, MPI_COMM_WORLD);
+    else
+        MPI_Recv(NULL, 0, MPI_CHAR, 1, LAST, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void receive_old(void)
+{
+    int i;
+    for (i = 0; rank == 0 && i < unexpected; i++)
+        MPI_Recv(&olds[i], 1, MPI_CHAR, 1, UNASKED + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1)
+        MPI_Waitall(unexpected, old, MPI_STATUSES_IGNORE);
+    unexpected = 0;
+}
+
+/* The message of the youngest receive comes. */
+static void wait_behind_posted(int depth)
+{
+    post(depth);
+    wait_of_arrived(8);
+}
+
+/* The youngest message is received. */
+static void recv_behind_unexpected(int depth)
+{
+    send_old(depth);
+    recv_of_arrived(8);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -250,6 +311,11 @@ int main(int argc, char **argv)
         {"MPI_Waitall_of_64_arrived_8", waitall_of_arrived, 8},
         {"MPI_Waitall_of_64_isends_8", waitall_of_isends, 8},
         {"MPI_Start_of_send_8", start_of_send, 8}, {"MPI_Start_of_receive_8", start_of_receive, 8},
+        {"MPI_Wait_behind_10_posted", wait_behind_posted, 10},
+        {"MPI_Wait_behind_10000_posted", wait_behind_posted, DEEPEST},
+        {"MPI_Recv_behind_10_unexpected", recv_behind_unexpected, 10},
+        /* As many as a sender has budget for: more are announced, which is another way. */
+        {"MPI_Recv_behind_3000_unexpected", recv_behind_unexpected, 3000},
     };
     size_t k;
     int i;
@@ -271,6 +337,10 @@ int main(int argc, char **argv)
             char text[64];
             snprintf(text, sizeof text, "%s %d", rows[k].name, CALLS);
             CALLGRIND_DUMP_STATS_AT(text);
+        }
+        if (k + 1 == sizeof rows / sizeof *rows || rows[k + 1].one != rows[k].one) {
+            unpost();
+            receive_old();
         }
     }
     if (rank == 0) {

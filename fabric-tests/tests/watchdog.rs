@@ -50,6 +50,7 @@ deadlocks! {
     window: 2, ["rank 1: MPI_Win_lock(", "lock", "1 waits for 0 (MPI_Win_lock)"];
     named: 4, ["ranks 0-3 can never go on", "rank 0: MPI_Recv(source=0 (rank 1 of MPI_COMM_WORLD), tag=5, row"];
     partitioned: 2, ["MPI_Wait: partitioned receive(source=1, tag=3"];
+    flush: 2, ["rank 0: MPI_Buffer_detach(1 buffered messages must end first)", "pending: send(dest=1, tag=5"];
     threads: 2, ["rank 0: MPI_Recv(source=1, tag=20", "rank 0: MPI_Recv(source=1, tag=21"];
 }
 
@@ -79,6 +80,8 @@ lives! {
     live_test: 2, ["rank 0: not blocked"];
     live_thread: 2, ["ranks 0-1 have other threads, or operations under way, that may go on"];
     live_background: 3, ["ranks 0,2 are blocked in MPI"];
+    live_session: 2, ["rank 0 is blocked in MPI"];
+    live_new_session: 2, ["rank 0 is blocked in MPI"];
     live_lock: 3, ["rank 1: MPI_Win_lock("];
 }
 

@@ -158,6 +158,48 @@ static void live_thread(void) {
     pthread_join(thread, NULL);
 }
 
+/* Buffered messages that nobody receives keep the buffer. */
+static void flush(void) {
+    static char message[200000], buffer[300000];
+    void *address;
+    int length;
+    MPI_Buffer_attach(buffer, sizeof buffer);
+    MPI_Bsend(message, sizeof message, MPI_BYTE, 1 - rank, 5, MPI_COMM_WORLD);
+    MPI_Buffer_detach(&address, &length);
+}
+
+static MPI_Comm of_session(MPI_Session *session) {
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, session);
+    MPI_Group_from_session_pset(*session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "watchdog", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    MPI_Group_free(&group);
+    return comm;
+}
+
+/* The World Model is over everywhere, and rank 0 waits in a session for rank 1, which works. */
+static void live_session(void) {
+    MPI_Session session;
+    MPI_Comm comm = of_session(&session);
+    MPI_Finalize();
+    if (rank == 1) sleep(3);
+    MPI_Barrier(comm);
+    MPI_Comm_disconnect(&comm);
+    MPI_Session_finalize(&session);
+}
+
+/* As above, with a session that begins after the end of the World Model. */
+static void live_new_session(void) {
+    MPI_Session session;
+    MPI_Finalize();
+    MPI_Comm comm = of_session(&session);
+    if (rank == 1) sleep(3);
+    MPI_Barrier(comm);
+    MPI_Comm_disconnect(&comm);
+    MPI_Session_finalize(&session);
+}
+
 static void live_compute(void) {
     if (rank == 0) compute(5);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -246,6 +288,7 @@ static const struct {
     {"circle", circle}, {"ssends", ssends}, {"tag", tag}, {"finalized", finalized}, {"absent", absent},
     {"different", different}, {"wildcard", wildcard}, {"waitall", waitall}, {"waitany", waitany}, {"probe", probe},
     {"dup", split}, {"window", window}, {"named", named}, {"partitioned", partitioned}, {"threads", threads},
+    {"flush", flush}, {"live_session", live_session}, {"live_new_session", live_new_session},
     {"live_thread", live_thread}, {"live_compute", live_compute}, {"live_sleep", live_sleep},
     {"live_stopped", live_stopped}, {"live_test", live_test}, {"live_background", live_background},
     {"live_lock", live_lock},
@@ -260,7 +303,9 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof PROGRAMS / sizeof *PROGRAMS; i++)
         if (strcmp(PROGRAMS[i].name, name) == 0) {
             PROGRAMS[i].run();
-            MPI_Finalize();
+            int finalized;
+            MPI_Finalized(&finalized);
+            if (!finalized) MPI_Finalize();
             printf("over\n");
             return 0;
         }

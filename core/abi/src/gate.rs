@@ -419,9 +419,6 @@ pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
         && process.launcher.abort_ranks(code, message, ranks)
     {
         process.engine.declare_lost(ranks.iter().map(|&rank| PeerId(rank)));
-        for (_, lane) in process.lanes.iter() {
-            lane.with(|inner| inner.engine.declare_lost(ranks.iter().map(|&rank| PeerId(rank))));
-        }
         eprintln!("weft: {message}; the other processes go on");
     }
     leave(code)

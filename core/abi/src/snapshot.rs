@@ -132,8 +132,8 @@ pub(crate) fn plain_bytes(handle: Handle, count: i64) -> Option<usize> {
 #[inline]
 pub(crate) unsafe fn sent(buf: *const std::ffi::c_void, count: i64, of: MPI_Datatype) -> Outcome<SendBuf> {
     match plain_bytes(of.handle(), count) {
-        // SAFETY: the caller's promise.
         Some(bytes) if buf.addr() > LAST_ADDRESS_CONSTANT => {
+            // SAFETY: the caller's promise.
             Ok(unsafe { SendBuf::contiguous(buf.cast(), bytes) })
         }
         // SAFETY: as above.
@@ -151,8 +151,8 @@ pub(crate) unsafe fn sent(buf: *const std::ffi::c_void, count: i64, of: MPI_Data
 #[inline]
 pub(crate) unsafe fn received(buf: *mut std::ffi::c_void, count: i64, of: MPI_Datatype) -> Outcome<RecvBuf> {
     match plain_bytes(of.handle(), count) {
-        // SAFETY: the caller's promise.
         Some(bytes) if buf.addr() > LAST_ADDRESS_CONSTANT => {
+            // SAFETY: the caller's promise.
             Ok(unsafe { RecvBuf::contiguous(buf.cast(), bytes) })
         }
         // SAFETY: as above.

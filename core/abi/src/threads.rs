@@ -134,9 +134,10 @@ unsafe fn prepare_receive(
     Ok(match found {
         None => Prepared::Elsewhere,
         Some((_, None)) => Prepared::Null,
-        // SAFETY: the caller's promise.
         Some((number, Some(selector))) => {
-            Prepared::There(number, selector, unsafe { snapshot::received(buf, count, datatype)? })
+            // SAFETY: the caller's promise.
+            let buffer = unsafe { snapshot::received(buf, count, datatype)? };
+            Prepared::There(number, selector, buffer)
         }
     })
 }

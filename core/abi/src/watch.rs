@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use weft::Process;
+use weft::buffered::Content;
 use weft::construct::Construction;
 use weft::lanes::request_handle;
 use weft::stall::Awaited as Described;
@@ -33,6 +34,10 @@ static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
 /// The period when nobody asked for one.
 const QUIET_PERIOD: u64 = 30_000_000_000;
+
+/// A thread leaves lanes to the others that are blocked in them, so that what one of several threads has looked at is everything
+/// only some time later; they take milliseconds.
+const LOOKED_BY_OTHERS: u64 = 500_000_000;
 
 struct Told {
     /// The wait's address, which is unique while it lives.
@@ -66,6 +71,8 @@ pub(crate) enum Awaited<'a> {
     Posts(MPI_Win, &'a BTreeSet<u32>),
     /// The end of access epochs to the own window.
     Completes(MPI_Win),
+    /// What an attached buffer holds.
+    Flush(Content),
     /// The end of everything under way.
     Quiet,
 }
@@ -178,6 +185,9 @@ impl<'a> Wait<'a> {
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
             Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
+            Awaited::Flush(content) => {
+                Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
+            }
             Awaited::Quiet => Described::Quiet,
         }
     }
@@ -194,8 +204,12 @@ impl<'a> Wait<'a> {
             told.retain(|told| told.wait != mine);
             told.push(Told { wait: mine, from: nap.from, until: nap.looked, call });
             let from = told.iter().map(|told| told.from).max().unwrap_or(0);
-            let until = told.iter().map(|told| told.until).min().unwrap_or(0);
-            let others = gate::phase() & gate::MULTIPLE != 0 && threads() > told.len();
+            let mut until = told.iter().map(|told| told.until).min().unwrap_or(0);
+            let several = gate::phase() & gate::MULTIPLE != 0;
+            if several {
+                until = until.saturating_sub(LOOKED_BY_OTHERS);
+            }
+            let others = several && threads() > told.len();
             let calls = told.iter().map(|told| told.call.clone()).collect();
             let stall = process.stall(from, until, calls, others);
             process.launcher.stall(&stall).then_some(()).ok_or(stall)

@@ -32,6 +32,7 @@ mod bcast;
 pub mod call;
 pub mod execution;
 mod gather;
+pub mod neighbor;
 mod partition;
 mod reduce;
 mod reduce_scatter;

@@ -107,4 +107,7 @@ fn a_large_count_costs_no_memory_and_too_large_ones_are_refused() {
     assert_eq!(huge.class(), weft_types::ErrorClass::COUNT);
     assert_eq!(Datatype::contiguous(-1, &int, Form::Int).unwrap_err().class(), weft_types::ErrorClass::COUNT);
     assert!(vector.packed_bytes(1 << 30).is_err());
+    let small = Datatype::vector(2, 3, 1000, &int, Form::Large).unwrap();
+    let bytes = |datatype: &Datatype| datatype.layout().to_bytes(1 << 20).unwrap().len();
+    assert_eq!(bytes(&vector), bytes(&small));
 }

@@ -203,7 +203,8 @@ impl Engine {
                 Early::Post => return None,
                 Early::Nothing => {}
             }
-            if turn % 32 == 0 {
+            // While other messages wait here, the next packet is not looked at in the ring: progress brings it.
+            if turn % 32 == 0 || !self.state.unexpected.is_empty() {
                 from.peer?;
                 self.progress();
             }

@@ -126,17 +126,16 @@ impl Keys {
         self.keys.get(&key).map(|entry| entry.callbacks).expect("an attribute keeps its key alive")
     }
 
-    /// Sets an attribute.
+    /// Sets an attribute. Setting it again is deleting and setting it (section 7.7.2): it is the latest one then.
     pub fn put(&mut self, attributes: &mut Attributes, attribute: Attribute) {
-        match attributes.0.iter_mut().find(|old| old.key == attribute.key) {
-            Some(old) => old.value = attribute.value,
-            None => {
-                attributes.0.push(attribute);
-                if let Some(entry) = self.keys.get_mut(&attribute.key) {
-                    entry.attributes += 1;
-                }
-            }
+        let before = attributes.0.len();
+        attributes.0.retain(|old| old.key != attribute.key);
+        if attributes.0.len() == before
+            && let Some(entry) = self.keys.get_mut(&attribute.key)
+        {
+            entry.attributes += 1;
         }
+        attributes.0.push(attribute);
     }
 
     /// Removes an attribute; nothing happens when it is not set.
@@ -216,15 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn replacing_a_value_keeps_its_place_in_the_order() {
+    fn setting_again_makes_it_the_latest() {
         let (mut keys, mut attributes) = (Keys::default(), Attributes::default());
         let a = keys.create(Holder::Comm, CALLBACKS).expect("room");
         let b = keys.create(Holder::Comm, CALLBACKS).expect("room");
         for (key, value) in [(a, 1), (b, 2), (a, 3)] {
             keys.put(&mut attributes, Attribute { key, value });
         }
-        assert_eq!(attributes.iter().map(|attribute| attribute.value).collect::<Vec<_>>(), [3, 2]);
-        assert_eq!(attributes.last().map(|attribute| attribute.key), Some(b));
+        assert_eq!(attributes.iter().map(|attribute| attribute.value).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(attributes.last().map(|attribute| attribute.key), Some(a));
         assert_eq!(attributes.get(a), Some(3));
     }
 }

@@ -155,6 +155,14 @@ impl Buffers {
             .all(|message| message.owner != content.owner || has_left(engine, &self.lanes, message.request))
     }
 
+    /// What of that has not been transmitted.
+    pub fn awaited(&self, engine: &Engine, content: Content) -> Vec<RequestId> {
+        let messages = self.messages.iter().take_while(|message| message.serial <= content.last);
+        let awaited =
+            messages.filter(|message| message.owner == content.owner && !engine.is_complete(message.request));
+        awaited.map(|message| message.request).collect()
+    }
+
     /// Takes a flushed buffer away.
     pub fn detach(&mut self, owner: Owner) -> Option<Attached> {
         let index = self.levels.iter().position(|level| level.owner == owner)?;

@@ -137,7 +137,7 @@ impl Comm {
             Some(_) => Err(Error::new(
                 ErrorClass::UNSUPPORTED_OPERATION,
                 format!(
-                    "{} is an intercommunicator, on which this version of Weft has no such collective operation; merge its groups \
+                    "{} is an intercommunicator, on which this version of Weft has no collective operation but MPI_Barrier; merge its groups \
                      (MPI_Intercomm_merge) or use point-to-point messages",
                     self.display_name()
                 ),

@@ -58,6 +58,8 @@ impl PieceList {
         self.pieces.iter().zip(ends).map(|(&piece, end)| (piece, end - piece.rank))
     }
 
+    /// Out of the way of regular groups, whose members are found in a few instructions.
+    #[inline(never)]
     fn peer(&self, rank: u32) -> PeerId {
         let piece = self.pieces[self.pieces.partition_point(|piece| piece.rank <= rank) - 1];
         PeerId(piece.at(rank - piece.rank) as u32)

@@ -319,6 +319,9 @@ pub fn tag(engine: &mut Engine, request: RequestId, comm: &Comm, collective: boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_datatype::Scratch;
+    use weft_engine::{EngineConfig, Envelope, SendMode, Started, Transports};
+    use weft_types::{ContextId, PeerId, Rank, Tag};
 
     #[test]
     fn handles_of_lanes_tell_lane_slot_and_generation() {
@@ -330,5 +333,65 @@ mod tests {
             assert!(handle.0 <= i32::MAX as u32);
         }
         assert_eq!(request_handle(RequestId(7)).kind_bits(), HandleKind::Request as u32);
+    }
+
+    /// Four threads work with three lanes, two of them with the same one, while a fifth helps everywhere: every message to
+    /// oneself arrives once, whole, and no thread misses the end of what it watches.
+    #[test]
+    fn threads_and_helpers_share_lanes() {
+        const TURNS: u32 = 400;
+        let me = PeerId(0);
+        let process = Engine::new(EngineConfig::new(me, 1), Transports::alone()).expect("an engine");
+        let lanes = Lanes::default();
+        (1..=3).for_each(|lane| lanes.open(lane, &process).expect("opened"));
+        let running = AtomicU32::new(4);
+        let work = |thread: u32| {
+            let lane = lanes.at(1 + thread % 3);
+            let context = ContextId(100 + 2 * thread);
+            for turn in 0..TURNS {
+                let bytes = if turn % 7 == 0 { 20_000 } else { 24 };
+                let (out, room) = (Scratch::new(bytes), Scratch::new(bytes));
+                out.recv_buf(0, bytes).unpack(0, &vec![(thread + turn) as u8; bytes]);
+                let from = Selector { context, peer: Some(me), source: Some(Rank(0)), tag: Some(Tag(1)) };
+                let to = Envelope { peer: me, context, source: Rank(0), tag: Tag(1) };
+                let post = |inner: &mut Inner| inner.engine.recv(from, room.recv_buf(0, bytes));
+                let send = |inner: &mut Inner| {
+                    let started = inner.engine.send(to, SendMode::Standard, out.send_buf(0, bytes));
+                    if let Ok(Started::Pending(request)) = started {
+                        inner.engine.release(request);
+                    }
+                };
+                let request = if turn % 2 == 0 {
+                    let request = lane.with(post).expect("posted");
+                    lane.with(|inner| inner.engine.watch(request));
+                    lane.with(send);
+                    request
+                } else {
+                    lane.with(send);
+                    lane.with(post).expect("posted")
+                };
+                while lane.turn(|inner| !inner.engine.is_complete(request)).found {}
+                assert_eq!(lane.look(|inner| inner.engine.take(request)).error, None);
+                let mut got = vec![0; bytes];
+                room.send_buf(0, bytes).pack(0, &mut got);
+                assert!(got.iter().all(|&byte| byte == (thread + turn) as u8));
+            }
+            running.fetch_sub(1, Ordering::Release);
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|thread| {
+                let work = &work;
+                scope.spawn(move || work(thread));
+            });
+            while running.load(Ordering::Acquire) != 0 {
+                for (_, lane) in lanes.iter() {
+                    lane.try_help();
+                    lane.help();
+                    lane.attendance();
+                }
+                std::thread::yield_now();
+            }
+        });
+        assert!(lanes.are_quiet());
     }
 }

@@ -45,7 +45,8 @@ struct Received {
 /// Something under way that ends by itself or is waited for.
 #[derive(Clone)]
 enum Open {
-    Send(Handle, usize, Arc<Scratch>),
+    /// The memory lives as long as the send.
+    Send(Handle, usize, #[expect(dead_code, reason = "kept, not read")] Arc<Scratch>),
     Recv(Handle, usize),
     Message(MessageId, Wanted),
     Flush(Handle),
@@ -518,7 +519,7 @@ impl Program {
             for (_, open) in std::mem::take(&mut member.open) {
                 match open {
                     Open::Port(handle, _, _, None) => {
-                        drop(member.process.free_request(handle).expect("inactive"))
+                        assert_eq!(member.process.free_request(handle).expect("inactive"), None);
                     }
                     Open::Port(_, _, _, Some(number)) | Open::Send(_, number, _) | Open::Recv(_, number) => {
                         panic!("operation {number} of rank {} does not end", member.process.job.rank)

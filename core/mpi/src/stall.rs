@@ -31,6 +31,8 @@ pub enum Awaited {
     Construction(Awaits, Handle),
     /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
     Window(Handle, Vec<u32>, bool),
+    /// Buffered messages to leave.
+    Buffered(Vec<RequestId>),
     /// The end of everything under way.
     Quiet,
 }
@@ -276,17 +278,26 @@ impl Process {
                 }
             }
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
+            Awaited::Buffered(sends) => self.tell_all(sends, "buffered messages", &blocked),
             Awaited::Quiet => {
                 let mut unfinished = self.engine.unfinished();
                 for (number, lane) in self.lanes.iter() {
                     let there = lane.with(|inner| inner.engine.unfinished());
                     unfinished.extend(there.into_iter().map(|request| request.in_lane(number)));
                 }
-                let told = join("", unfinished.iter().take(64).map(|&request| self.tell_engine(request)));
-                let arguments = format!("{} operations under way must end first", unfinished.len());
-                blocked(Told { arguments, ..told })
+                self.tell_all(&unfinished, "operations under way", &blocked)
             }
         }
+    }
+
+    /// Several requests of the engine that must all end.
+    fn tell_all(&self, requests: &[RequestId], noun: &str, blocked: &dyn Fn(Told) -> Blocked) -> Blocked {
+        let parts: Vec<Told> = requests.iter().take(64).map(|&request| self.tell_engine(request)).collect();
+        let lines =
+            parts.iter().take(LISTED).map(|told| format!("{}({})", told.verb, told.arguments)).collect();
+        let told = join("", parts);
+        let arguments = format!("{} {noun} must end first", requests.len());
+        Blocked { lines, ..blocked(Told { arguments, ..told }) }
     }
 
     fn tell_window(&self, handle: Handle, ranks: &[u32], own_lock: bool) -> Told {

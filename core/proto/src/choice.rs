@@ -124,6 +124,23 @@ mod tests {
     const LIMITS: SendLimits = SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768 };
 
     #[test]
+    fn messages_with_gaps_are_cut_by_what_their_blocks_cost() {
+        let limits = SendLimits { packet: 32768, single: 32768, eager: 65536, lead: 32768 };
+        // Twice what is copied while a packet is made: two packets of that size.
+        assert_eq!(single_with_gaps(8, &limits), 4096);
+        assert_eq!(piece_with_gaps(8000, 8, &limits), 4096);
+        // Sixteen times the message, four times the piece.
+        assert_eq!(piece_with_gaps(16 * 8192, 8, &limits), 4 * piece_with_gaps(8192, 8, &limits));
+        // Long blocks are as good as none; the limits hold at every size.
+        assert_eq!(
+            (single_with_gaps(1 << 40, &limits), piece_with_gaps(1 << 40, 1 << 40, &limits)),
+            (32768, 32768)
+        );
+        assert_eq!(piece_with_gaps(1, 1, &limits), 2048);
+        assert_eq!(piece_with_gaps(1 << 30, 8, &SendLimits { packet: 8192, ..limits }), 8192);
+    }
+
+    #[test]
     fn the_plan_changes_exactly_at_its_borders() {
         let plenty = 1 << 20;
         let lead = |lead| SendPlan::Announce { lead };

@@ -2,7 +2,7 @@
  * own; comparison; several at once between different pairs; peer communicator and remote leader significant at leaders only;
  * user messages on the peer communicator with the same tag stay apart.
  *
- * Covers: 7.6, 7.6.1, 7.6.2, 7.4.1
+ * Covers: 7.6, 7.6.1, 7.6.2, 7.4.1, 6.3
  * Ranks: 2 3 5 8
  */
 #include "inter.h"
@@ -79,6 +79,10 @@ int main(int argc, char **argv)
             check_sides(inter, mine, ours, theirs, others);
             check_traffic(inter, 77);
             every_form(inter);
+            MPI_Request request;
+            CHECK_OK(MPI_Barrier(inter));
+            CHECK_OK(MPI_Ibarrier(inter, &request));
+            CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
             CHECK_OK(MPI_Comm_compare(inter, inter, &result));
             CHECK_INT(result, MPI_IDENT);
             CHECK_OK(MPI_Comm_compare(inter, MPI_COMM_WORLD, &result));

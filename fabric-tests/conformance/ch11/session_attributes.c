@@ -2,7 +2,7 @@
  * MPI_COMM_WORLD. (That they are absent is asked by "only" in section 9.1.2: MPICH 5.0 has them.)
  *
  * Covers: 9.1.2
- * Ranks: 1 2
+ * Ranks: 1 2 3
  */
 #include "check.h"
 #include "sessions.h"
@@ -28,6 +28,26 @@ int main(void)
         CHECK_INT(flag, 0);
         CHECK_INT(MPI_Comm_get_attr(copy, others[i], &value, &flag), MPI_SUCCESS);
         CHECK_INT(flag, 0);
+    }
+    if (check_size > 1) {
+        MPI_Group all, mine, theirs;
+        MPI_Comm inter;
+        int me = check_rank, rest[64], n = 0, first = 0;
+        for (int i = 1; i < check_size; i++) rest[n++] = i;
+        CHECK_INT(MPI_Group_from_session_pset(session, "mpi://WORLD", &all), MPI_SUCCESS);
+        CHECK_INT(MPI_Group_incl(all, me == 0 ? 1 : n, me == 0 ? &first : rest, &mine), MPI_SUCCESS);
+        CHECK_INT(MPI_Group_incl(all, me == 0 ? n : 1, me == 0 ? rest : &first, &theirs), MPI_SUCCESS);
+        CHECK_INT(MPI_Intercomm_create_from_groups(mine, 0, theirs, 0, "inter", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter),
+                  MPI_SUCCESS);
+        int *again = NULL;
+        CHECK_INT(MPI_Comm_get_attr(inter, MPI_TAG_UB, &again, &flag), MPI_SUCCESS);
+        CHECK(flag && *again == *bound);
+        CHECK_INT(MPI_Comm_get_attr(inter, MPI_UNIVERSE_SIZE, &again, &flag), MPI_SUCCESS);
+        CHECK_INT(flag, 0);
+        CHECK_INT(MPI_Comm_disconnect(&inter), MPI_SUCCESS);
+        CHECK_INT(MPI_Group_free(&all), MPI_SUCCESS);
+        CHECK_INT(MPI_Group_free(&mine), MPI_SUCCESS);
+        CHECK_INT(MPI_Group_free(&theirs), MPI_SUCCESS);
     }
     CHECK_INT(MPI_Comm_disconnect(&copy), MPI_SUCCESS);
     CHECK_INT(MPI_Comm_disconnect(&comm), MPI_SUCCESS);

@@ -11,6 +11,7 @@ use super::persistent::prepare;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::watch::Awaited;
 
 /// A buffered send; the handle of its request.
 ///
@@ -78,7 +79,9 @@ fn attach(owner: Owner, buffer: *mut c_void, size: i64) -> Outcome<()> {
 
 fn flush(owner: Owner) -> Outcome<()> {
     let content = gate::with(|process| process.requests.buffers.content(owner))?;
-    gate::wait(|process| process.requests.buffers.is_flushed(&process.engine, content).then_some(()));
+    gate::wait_for("MPI_Buffer_flush", Awaited::Flush(content), |process| {
+        process.requests.buffers.is_flushed(&process.engine, content).then_some(())
+    });
     Ok(())
 }
 

@@ -23,13 +23,13 @@ use crate::gate;
 use crate::raise::Raised;
 
 /// One buffer argument: address, count, datatype.
-type Data<P> = (P, i64, MPI_Datatype);
+pub(super) type Data<P> = (P, i64, MPI_Datatype);
 
 /// Starts something and gives its request; the shape shared by the blocking and the nonblocking forms.
 type Start<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 
 /// Starts, then waits.
-fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
+pub(super) fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
     let request = gate::with(|process| start(process))?;
     match complete(call, request).error {
         None => Ok(()),
@@ -41,7 +41,7 @@ fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
 ///
 /// # Safety
 /// The entry has refused a null `request`.
-unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
+pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
     let started = gate::with(|process| start(process))?;
     // SAFETY: the caller's promise.
     unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
@@ -128,7 +128,7 @@ pub(super) unsafe fn write(
 ///
 /// # Safety
 /// As [`read`].
-unsafe fn read_copies(
+pub(super) unsafe fn read_copies(
     process: &Process,
     (address, count, datatype): Data<*const c_void>,
     copies: u32,
@@ -142,9 +142,9 @@ unsafe fn read_copies(
 
 /// Counts and displacements (in elements) of a `v` argument.
 #[derive(Clone, Copy)]
-struct Places {
-    counts: IntArray,
-    displacements: IntArray,
+pub(super) struct Places {
+    pub(super) counts: IntArray,
+    pub(super) displacements: IntArray,
 }
 
 /// The blocks of a `v` argument and the bytes they cover.
@@ -193,7 +193,8 @@ pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
 }
 
 fn start_barrier(process: &mut Process, comm: Handle) -> Outcome<RequestId> {
-    process.start_collective(comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
+    // Over both groups of an intercommunicator: more than section 6.3 asks for, which is that the other group has entered.
+    process.start_on_everyone(comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
 }
 
 unsafe fn start_bcast(
@@ -257,7 +258,7 @@ unsafe fn start_gatherv(
 ///
 /// # Safety
 /// As [`write`] and [`blocks`].
-unsafe fn write_blocks(
+pub(super) unsafe fn write_blocks(
     process: &Process,
     address: *mut c_void,
     datatype: MPI_Datatype,
@@ -278,7 +279,7 @@ unsafe fn write_blocks(
 ///
 /// # Safety
 /// As [`read`] and [`blocks`].
-unsafe fn read_blocks(
+pub(super) unsafe fn read_blocks(
     process: &Process,
     address: *const c_void,
     datatype: MPI_Datatype,
@@ -413,16 +414,16 @@ unsafe fn start_alltoallv(
 
 /// One side of an `MPI_Alltoallw`: a datatype for every rank, displacements in bytes.
 #[derive(Clone, Copy)]
-struct Typed {
-    places: Places,
-    types: *const MPI_Datatype,
+pub(super) struct Typed {
+    pub(super) places: Places,
+    pub(super) types: *const MPI_Datatype,
 }
 
 /// The memory and the packed bytes for every rank.
 ///
 /// # Safety
 /// The program passes arrays of `size` elements; `bind` promises what its memory needs.
-unsafe fn typed_blocks(
+pub(super) unsafe fn typed_blocks(
     process: &Process,
     name: &str,
     address: usize,
@@ -491,19 +492,21 @@ unsafe fn start_alltoallw(
 macro_rules! operations {
     ($($blocking:ident $nonblocking:ident($($argument:ident: $ty:ty),*) $name:literal
         |$process:ident| $start:expr;)*) => {$(
-        #[doc = concat!("`MPI_", $name, "` (chapter 6).")]
+        #[doc = concat!("`MPI_", $name, "` (chapter 6; on neighbourhoods section 8.6).")]
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
             // SAFETY: the program keeps the procedure's contract until this call returns.
             blocking(concat!("MPI_", $name), &mut |$process| unsafe { $start })
         }
-        #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12).")]
+        #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12; on neighbourhoods section 8.7).")]
         pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {
             // SAFETY: the program keeps the procedure's contract until the request is complete.
             unsafe { nonblocking(request, &mut |$process| $start) }
         }
     )*};
 }
+
+pub(super) use operations;
 
 operations! {
     barrier ibarrier(comm: MPI_Comm) "Barrier" |process| start_barrier(process, comm.handle());

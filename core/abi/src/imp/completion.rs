@@ -393,8 +393,8 @@ pub(crate) unsafe fn waitall(
 #[inline(never)]
 fn await_next(all: &[MPI_Request], index: usize) -> Done {
     let handle = all[index].handle();
-    let mut look = |process: &mut Process| process.is_done(handle).then(|| process.finish(handle));
-    match gate::with(&mut look) {
+    let look = |process: &mut Process| process.is_done(handle).then(|| process.finish(handle));
+    match gate::with(look) {
         Some(done) => done,
         None => gate::wait_for("MPI_Waitall", Awaited::All(all), look),
     }

@@ -31,7 +31,9 @@ pub(crate) unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Resul
 pub(crate) unsafe fn comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
     let named = gate::with(|process| {
         let remote = Arc::clone(process.comms.get(comm.handle())?.inter()?.remote());
-        process.name_group(remote)
+        let named = process.name_group(remote)?;
+        process.sessions.inherit(named, comm.handle());
+        Ok(named)
     })
     .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
@@ -81,7 +83,11 @@ pub(crate) unsafe fn intercomm_create_from_groups(
     };
     // The communicator counts its own reference.
     errors::let_go(errhandler.handle());
-    made
+    made?;
+    // SAFETY: as above.
+    let comm = unsafe { newintercomm.read() }.handle();
+    gate::with(|process| process.sessions.inherit(comm, local_group.handle()));
+    Ok(())
 }
 
 /// `MPI_Intercomm_merge` (section 7.6.2).

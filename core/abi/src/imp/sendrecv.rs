@@ -67,9 +67,10 @@ pub(crate) unsafe fn sendrecv(
 ) -> Result<(), Raised> {
     let send = ((sendbuf, sendcount, sendtype), dest, sendtag);
     let receive = ((recvbuf, recvcount, recvtype), source, recvtag);
-    // SAFETY: the program's memory stays until this call returns.
     let started = match threads::lane_of_comm(comm) {
+        // SAFETY: the program's memory stays until this call returns.
         0 => gate::with(|process| unsafe { start_both(process, send, receive, comm) })?,
+        // SAFETY: as above.
         _ => unsafe { threads::start_both(send, receive, comm)? },
     };
     // SAFETY: the program's status.
@@ -147,11 +148,12 @@ pub(crate) unsafe fn sendrecv_replace(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let data = (buf, count, datatype);
-    // SAFETY: the program's memory stays until this call returns.
     let started = match threads::lane_of_comm(comm) {
+        // SAFETY: the program's memory stays until this call returns.
         0 => gate::with(|process| unsafe {
             start_replace(process, data, (dest, sendtag), (source, recvtag), comm)
         })?,
+        // SAFETY: as above.
         _ => unsafe { threads::start_replace(data, (dest, sendtag), (source, recvtag), comm)? },
     };
     // SAFETY: the program's status.

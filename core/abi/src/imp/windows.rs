@@ -424,9 +424,13 @@ pub(crate) unsafe fn win_free(win: *mut MPI_Win) -> Result<(), Raised> {
 /// `MPI_Win_get_group` (section 12.2.6).
 pub(crate) unsafe fn win_get_group(win: MPI_Win, group: *mut MPI_Group) -> Result<(), Raised> {
     let named = gate::with(|process| {
-        let members = Arc::clone(&process.windows.get(win.handle())?.group);
-        process.name_group(members)
-    })?;
+        let window = process.windows.get(win.handle())?;
+        let (members, comm) = (Arc::clone(&window.group), window.comm);
+        let named = process.name_group(members)?;
+        process.sessions.inherit(named, comm);
+        Ok(named)
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     // SAFETY: the entry has refused null.
     unsafe { group.write(MPI_Group::from_raw(named.0)) };
     Ok(())

@@ -222,12 +222,12 @@ fn partitioned_requests_end_when_the_other_side_dies() {
         let victim = (seed % 2) as usize;
         // The victim's program stops after some steps; the survivor's goes on to the end of its epoch.
         let steps = world.random.below(8);
-        for rank in 0..2 {
+        for (rank, handle) in handles.iter_mut().enumerate() {
             if rank == victim && steps == 0 {
                 continue;
             }
             let engine = &mut world.engines[rank];
-            handles[rank] = if rank == 0 {
+            *handle = if rank == 0 {
                 let side = SendSide::new(cut.clone(), Some(counterpart(1)), comm);
                 requests[0].partitioned_send(engine, side).expect("alive")
             } else {
@@ -248,8 +248,8 @@ fn partitioned_requests_end_when_the_other_side_dies() {
             act(&mut requests[victim], &mut world.engines[victim], handles[victim], victim, step);
             for _ in 0..pause {
                 world.step();
-                for rank in 0..2 {
-                    requests[rank].progress(&mut world.engines[rank]);
+                for (requests, engine) in requests.iter_mut().zip(&mut world.engines) {
+                    requests.progress(engine);
                 }
             }
         }

@@ -10,6 +10,7 @@ pub mod dims;
 pub mod dist_graph;
 pub mod graph;
 pub mod locality;
+pub mod neighborhood;
 pub mod reorder;
 mod sparse;
 pub mod split_type;

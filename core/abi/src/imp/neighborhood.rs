@@ -1,0 +1,170 @@
+//! Neighbourhood collectives (sections 8.6 and 8.7). `MPI_IN_PLACE` has no meaning here and is refused as an address.
+
+use std::ffi::c_void;
+
+use weft::Process;
+use weft::topology::neighborhood::{Blocks, Ends};
+use weft_datatype::Memory;
+use weft_engine::{Arguments, RequestId};
+use weft_types::Result as Outcome;
+
+use super::collective::{
+    Data, Places, Typed, blocking, nonblocking, operations, read, read_blocks, read_copies, typed_blocks,
+    write, write_blocks,
+};
+use crate::ctypes::*;
+use crate::raise::Raised;
+
+/// Numbers of sources and destinations of the calling process.
+fn degrees(process: &Process, comm: MPI_Comm) -> Outcome<(u32, u32)> {
+    let comm = process.comms.get(comm.handle())?;
+    let Ends { sources, destinations } = comm.any_topology()?.ends(comm.rank.0 as i32)?;
+    Ok((sources.len() as u32, destinations.len() as u32))
+}
+
+unsafe fn start_allgather(
+    process: &mut Process,
+    send: Data<*const c_void>,
+    recv: Data<*mut c_void>,
+    comm: MPI_Comm,
+) -> Outcome<RequestId> {
+    let (sources, _) = degrees(process, comm)?;
+    // SAFETY: the program's memory stays until the operation is complete.
+    let ((from, sent), (into, received)) = unsafe { (read(process, send)?, write(process, recv, sources)?) };
+    let arguments = Arguments::new(from, into);
+    process.start_neighborhood(comm.handle(), &Blocks::One(sent), &Blocks::Even(received), arguments)
+}
+
+unsafe fn start_allgatherv(
+    process: &mut Process,
+    send: Data<*const c_void>,
+    (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
+    comm: MPI_Comm,
+) -> Outcome<RequestId> {
+    let (sources, _) = degrees(process, comm)?;
+    // SAFETY: the program's memory and arrays, one entry for each source.
+    let ((from, sent), (blocks, into)) = unsafe {
+        (read(process, send)?, write_blocks(process, recvbuf, recvtype, "recvcounts", recv, sources)?)
+    };
+    let arguments = Arguments::new(from, into);
+    process.start_neighborhood(comm.handle(), &Blocks::One(sent), &Blocks::Placed(blocks), arguments)
+}
+
+unsafe fn start_alltoall(
+    process: &mut Process,
+    send: Data<*const c_void>,
+    recv: Data<*mut c_void>,
+    comm: MPI_Comm,
+) -> Outcome<RequestId> {
+    let (sources, destinations) = degrees(process, comm)?;
+    // SAFETY: the program's memory stays until the operation is complete.
+    let ((from, sent), (into, received)) =
+        unsafe { (read_copies(process, send, destinations)?, write(process, recv, sources)?) };
+    let arguments = Arguments::new(from, into);
+    process.start_neighborhood(comm.handle(), &Blocks::Even(sent), &Blocks::Even(received), arguments)
+}
+
+unsafe fn start_alltoallv(
+    process: &mut Process,
+    (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
+    (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
+    comm: MPI_Comm,
+) -> Outcome<RequestId> {
+    let (sources, destinations) = degrees(process, comm)?;
+    // SAFETY: the program's memory and arrays, one entry for each neighbour.
+    let ((sent, from), (received, into)) = unsafe {
+        (
+            read_blocks(process, sendbuf, sendtype, "sendcounts", send, destinations)?,
+            write_blocks(process, recvbuf, recvtype, "recvcounts", recv, sources)?,
+        )
+    };
+    let arguments = Arguments::new(from, into);
+    process.start_neighborhood(comm.handle(), &Blocks::Placed(sent), &Blocks::Placed(received), arguments)
+}
+
+unsafe fn start_alltoallw(
+    process: &mut Process,
+    (sendbuf, send): (*const c_void, Typed),
+    (recvbuf, recv): (*mut c_void, Typed),
+    comm: MPI_Comm,
+) -> Outcome<RequestId> {
+    let (sources, destinations) = degrees(process, comm)?;
+    let none = (Vec::new(), Vec::new());
+    // SAFETY: the program's memory and arrays, one entry for each neighbour.
+    let ((sent, send_peers), (received, recv_peers)) = unsafe {
+        (
+            match destinations {
+                0 => none.clone(),
+                _ => typed_blocks(
+                    process,
+                    "sendcounts",
+                    sendbuf.addr(),
+                    send,
+                    destinations,
+                    |at, datatype, span| {
+                        Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
+                    },
+                )?,
+            },
+            match sources {
+                0 => none,
+                _ => typed_blocks(
+                    process,
+                    "recvcounts",
+                    recvbuf.addr(),
+                    recv,
+                    sources,
+                    |at, datatype, span| {
+                        Memory::write(recvbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
+                    },
+                )?,
+            },
+        )
+    };
+    let arguments = Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
+    let (send, recv) = (Blocks::PerNeighbor(sent), Blocks::PerNeighbor(received));
+    process.start_neighborhood(comm.handle(), &send, &recv, arguments)
+}
+
+operations! {
+    neighbor_allgather ineighbor_allgather(
+        sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
+    ) "Neighbor_allgather" |process| start_allgather(
+        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    );
+    neighbor_allgatherv ineighbor_allgatherv(
+        sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
+    ) "Neighbor_allgatherv" |process| start_allgatherv(
+        process, (sendbuf, sendcount, sendtype),
+        (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), comm
+    );
+    neighbor_alltoall ineighbor_alltoall(
+        sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
+    ) "Neighbor_alltoall" |process| start_alltoall(
+        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    );
+    neighbor_alltoallv ineighbor_alltoallv(
+        sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
+    ) "Neighbor_alltoallv" |process| start_alltoallv(
+        process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
+        (recvbuf, Places { counts: recvcounts, displacements: rdispls }, recvtype), comm
+    );
+    neighbor_alltoallw ineighbor_alltoallw(
+        sendbuf: *const c_void, sendcounts: IntArray, sdispls: *const MPI_Aint, sendtypes: *const MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: IntArray, rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype,
+        comm: MPI_Comm
+    ) "Neighbor_alltoallw" |process| start_alltoallw(
+        process,
+        (sendbuf, Typed {
+            places: Places { counts: sendcounts, displacements: IntArray::I64(sdispls) }, types: sendtypes
+        }),
+        (recvbuf, Typed {
+            places: Places { counts: recvcounts, displacements: IntArray::I64(rdispls) }, types: recvtypes
+        }),
+        comm
+    );
+}

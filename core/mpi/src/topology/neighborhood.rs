@@ -1,0 +1,194 @@
+//! Neighbourhood collectives (sections 8.6 and 8.7) on the communicators of all three topologies.
+//!
+//! Which message belongs to which block is a matter of pairing the two ends of each edge. On a grid the message to the neighbour below comes
+//! from above: it fills the receiver's block of its upper neighbour, also where both neighbours are one process. In graphs the edges
+//! between two processes are paired in their order, first with first.
+
+use super::Topology;
+use crate::comm::{Comm, Everyone};
+use crate::process::Process;
+use crate::request::COLLECTIVE;
+use std::collections::HashMap;
+use std::sync::Arc;
+use weft_coll::neighbor::{Edge, exchange};
+use weft_coll::{Buffer, Range};
+use weft_engine::{Arguments, Channel, RequestId, ScheduleRun};
+use weft_types::{Handle, Result};
+
+/// One end of an edge: the neighbour, `None` for `MPI_PROC_NULL`, and a number that its other end has, too.
+pub type End = Option<(u32, u32)>;
+
+/// Both sides of a process's neighbourhood, by block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Where blocks come from.
+    pub sources: Vec<End>,
+    /// Where blocks go.
+    pub destinations: Vec<End>,
+}
+
+impl Topology {
+    /// The ends of the edges at rank `rank`, the calling process.
+    ///
+    /// # Errors
+    /// `MPI_ERR_RANK` as [`Topology::neighborhood`].
+    pub fn ends(&self, rank: i32) -> Result<Ends> {
+        let around = self.neighborhood(rank)?;
+        Ok(match self {
+            Topology::Cart(_) => {
+                // Named by the direction in which the message goes.
+                let named = |list: &[i32], turned: u32| {
+                    let named = list.iter().zip(0..).map(|(&rank, place)| end(rank, place ^ turned));
+                    named.collect()
+                };
+                Ends { sources: named(&around.sources, 1), destinations: named(&around.destinations, 0) }
+            }
+            Topology::Graph(_) | Topology::DistGraph(_) => {
+                Ends { sources: counted(&around.sources), destinations: counted(&around.destinations) }
+            }
+        })
+    }
+}
+
+fn end(rank: i32, name: u32) -> End {
+    u32::try_from(rank).ok().map(|rank| (rank, name))
+}
+
+/// Each edge named by how many with the same neighbour came before it.
+fn counted(list: &[i32]) -> Vec<End> {
+    let mut met: HashMap<i32, u32> = HashMap::new();
+    list.iter()
+        .map(|&rank| {
+            let count = met.entry(rank).or_default();
+            *count += 1;
+            end(rank, *count - 1)
+        })
+        .collect()
+}
+
+/// How the blocks of an argument lie.
+#[derive(Clone, Debug)]
+pub enum Blocks {
+    /// The same bytes for every neighbour.
+    One(u64),
+    /// So many bytes for each, one after another.
+    Even(u64),
+    /// At displacements.
+    Placed(Vec<weft_coll::Block>),
+    /// Each block is an argument of its own.
+    PerNeighbor(Vec<u64>),
+}
+
+impl Blocks {
+    fn range(&self, place: usize, whole: Buffer, own: fn(u32) -> Buffer) -> Range {
+        match self {
+            Blocks::One(bytes) => Range::new(whole, 0, *bytes),
+            Blocks::Even(bytes) => Range::new(whole, place as u64 * bytes, *bytes),
+            Blocks::Placed(blocks) => {
+                let block = blocks[place];
+                Range { buffer: whole, displacement: block.displacement, start: 0, bytes: block.bytes }
+            }
+            Blocks::PerNeighbor(bytes) => Range::new(own(place as u32), 0, bytes[place]),
+        }
+    }
+}
+
+impl Process {
+    /// Starts a neighbourhood collective. Local.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY` for a communicator without topology; as [`Process::start_collective`].
+    pub fn start_neighborhood(
+        &mut self,
+        comm: Handle,
+        send: &Blocks,
+        recv: &Blocks,
+        arguments: Arguments,
+    ) -> Result<RequestId> {
+        let comm = self.comms.get_mut(comm)?;
+        let Ends { sources, destinations } = comm.any_topology()?.ends(comm.rank.0 as i32)?;
+        let edges = |ends: &[End], blocks: &Blocks, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
+            let edge = |(place, end): (usize, &End)| {
+                end.map(|(neighbor, channel)| {
+                    let block = blocks.range(place, whole, own);
+                    Edge { neighbor, channel, block }
+                })
+            };
+            ends.iter().enumerate().filter_map(edge).collect()
+        };
+        let schedule = exchange(
+            &edges(&destinations, send, Buffer::Send, Buffer::SendPeer),
+            &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
+        );
+        let Everyone { peers, place, .. } = comm.everyone();
+        let Comm { context, collectives, handle, lane, .. } = comm;
+        let channel = Channel {
+            context: context.collective(),
+            rank: place,
+            peers,
+            sequence: *collectives,
+            persistent: false,
+        };
+        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
+        let run = ScheduleRun::new(Arc::new(schedule), arguments, None, channel)?;
+        *collectives = collectives.wrapping_add(1);
+        self.on_lane(lane, |engine| {
+            let request = engine.start_schedule(run)?;
+            engine.tag_request(request, owner);
+            Ok(request.in_lane(lane))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cart, DistGraph, Graph};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ends(topology: &Topology, rank: i32) -> Ends {
+        topology.ends(rank).expect("a member")
+    }
+
+    #[test]
+    fn what_goes_down_comes_from_above() {
+        let ring = Topology::Cart(Cart::new(&[2], &[true]).expect("a grid"));
+        // Both neighbours are the other process; its block 1 is filled by what goes down, block 0.
+        assert_eq!(ends(&ring, 0).destinations, [Some((1, 0)), Some((1, 1))]);
+        assert_eq!(ends(&ring, 1).sources, [Some((0, 1)), Some((0, 0))]);
+        let line = Topology::Cart(Cart::new(&[2], &[false]).expect("a grid"));
+        assert_eq!(ends(&line, 0).destinations, [None, Some((1, 1))]);
+        assert_eq!(ends(&line, 1).sources, [Some((0, 1)), None]);
+    }
+
+    #[test]
+    fn multiple_edges_are_paired_in_their_order() {
+        let graph = Topology::Graph(Graph::within(&[2, 4], &[1, 1, 0, 0], 2).expect("a graph"));
+        assert_eq!(ends(&graph, 0).sources, [Some((1, 0)), Some((1, 1))]);
+        let own = DistGraph { sources: [3, 1, 3].into(), destinations: [0, 0, 2].into(), weights: None };
+        let own = Topology::DistGraph(own);
+        assert_eq!(ends(&own, 0).sources, [Some((3, 0)), Some((1, 0)), Some((3, 1))]);
+        assert_eq!(ends(&own, 0).destinations, [Some((0, 0)), Some((0, 1)), Some((2, 0))]);
+    }
+
+    proptest! {
+        /// Every end on a grid has exactly one other end, with the same name.
+        #[test]
+        fn both_ends_of_an_edge_agree(dims in prop::collection::vec((1i32..4, any::<bool>()), 0..4)) {
+            let (dims, periods): (Vec<i32>, Vec<bool>) = dims.into_iter().unzip();
+            let cart = Cart::new(&dims, &periods).expect("a grid");
+            let size = cart.size();
+            let grid = Topology::Cart(cart);
+            let (mut sent, mut received) = (Vec::new(), Vec::new());
+            for rank in 0..size {
+                let Ends { sources, destinations } = ends(&grid, rank as i32);
+                sent.extend(destinations.into_iter().flatten().map(|(to, name)| (rank, to, name)));
+                received.extend(sources.into_iter().flatten().map(|(from, name)| (from, rank, name)));
+            }
+            sent.sort_unstable();
+            received.sort_unstable();
+            prop_assert!(sent.windows(2).all(|pair| pair[0] != pair[1]));
+            prop_assert_eq!(sent, received);
+        }
+    }
+}

@@ -76,9 +76,8 @@ unsafe extern "C" fn PMPI_Irecv(
         raise::finish_on_comm("MPI_Irecv", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) =
-        unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) }
-    {
+    let answer = unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -116,7 +115,8 @@ unsafe extern "C" fn PMPI_Irecv_c(
         raise::finish_on_comm("MPI_Irecv_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) } {
+    let answer = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -196,9 +196,8 @@ unsafe extern "C" fn PMPI_Isend(
         raise::finish_on_comm("MPI_Isend", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) =
-        unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) }
-    {
+    let answer = unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -236,7 +235,8 @@ unsafe extern "C" fn PMPI_Isend_c(
         raise::finish_on_comm("MPI_Isend_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) } {
+    let answer = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -460,7 +460,8 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
         raise::finish("MPI_Wait", call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::wait(request, status) } {
+    let answer = unsafe { imp::at_once::wait(request, status) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.

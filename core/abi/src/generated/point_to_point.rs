@@ -31,7 +31,8 @@ unsafe extern "C" fn PMPI_Send(
         raise::finish_on_comm("MPI_Send", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) } {
+    let answer = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -66,7 +67,8 @@ unsafe extern "C" fn PMPI_Send_c(
         raise::finish_on_comm("MPI_Send_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) } {
+    let answer = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -103,9 +105,8 @@ unsafe extern "C" fn PMPI_Recv(
         raise::finish_on_comm("MPI_Recv", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) =
-        unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
-    {
+    let answer = unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -142,7 +143,8 @@ unsafe extern "C" fn PMPI_Recv_c(
         raise::finish_on_comm("MPI_Recv_c", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) } {
+    let answer = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.
@@ -485,7 +487,8 @@ unsafe extern "C" fn PMPI_Iprobe(
         raise::finish_on_comm("MPI_Iprobe", comm, call())
     }
     // SAFETY: the program keeps the contract of the procedure.
-    if let Some(code) = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) } {
+    let answer = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) };
+    if let Some(code) = answer {
         return code;
     }
     // SAFETY: the program keeps the contract of the procedure.

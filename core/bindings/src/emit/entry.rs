@@ -232,7 +232,7 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
         let _ = writeln!(
             text,
-            "}}\n{safety}\nif let Some(code) = unsafe {{ {at_once} }} {{\nreturn code;\n}}\n{safety}\nunsafe {{ in_full({}) }}",
+            "}}\n{safety}\nlet answer = unsafe {{ {at_once} }};\nif let Some(code) = answer {{\nreturn code;\n}}\n{safety}\nunsafe {{ in_full({}) }}",
             names.join(", ")
         );
     }

@@ -80,6 +80,29 @@ pub fn hardware() -> Result<(Hardware, bool), String> {
     Ok((hardware.map_err(|why| format!("{source}: {why}"))?, is_here))
 }
 
+/// The address at which other hosts reach this one: the first interface that is up and no loopback, IPv4 before IPv6; the loopback
+/// when there is none.
+pub fn host_address() -> IpAddr {
+    use nix::net::if_::InterfaceFlags as Flags;
+    let addresses = nix::ifaddrs::getifaddrs().into_iter().flatten().filter(|interface| {
+        interface.flags.contains(Flags::IFF_UP) && !interface.flags.contains(Flags::IFF_LOOPBACK)
+    });
+    let mut best = None;
+    for interface in addresses {
+        let Some(address) = interface.address else { continue };
+        if let Some(v4) = address.as_sockaddr_in() {
+            return IpAddr::V4(v4.ip());
+        }
+        // An address of the link alone would need the interface's name beside it.
+        if let Some(v6) = address.as_sockaddr_in6()
+            && v6.ip().segments()[0] & 0xffc0 != 0xfe80
+        {
+            best.get_or_insert(IpAddr::V6(v6.ip()));
+        }
+    }
+    best.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,27 +126,4 @@ mod tests {
         assert!(LiveSystem.list("/proc/self").contains(&"stat".to_owned()));
         assert!(LiveSystem.read("/no/such/file").is_none() && LiveSystem.list("/no/such/folder").is_empty());
     }
-}
-
-/// The address at which other hosts reach this one: the first interface that is up and no loopback, IPv4 before IPv6; the loopback
-/// when there is none.
-pub fn host_address() -> IpAddr {
-    use nix::net::if_::InterfaceFlags as Flags;
-    let addresses = nix::ifaddrs::getifaddrs().into_iter().flatten().filter(|interface| {
-        interface.flags.contains(Flags::IFF_UP) && !interface.flags.contains(Flags::IFF_LOOPBACK)
-    });
-    let mut best = None;
-    for interface in addresses {
-        let Some(address) = interface.address else { continue };
-        if let Some(v4) = address.as_sockaddr_in() {
-            return IpAddr::V4(v4.ip());
-        }
-        // An address of the link alone would need the interface's name beside it.
-        if let Some(v6) = address.as_sockaddr_in6()
-            && v6.ip().segments()[0] & 0xffc0 != 0xfe80
-        {
-            best.get_or_insert(IpAddr::V6(v6.ip()));
-        }
-    }
-    best.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }

@@ -167,6 +167,7 @@ fn waiting_for_a_process_that_dies_ends() {
     let transports = Transports::node_local(node(0)).unwrap();
     let _victim = Transports::node_local(node(1)).unwrap();
     let launcher = segment.try_clone().unwrap();
+    let (waits, waiting) = mpsc::channel();
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {
         let engine = Engine::new(EngineConfig::new(PeerId(0), 2), transports).unwrap();
@@ -182,6 +183,7 @@ fn waiting_for_a_process_that_dies_ends() {
         let from_it = Selector { peer: Some(PeerId(1)), source: Some(Rank(1)), ..any };
         for selector in [from_it, any] {
             let request = side.engine.recv(selector, room.recv_buf(0, 8)).unwrap();
+            waits.send(()).unwrap();
             let error = side.wait(request).error.expect("nobody is left to send");
             assert_eq!(error.class(), weft_types::ErrorClass::PROC_ABORTED);
         }
@@ -190,6 +192,8 @@ fn waiting_for_a_process_that_dies_ends() {
         assert!(side.engine.is_quiet());
         done.send(()).unwrap();
     });
+    waiting.recv_timeout(Duration::from_secs(60)).expect("a send and a receive under way");
+    // Long enough to fall asleep, mostly; awake it must hear of it as well.
     std::thread::sleep(Duration::from_millis(20));
     weft_shm::mark_dead(&launcher, 2, 1).unwrap();
     ended.recv_timeout(Duration::from_secs(60)).expect("the survivor is told");

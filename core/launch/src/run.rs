@@ -76,6 +76,8 @@ struct Job {
     waiting: String,
     /// The rank that called MPI_Abort: it ends itself, once its last words are written.
     aborting: Option<usize>,
+    /// See [`Job::catch_up`].
+    catching_up: bool,
     actions: Vec<Action>,
 }
 
@@ -116,6 +118,7 @@ impl Job {
             outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
             typed: None,
             aborting: None,
+            catching_up: false,
             limit: settings.timeout.map(|limit| (Instant::now() + limit, limit)),
             actions: Vec::new(),
         })
@@ -407,6 +410,18 @@ impl Job {
         Ok(())
     }
 
+    /// Hears what the ranks but one have said already: what they said before that one spoke counts, whoever is listened to first.
+    fn catch_up(&mut self, but: usize) -> io::Result<()> {
+        if std::mem::replace(&mut self.catching_up, true) {
+            return Ok(());
+        }
+        for rank in (0..self.ranks.len()).filter(|&rank| rank != but) {
+            self.listen(rank)?;
+        }
+        self.catching_up = false;
+        Ok(())
+    }
+
     fn act(&mut self, action: Action) -> io::Result<()> {
         let now = Instant::now();
         let order = match action {
@@ -447,6 +462,9 @@ impl Job {
                 self.judge_deaths()?;
                 self.aborting = Some(rank);
                 let asked_for_some = !ranks.is_empty();
+                if asked_for_some {
+                    self.catch_up(rank)?;
+                }
                 let partial = Partial { rank, code, message: message.clone(), ranks };
                 let some = self.judge.abort_some(partial, now);
                 if asked_for_some {

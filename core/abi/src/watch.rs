@@ -16,6 +16,7 @@ use weft::Process;
 use weft::buffered::Content;
 use weft::construct::Construction;
 use weft::lanes::request_handle;
+use weft::rounds::UnderWay;
 use weft::stall::Awaited as Described;
 use weft_boot::stall::{self, Blocked};
 use weft_engine::{RequestId, Selector};
@@ -71,6 +72,8 @@ pub(crate) enum Awaited<'a> {
     Posts(MPI_Win, &'a BTreeSet<u32>),
     /// The end of access epochs to the own window.
     Completes(MPI_Win),
+    /// A collective by shared memory.
+    Rounds(&'a RefCell<UnderWay>),
     /// What an attached buffer holds.
     Flush(Content),
     /// The end of everything under way.
@@ -185,6 +188,10 @@ impl<'a> Wait<'a> {
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
             Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
+            Awaited::Rounds(under_way) => {
+                let under_way = under_way.borrow();
+                Described::Rounds(under_way.comm, under_way.missing())
+            }
             Awaited::Flush(content) => {
                 Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
             }

@@ -66,8 +66,6 @@ pub enum Shape {
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
     const SHORT: usize;
-    /// Bytes of a long payload.
-    fn long(&self) -> usize;
     /// The first round of the next operation.
     fn next(&self) -> u64;
     /// Whether this member may write in a round.
@@ -80,8 +78,8 @@ pub trait Slots {
     fn missing(&self, round: u64, signature: u16, of: u64) -> u64;
     /// A member of `of` that is in another operation in the same round.
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32>;
-    /// The payloads.
-    fn payloads(&self) -> &dyn Payloads;
+    /// Lends the payloads.
+    fn read(&self, work: impl FnOnce(&dyn Payloads));
     /// All members have begun the operation with that first round.
     fn heard_of_all(&mut self, first: u64);
     /// This member has finished the rounds below.
@@ -426,7 +424,7 @@ impl Run {
                 let (phase, piece) = script.of(self.read);
                 let (round, awaited) = (self.first + self.read, script.awaits(phase));
                 if slots.missing(round, signature, awaited) == 0 {
-                    script.read(phase, piece, round, operands, slots.payloads());
+                    slots.read(|from| script.read(phase, piece, round, operands, from));
                     self.read += 1;
                     moved = true;
                     if self.read == rounds {

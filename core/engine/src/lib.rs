@@ -15,6 +15,7 @@ mod own;
 mod peers;
 mod receive;
 mod requests;
+mod rounds;
 mod schedule;
 mod transports;
 mod types;
@@ -22,6 +23,7 @@ mod wait;
 pub mod world;
 
 pub use engine::{Engine, Levels};
+pub use rounds::{Rounds, RoundsCall, needs_slots};
 pub use outlook::{Outlook, Running, Stray};
 pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
 pub use transports::{EngineBell, NodeLocal, Transports};

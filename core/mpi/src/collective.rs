@@ -103,6 +103,9 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
+        if self.take_over(comm, call, &arguments, reduction.as_ref())? {
+            return Ok(RequestId::COMPLETE);
+        }
         let model = self.model();
         let comm = self.comms.get_mut(comm)?;
         let Everyone { peers, place, size } = comm.everyone();

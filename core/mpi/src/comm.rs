@@ -9,6 +9,7 @@ use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
+use crate::rounds::Node;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub struct Comm {
     pub collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
+    /// Collectives by shared memory.
+    pub node: Node,
     /// The virtual topology (chapter 8).
     pub topology: Option<Arc<Topology>>,
 }
@@ -81,6 +84,7 @@ impl Comm {
             context_hint: 0,
             collectives: 0,
             plans: Plans::default(),
+            node: Node::default(),
             topology: None,
         }
     }

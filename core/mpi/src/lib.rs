@@ -27,6 +27,7 @@ pub mod process;
 #[cfg(test)]
 mod random_programs;
 pub mod request;
+pub mod rounds;
 mod request_calls;
 pub mod session;
 pub mod stall;

@@ -41,6 +41,7 @@ mod memory;
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use memory::Memory;
+pub use memory::Payloads;
 use std::sync::Arc;
 
 /// Cells of a member: rounds that it can be ahead of the slowest.
@@ -228,12 +229,12 @@ impl Rounds {
         self.pace.has_room(&self.memory, round)
     }
 
-    /// The own payload of a round, to be written before [`Rounds::publish`]. `long`: in the slot.
+    /// The own payload of a round, to be written before [`Rounds::publish`], and all others. `long`: in the slot.
     ///
     /// # Panics
     /// When the round has no room, or there are no slots.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool) -> &mut [u8] {
+    pub fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
         assert!(self.has_room(round), "a cell is written before all have read it");
         self.memory.room(round, long)
     }
@@ -259,13 +260,10 @@ impl Rounds {
         })
     }
 
-    /// The payload of a member in a round, `len` bytes.
-    ///
-    /// # Panics
-    /// When its stamp is not there, this member has finished the round, or it cannot be that long.
+    /// The payloads.
     #[inline]
-    pub fn payload(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
-        self.memory.payload(member, round, long, len)
+    pub fn payloads(&self) -> Payloads<'_> {
+        self.memory.payloads()
     }
 
     /// Everybody has begun the operation of which `first` is the first round, as this member saw from their stamps.

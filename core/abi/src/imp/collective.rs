@@ -8,11 +8,13 @@ use std::ffi::{c_int, c_void};
 
 use weft::Process;
 use weft::comm::Comm;
+use weft::rounds::Begun;
 use weft_coll::{Block, Call};
 use weft_datatype::{Datatype, Memory};
 use weft_engine::{Arguments, RequestId};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
+use super::on_node;
 use super::point_to_point::{complete, no_buffer};
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
@@ -30,10 +32,17 @@ type Start<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 
 /// Starts, then waits.
 pub(super) fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
-    let request = gate::with(|process| start(process))?;
-    match complete(call, request).error {
-        None => Ok(()),
-        Some(error) => Err(error.into()),
+    loop {
+        match gate::with(|process| process.by_rounds(|process| start(process)))? {
+            Begun::Rounds(call_under_way) => return on_node::finish(call, *call_under_way),
+            Begun::Agree(comm, slots) => on_node::agree(call, comm, slots)?,
+            Begun::Messages(request) => {
+                return match complete(call, request).error {
+                    None => Ok(()),
+                    Some(error) => Err(error.into()),
+                };
+            }
+        }
     }
 }
 

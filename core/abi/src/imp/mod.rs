@@ -19,6 +19,7 @@ mod info;
 mod init;
 mod intercommunicators;
 mod neighborhood;
+mod on_node;
 mod one_sided;
 mod ops;
 mod partitioned;

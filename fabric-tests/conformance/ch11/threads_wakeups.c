@@ -4,7 +4,6 @@
  * Covers: 3.7.3, 3.8.1, 11.6.1, 11.6.2, 13.2
  * Ranks: 1 2
  * Timeout: 120
- * MPICH 5.0 hangs where another thread completes a generalized request that MPI_Wait waits for; it passes without that part.
  */
 #include "check.h"
 #include <pthread.h>

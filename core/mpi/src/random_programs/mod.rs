@@ -5,7 +5,7 @@
 //! again and again, as the gate does. Every message says who sent it and as which, so the model needs no oracle: each is
 //! received once and whole or cancelled, and no receive and no message was passed over by a younger one (section 3.5).
 //! Beside them partitioned operations go on whose bytes say to which start they belong (chapter 4).
-//! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, from `WEFT_FIRST_SEED` on.
+//! `WEFT_SEED=n` replays one seed; `WEFT_PROGRAMS=n` runs that many, from `WEFT_FIRST_SEED` on.
 
 mod model;
 mod operations;
@@ -104,7 +104,11 @@ impl Program {
             process.engine = engine;
             (process.job.rank, process.job.size) = (rank, ranks);
             process.start_world();
-            let attached = Attached { address: 8, size: 60_000, automatic: seed.is_multiple_of(2) };
+            let attached = Attached {
+                address: 8,
+                size: [60_000, 9000][seed as usize % 2],
+                automatic: seed.is_multiple_of(4),
+            };
             process.requests.buffers.attach(Owner::Process, attached).expect("none before");
             let threads = (0..1 + seed % 3).map(|_| Thread::Free).collect();
             Member {
@@ -182,7 +186,7 @@ impl Program {
         }
         let open = self.members[rank].open.len();
         let some = self.below(open.max(1));
-        match self.below(26) {
+        match self.below(30) {
             0..3 => self.send(rank, None),
             3 => self.send(rank, Some(thread)),
             4..7 => {
@@ -215,7 +219,7 @@ impl Program {
             18 if open > 0 => self.free(rank, some),
             19 => self.probe(rank),
             20 => self.new_pair(rank),
-            21..24 => self.act_on_pair(rank),
+            21..28 => self.act_on_pair(rank),
             _ => (0..open).rev().for_each(|index| {
                 self.complete(rank, index);
             }),
@@ -270,7 +274,7 @@ fn random_programs_of_threads_match_as_the_model_says() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let one = number("WEFT_SEED");
     let first = one.or_else(|| number("WEFT_FIRST_SEED")).unwrap_or(0);
-    let count = if one.is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(150) };
+    let count = if one.is_some() { 1 } else { number("WEFT_PROGRAMS").unwrap_or(150) };
     let mut met = BTreeMap::<&str, u64>::new();
     for seed in first..first + count {
         match std::panic::catch_unwind(|| run(seed)) {

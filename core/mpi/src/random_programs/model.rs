@@ -51,6 +51,8 @@ impl Program {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| data[at + byte]));
         let (from, message) = (word(0), word(4) as usize);
         recv.got = Some((from, message));
+        let (recv, sent) = (&self.members[rank].recvs[number], &self.members[from as usize].sends[message]);
+        assert!(recv.accepts(from, sent), "the receive asked for something else");
         let context = recv.wanted.0;
         let sent = &mut self.members[from as usize].sends[message];
         assert_eq!((sent.to, sent.context, sent.cancelled), (rank as u32, context, false));
@@ -58,7 +60,6 @@ impl Program {
             (status.source, status.tag, status.bytes),
             (from as i32, sent.tag, sent.data.len() as u64)
         );
-        assert!(recv.accepts(from, sent), "the receive asked for something else");
         assert_eq!(sent.got_by.replace(number), None, "received twice");
         let length = sent.data.len();
         assert!(data[..length] == sent.data[..], "data of {length} bytes");

@@ -79,9 +79,9 @@ impl Pair {
     }
 
     fn start_recv(&mut self, program: &mut Program) {
-        self.recv.start(program);
         // What an earlier start left is no proof of anything.
         set(&self.recv.cut.memory, 0..self.recv.cut.total(), |_| 0);
+        self.recv.start(program);
     }
 
     /// The bytes of these places at the receiver are those of its start.
@@ -92,15 +92,15 @@ impl Pair {
         assert!(right, "bytes of another start, or none");
     }
 
-    fn look_for_arrival(&self, program: &mut Program) {
-        let partition = program.below(self.recv.cut.number as usize);
-        let (requests, engine) = self.recv.parts(program);
-        if self.recv.active
-            && requests.arrived(engine, self.recv.request, partition as i32).expect("in range")
-        {
-            program.meet("early partition");
-            let first = partition as u64 * self.recv.cut.bytes;
-            self.check(first..first + self.recv.cut.bytes);
+    /// Looks at every partition of an active receive; what has arrived must be right.
+    fn look_for_arrivals(&self, program: &mut Program) {
+        let bytes = self.recv.cut.bytes;
+        for partition in 0..self.recv.cut.number {
+            let (requests, engine) = self.recv.parts(program);
+            if requests.arrived(engine, self.recv.request, partition as i32).expect("in range") {
+                self.check(u64::from(partition) * bytes..u64::from(partition + 1) * bytes);
+                program.meet("early partition");
+            }
         }
     }
 
@@ -167,19 +167,19 @@ impl Program {
         let mine = |pair: &Pair| pair.send.rank == rank || pair.recv.rank == rank;
         let found: Vec<usize> = (0..self.pairs.len()).filter(|&index| mine(&self.pairs[index])).collect();
         let Some(&index) = found.get(self.below(found.len().max(1))) else { return };
-        let choice = self.below(4);
+        let choice = self.below(5);
         self.with_pair(index, |pair, program| {
             let (sends, receives) = (pair.send.rank == rank, pair.recv.rank == rank);
             if sends && !pair.send.active && choice == 0 {
                 pair.start_send(program);
-            } else if sends && !pair.unready.is_empty() && choice < 3 {
+            } else if sends && !pair.unready.is_empty() && choice < 2 {
                 let one = program.below(pair.unready.len());
                 let partition = pair.unready.swap_remove(one);
                 pair.ready(program, partition);
-            } else if receives && !pair.recv.active && choice == 1 {
+            } else if receives && !pair.recv.active && choice == 2 {
                 pair.start_recv(program);
-            } else if receives && pair.recv.active && choice == 2 {
-                pair.look_for_arrival(program);
+            } else if receives && pair.recv.active && choice != 2 {
+                pair.look_for_arrivals(program);
             } else {
                 pair.complete(program, rank);
             }

@@ -51,6 +51,9 @@ use weft_types::Tag;
 /// Bits of the tag that hold the sequence number.
 const SEQUENCE_BITS: u32 = 19;
 
+/// Numbers that can be told apart on a communicator.
+pub const SEQUENCES: u32 = 1 << SEQUENCE_BITS;
+
 /// The tag of a message on a communicator's collective channel.
 ///
 /// `sequence` counts the collectives started on the communicator (persistent ones: initialised), and wraps: numbers

@@ -3,7 +3,7 @@
 use crate::comm::{Comm, Everyone};
 use crate::group::Group;
 use crate::process::Process;
-use crate::request::COLLECTIVE;
+use crate::request::{COLLECTIVE, Operation};
 use std::sync::Arc;
 use weft_coll::{Call, Model, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
@@ -88,7 +88,9 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
-        self.comms.get(comm)?.check_collective()?;
+        if *call != Call::Barrier {
+            self.comms.get(comm)?.check_collective()?;
+        }
         self.start_on_everyone(comm, call, arguments, reduction)
     }
 
@@ -105,24 +107,100 @@ impl Process {
     ) -> Result<RequestId> {
         let model = self.model();
         let comm = self.comms.get_mut(comm)?;
-        let Everyone { peers, place, size } = comm.everyone();
-        let Comm { context, collectives, plans, handle, lane, .. } = comm;
-        let schedule = plans.get(call, weft_coll::Group { rank: place.0, size }, &model);
-        let channel = Channel {
-            context: context.collective(),
-            rank: place,
-            peers,
-            sequence: *collectives,
-            persistent: false,
-        };
-        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
-        let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
-        *collectives = collectives.wrapping_add(1);
+        let everyone = comm.everyone();
+        let group = weft_coll::Group { rank: everyone.place.0, size: everyone.size };
+        let schedule = comm.plans.get(call, group, &model);
+        let run = comm.bind(everyone, schedule, arguments, reduction, Numbers::Once)?;
+        let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
+        self.start_run(run, owner, lane)
+    }
+
+    /// Keeps a collective on an intracommunicator as a persistent request (section 6.13).
+    ///
+    /// # Errors
+    /// As [`Process::start_collective`] and [`Process::keep_run`].
+    pub fn keep_collective(
+        &mut self,
+        comm: Handle,
+        call: &Call<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Result<Handle> {
+        let model = self.model();
+        let of = self.comms.get_mut(comm)?;
+        if *call != Call::Barrier {
+            of.check_collective()?;
+        }
+        let everyone = of.everyone();
+        let group = weft_coll::Group { rank: everyone.place.0, size: everyone.size };
+        let schedule = of.plans.get(call, group, &model);
+        let run = of.bind(everyone, schedule, arguments, reduction, Numbers::Persistent)?;
+        self.keep_run(run, comm)
+    }
+
+    /// Makes a persistent request of a run. Its number is that of no other request alive: numbers come round again, and an early
+    /// request may still be started at any time.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OTHER` when the number is in use, as [`crate::table::Table::insert`].
+    pub(crate) fn keep_run(&mut self, run: ScheduleRun, comm: Handle) -> Result<Handle> {
+        let of = self.comms.get(comm)?;
+        if of.persistent_collectives > weft_coll::SEQUENCES && self.requests.keeps_number(comm, &run) {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!(
+                    "{} persistent collective operations were made on {} since one that is not freed yet; make new ones on a \
+                     duplicate of it (MPI_Comm_dup)",
+                    weft_coll::SEQUENCES,
+                    of.display_name()
+                ),
+            ));
+        }
+        self.persistent(Operation::Collective(run.keep()), comm)
+    }
+
+    pub(crate) fn start_run(&mut self, run: ScheduleRun, owner: u32, lane: u32) -> Result<RequestId> {
         self.on_lane(lane, |engine| {
             let request = engine.start_schedule(run)?;
             engine.tag_request(request, owner);
             Ok(request.in_lane(lane))
         })
+    }
+}
+
+/// From which of a communicator's two counters a collective takes its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// Of collectives that run once.
+    Once,
+    /// Of persistent ones, which may be started in any order.
+    Persistent,
+}
+
+impl Comm {
+    /// Binds a schedule to memory and to the communicator's next number.
+    ///
+    /// # Errors
+    /// As [`ScheduleRun::new`].
+    pub(crate) fn bind(
+        &mut self,
+        everyone: Everyone,
+        schedule: Arc<Schedule>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+        numbers: Numbers,
+    ) -> Result<ScheduleRun> {
+        let persistent = numbers == Numbers::Persistent;
+        let sequence = if persistent { self.persistent_collectives } else { self.collectives };
+        let Everyone { peers, place, .. } = everyone;
+        let context = self.context.collective();
+        let channel = Channel { context, rank: place, peers, sequence, persistent };
+        let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
+        match numbers {
+            Numbers::Once => self.collectives = sequence.wrapping_add(1),
+            Numbers::Persistent => self.persistent_collectives = sequence.wrapping_add(1),
+        }
+        Ok(run)
     }
 }
 

@@ -10,10 +10,11 @@ use weft::Process;
 use weft::comm::Comm;
 use weft_coll::{Block, Call};
 use weft_datatype::{Datatype, Memory};
-use weft_engine::{Arguments, RequestId};
+use weft_engine::Arguments;
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
-use super::point_to_point::{complete, no_buffer};
+use super::collective_forms::{Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::point_to_point::no_buffer;
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
     start_reduction_at_all,
@@ -25,33 +26,11 @@ use crate::raise::Raised;
 /// One buffer argument: address, count, datatype.
 pub(super) type Data<P> = (P, i64, MPI_Datatype);
 
-/// Starts something and gives its request; the shape shared by the blocking and the nonblocking forms.
-type Start<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
-
-/// Starts, then waits.
-pub(super) fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
-    let request = gate::with(|process| start(process))?;
-    match complete(call, request).error {
-        None => Ok(()),
-        Some(error) => Err(error.into()),
-    }
-}
-
-/// Starts, and gives the program the request.
-///
-/// # Safety
-/// The entry has refused a null `request`.
-pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
-    let started = gate::with(|process| start(process))?;
-    // SAFETY: the caller's promise.
-    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
-    Ok(())
-}
-
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
 pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
-    let request = gate::with(|process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))?;
+    let request =
+        gate::with(|process| start_barrier(Start, process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD)))?;
     let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
         match process.engine.is_complete(request) {
             true => Some(process.engine.take(request).error),
@@ -192,31 +171,32 @@ pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
     Ok(comm)
 }
 
-fn start_barrier(process: &mut Process, comm: Handle) -> Outcome<RequestId> {
-    // Over both groups of an intercommunicator: more than section 6.3 asks for, which is that the other group has entered.
-    process.start_on_everyone(comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
+fn start_barrier<F: Form>(form: F, process: &mut Process, comm: MPI_Comm) -> Outcome<F::Made> {
+    form.collective(process, comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
 }
 
-unsafe fn start_bcast(
+unsafe fn start_bcast<F: Form>(
+    form: F,
     process: &mut Process,
     data: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let root = place(process, comm.handle())?.root(root)?.0;
     // SAFETY: the program's memory stays until the operation is complete.
     let (memory, bytes) = unsafe { write(process, data, 1)? };
     let arguments = Arguments::new(Memory::none(), memory);
-    process.start_collective(comm.handle(), &Call::Bcast { root, bytes }, arguments, None)
+    form.collective(process, comm, &Call::Bcast { root, bytes }, arguments, None)
 }
 
-unsafe fn start_gather(
+unsafe fn start_gather<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let place = place(process, comm.handle())?;
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(send.0);
@@ -229,16 +209,17 @@ unsafe fn start_gather(
     };
     let bytes = if rank == root { received } else { sent };
     let call = Call::Gather { root, bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_gatherv(
+unsafe fn start_gatherv<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let place = place(process, comm.handle())?;
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(send.0);
@@ -250,7 +231,7 @@ unsafe fn start_gatherv(
             false => (Vec::new(), Memory::none()),
         };
         let call = Call::Gatherv { root, bytes, blocks: &blocks, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
@@ -296,13 +277,14 @@ pub(super) unsafe fn read_blocks(
     }
 }
 
-unsafe fn start_scatter(
+unsafe fn start_scatter<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let place = place(process, comm.handle())?;
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(recv.0);
@@ -315,16 +297,17 @@ unsafe fn start_scatter(
     };
     let bytes = if rank == root { sent } else { received };
     let call = Call::Scatter { root, bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_scatterv(
+unsafe fn start_scatterv<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     recv: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let place = place(process, comm.handle())?;
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(recv.0);
@@ -336,16 +319,17 @@ unsafe fn start_scatterv(
             false => (Vec::new(), Memory::none()),
         };
         let call = Call::Scatterv { root, bytes, blocks: &blocks, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
-unsafe fn start_allgather(
+unsafe fn start_allgather<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let size = place(process, comm.handle())?.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -353,15 +337,16 @@ unsafe fn start_allgather(
         (if in_place { Memory::none() } else { read(process, send)?.0 }, write(process, recv, size)?)
     };
     let call = Call::Allgather { bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_allgatherv(
+unsafe fn start_allgatherv<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let size = place(process, comm.handle())?.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -369,16 +354,17 @@ unsafe fn start_allgatherv(
         let from = if in_place { Memory::none() } else { read(process, send)?.0 };
         let (blocks, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
         let call = Call::Allgatherv { blocks: &blocks, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
-unsafe fn start_alltoall(
+unsafe fn start_alltoall<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let size = place(process, comm.handle())?.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -389,15 +375,16 @@ unsafe fn start_alltoall(
         )
     };
     let call = Call::Alltoall { bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_alltoallv(
+unsafe fn start_alltoallv<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let size = place(process, comm.handle())?.size;
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -408,7 +395,7 @@ unsafe fn start_alltoallv(
         };
         let (received, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
         let call = Call::Alltoallv { send: &sent, recv: &received, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
@@ -459,12 +446,13 @@ pub(super) unsafe fn typed_blocks(
     Ok((bytes, memories))
 }
 
-unsafe fn start_alltoallw(
+unsafe fn start_alltoallw<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send): (*const c_void, Typed),
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let size = place(process, comm.handle())?.size;
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -484,123 +472,93 @@ unsafe fn start_alltoallw(
         let call = Call::Alltoallw { send: &sent, recv: &received, in_place };
         let arguments =
             Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
-        process.start_collective(comm.handle(), &call, arguments, None)
+        form.collective(process, comm, &call, arguments, None)
     }
 }
 
-/// Makes the blocking and the nonblocking form of an operation.
-macro_rules! operations {
-    ($($blocking:ident $nonblocking:ident($($argument:ident: $ty:ty),*) $name:literal
-        |$process:ident| $start:expr;)*) => {$(
-        #[doc = concat!("`MPI_", $name, "` (chapter 6; on neighbourhoods section 8.6).")]
-        #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
-        pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
-            // SAFETY: the program keeps the procedure's contract until this call returns.
-            blocking(concat!("MPI_", $name), &mut |$process| unsafe { $start })
-        }
-        #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12; on neighbourhoods section 8.7).")]
-        pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {
-            // SAFETY: the program keeps the procedure's contract until the request is complete.
-            unsafe { nonblocking(request, &mut |$process| $start) }
-        }
-    )*};
-}
-
-pub(super) use operations;
-
 operations! {
-    barrier ibarrier(comm: MPI_Comm) "Barrier" |process| start_barrier(process, comm.handle());
-    bcast ibcast(buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) "Bcast"
-        |process| start_bcast(process, (buffer, count, datatype), root, comm);
-    gather igather(
+    barrier ibarrier barrier_init(comm: MPI_Comm) "Barrier" |form, process| start_barrier(form, process, comm);
+    bcast ibcast bcast_init(buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) "Bcast"
+        |form, process| start_bcast(form, process, (buffer, count, datatype), root, comm);
+    gather igather gather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Gather" |process| start_gather(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
+    ) "Gather" |form, process| start_gather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
     );
-    gatherv igatherv(
+    gatherv igatherv gatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype,
         root: c_int, comm: MPI_Comm
-    ) "Gatherv" |process| start_gatherv(
-        process, (sendbuf, sendcount, sendtype),
+    ) "Gatherv" |form, process| start_gatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), root, comm
     );
-    scatter iscatter(
+    scatter iscatter scatter_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Scatter" |process| start_scatter(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
+    ) "Scatter" |form, process| start_scatter(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
     );
-    scatterv iscatterv(
+    scatterv iscatterv scatterv_init(
         sendbuf: *const c_void, sendcounts: IntArray, displs: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Scatterv" |process| start_scatterv(
-        process, (sendbuf, Places { counts: sendcounts, displacements: displs }, sendtype),
+    ) "Scatterv" |form, process| start_scatterv(form, process, (sendbuf, Places { counts: sendcounts, displacements: displs }, sendtype),
         (recvbuf, recvcount, recvtype), root, comm
     );
-    allgather iallgather(
+    allgather iallgather allgather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Allgather" |process| start_allgather(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Allgather" |form, process| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
-    allgatherv iallgatherv(
+    allgatherv iallgatherv allgatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Allgatherv" |process| start_allgatherv(
-        process, (sendbuf, sendcount, sendtype),
+    ) "Allgatherv" |form, process| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), comm
     );
-    alltoall ialltoall(
+    alltoall ialltoall alltoall_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Alltoall" |process| start_alltoall(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Alltoall" |form, process| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
-    alltoallv ialltoallv(
+    alltoallv ialltoallv alltoallv_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Alltoallv" |process| start_alltoallv(
-        process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
+    ) "Alltoallv" |form, process| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: rdispls }, recvtype), comm
     );
-    alltoallw ialltoallw(
+    alltoallw ialltoallw alltoallw_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtypes: *const MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtypes: *const MPI_Datatype,
         comm: MPI_Comm
-    ) "Alltoallw" |process| start_alltoallw(
-        process,
-        (sendbuf, Typed { places: Places { counts: sendcounts, displacements: sdispls }, types: sendtypes }),
+    ) "Alltoallw" |form, process| start_alltoallw(form, process, (sendbuf, Typed { places: Places { counts: sendcounts, displacements: sdispls }, types: sendtypes }),
         (recvbuf, Typed { places: Places { counts: recvcounts, displacements: rdispls }, types: recvtypes }),
         comm
     );
-    reduce ireduce(
+    reduce ireduce reduce_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op,
         root: c_int, comm: MPI_Comm
-    ) "Reduce" |process| start_reduce(process, (sendbuf, recvbuf), (count, datatype, op), root, comm);
-    allreduce iallreduce(
+    ) "Reduce" |form, process| start_reduce(form, process, (sendbuf, recvbuf), (count, datatype, op), root, comm);
+    allreduce iallreduce allreduce_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
     ) "Allreduce"
-        |process| start_reduction_at_all(process, (sendbuf, recvbuf), (count, datatype, op), comm, allreduce_call);
-    scan iscan(
+        |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, allreduce_call);
+    scan iscan scan_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
-    ) "Scan" |process| start_reduction_at_all(process, (sendbuf, recvbuf), (count, datatype, op), comm, scan_call);
-    exscan iexscan(
+    ) "Scan" |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, scan_call);
+    exscan iexscan exscan_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
-    ) "Exscan" |process| start_reduction_at_all(process, (sendbuf, recvbuf), (count, datatype, op), comm, exscan_call);
-    reduce_scatter ireduce_scatter(
+    ) "Exscan" |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, exscan_call);
+    reduce_scatter ireduce_scatter reduce_scatter_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: IntArray, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
-    ) "Reduce_scatter" |process| {
+    ) "Reduce_scatter" |form, process| {
         let counts = scatter_counts(process, recvcounts, comm)?;
-        start_reduce_scatter(process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
+        start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
-    reduce_scatter_block ireduce_scatter_block(
+    reduce_scatter_block ireduce_scatter_block reduce_scatter_block_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
-    ) "Reduce_scatter_block" |process| {
+    ) "Reduce_scatter_block" |form, process| {
         let counts = vec![recvcount as u64; place(process, comm.handle())?.size as usize];
-        start_reduce_scatter(process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
+        start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
 }

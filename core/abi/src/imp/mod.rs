@@ -6,6 +6,7 @@ pub(crate) mod at_once;
 mod attributes;
 mod buffers;
 mod collective;
+mod collective_forms;
 mod communicators;
 mod completion;
 mod datatypes;

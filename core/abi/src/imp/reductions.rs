@@ -5,10 +5,11 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft_coll::{Call, Vector};
 use weft_datatype::Memory;
-use weft_engine::{Arguments, Reduction, RequestId};
+use weft_engine::{Arguments, Reduction};
 use weft_types::{Error, ErrorClass, Result as Outcome};
 
 use super::collective::{is_in_place, place, read, write};
+use super::collective_forms::Form;
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 
@@ -49,13 +50,14 @@ unsafe fn operands(
     }
 }
 
-pub(super) unsafe fn start_reduce(
+pub(super) unsafe fn start_reduce<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let place = place(process, comm.handle())?;
     let (root, rank) = (place.root(root)?.0, place.rank.0);
     let in_place = rank == root && is_in_place(sendbuf);
@@ -66,27 +68,23 @@ pub(super) unsafe fn start_reduce(
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments =
         unsafe { operands(process, sendbuf, (rank == root).then_some(recvbuf), count, datatype)? };
-    process.start_collective(
-        comm.handle(),
-        &Call::Reduce { root, vector, in_place },
-        arguments,
-        Some(reduction),
-    )
+    form.collective(process, comm, &Call::Reduce { root, vector, in_place }, arguments, Some(reduction))
 }
 
 /// Allreduce, Scan and Exscan, which differ in the call only.
-pub(super) unsafe fn start_reduction_at_all(
+pub(super) unsafe fn start_reduction_at_all<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     comm: MPI_Comm,
     call: fn(Vector, bool) -> Call<'static>,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     place(process, comm.handle())?;
     let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments = unsafe { operands(process, sendbuf, Some(recvbuf), count, datatype)? };
-    process.start_collective(comm.handle(), &call(vector, is_in_place(sendbuf)), arguments, Some(reduction))
+    form.collective(process, comm, &call(vector, is_in_place(sendbuf)), arguments, Some(reduction))
 }
 
 pub(super) fn allreduce_call(vector: Vector, in_place: bool) -> Call<'static> {
@@ -101,12 +99,13 @@ pub(super) fn exscan_call(vector: Vector, in_place: bool) -> Call<'static> {
     Call::Exscan { vector, in_place }
 }
 
-pub(super) unsafe fn start_reduce_scatter(
+pub(super) unsafe fn start_reduce_scatter<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (counts, datatype, op): (&[u64], MPI_Datatype, MPI_Op),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let rank = place(process, comm.handle())?.rank.0 as usize;
     let in_place = is_in_place(sendbuf);
     let total: u64 = counts.iter().sum();
@@ -122,7 +121,7 @@ pub(super) unsafe fn start_reduce_scatter(
         Arguments::new(from, write(process, (recvbuf, room as i64, datatype), 1)?.0)
     };
     let call = Call::ReduceScatter { counts, vector, in_place };
-    process.start_collective(comm.handle(), &call, arguments, Some(reduction))
+    form.collective(process, comm, &call, arguments, Some(reduction))
 }
 
 /// The counts of `MPI_Reduce_scatter`.

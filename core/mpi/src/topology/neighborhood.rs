@@ -5,14 +5,15 @@
 //! between two processes are paired in their order, first with first.
 
 use super::Topology;
-use crate::comm::{Comm, Everyone};
+use crate::collective::Numbers;
+use crate::comm::Comm;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_coll::neighbor::{Edge, exchange};
 use weft_coll::{Buffer, Range};
-use weft_engine::{Arguments, Channel, RequestId, ScheduleRun};
+use weft_engine::{Arguments, RequestId, ScheduleRun};
 use weft_types::{Handle, Result};
 
 /// One end of an edge: the neighbour, `None` for `MPI_PROC_NULL`, and a number that its other end has, too.
@@ -93,20 +94,16 @@ impl Blocks {
     }
 }
 
-impl Process {
-    /// Starts a neighbourhood collective. Local.
-    ///
-    /// # Errors
-    /// `MPI_ERR_TOPOLOGY` for a communicator without topology; as [`Process::start_collective`].
-    pub fn start_neighborhood(
+impl Comm {
+    /// A neighbourhood collective bound to memory and number.
+    fn bind_neighborhood(
         &mut self,
-        comm: Handle,
         send: &Blocks,
         recv: &Blocks,
         arguments: Arguments,
-    ) -> Result<RequestId> {
-        let comm = self.comms.get_mut(comm)?;
-        let Ends { sources, destinations } = comm.any_topology()?.ends(comm.rank.0 as i32)?;
+        numbers: Numbers,
+    ) -> Result<ScheduleRun> {
+        let Ends { sources, destinations } = self.any_topology()?.ends(self.rank.0 as i32)?;
         let edges = |ends: &[End], blocks: &Blocks, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
             let edge = |(place, end): (usize, &End)| {
                 end.map(|(neighbor, channel)| {
@@ -120,23 +117,41 @@ impl Process {
             &edges(&destinations, send, Buffer::Send, Buffer::SendPeer),
             &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
         );
-        let Everyone { peers, place, .. } = comm.everyone();
-        let Comm { context, collectives, handle, lane, .. } = comm;
-        let channel = Channel {
-            context: context.collective(),
-            rank: place,
-            peers,
-            sequence: *collectives,
-            persistent: false,
-        };
-        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
-        let run = ScheduleRun::new(Arc::new(schedule), arguments, None, channel)?;
-        *collectives = collectives.wrapping_add(1);
-        self.on_lane(lane, |engine| {
-            let request = engine.start_schedule(run)?;
-            engine.tag_request(request, owner);
-            Ok(request.in_lane(lane))
-        })
+        self.bind(self.everyone(), Arc::new(schedule), arguments, None, numbers)
+    }
+}
+
+impl Process {
+    /// Starts a neighbourhood collective. Local.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY` for a communicator without topology; as [`Process::start_collective`].
+    pub fn start_neighborhood(
+        &mut self,
+        comm: Handle,
+        send: &Blocks,
+        recv: &Blocks,
+        arguments: Arguments,
+    ) -> Result<RequestId> {
+        let comm = self.comms.get_mut(comm)?;
+        let run = comm.bind_neighborhood(send, recv, arguments, Numbers::Once)?;
+        let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
+        self.start_run(run, owner, lane)
+    }
+
+    /// Keeps a neighbourhood collective as a persistent request (section 8.8).
+    ///
+    /// # Errors
+    /// As [`Process::start_neighborhood`]; as [`Process::keep_collective`].
+    pub fn keep_neighborhood(
+        &mut self,
+        comm: Handle,
+        send: &Blocks,
+        recv: &Blocks,
+        arguments: Arguments,
+    ) -> Result<Handle> {
+        let run = self.comms.get_mut(comm)?.bind_neighborhood(send, recv, arguments, Numbers::Persistent)?;
+        self.keep_run(run, comm)
     }
 }
 

@@ -245,7 +245,7 @@ static inline void work_call(struct work *w)
     int vector = vector_of(w) * (w->ordered ? 1 : 2), block = block_of(w) * (w->ordered ? 1 : 2);
     /* Arguments that mean nothing at this process. */
     if (is_rooted(w->kind) && w->in_place && !at_root && w->kind != SCATTER && w->kind != SCATTERV) send = w->send;
-    if (w->inter && is_rooted(w->kind) && !takes_part(w)) send = NULL, recv = NULL;
+    if (w->inter && is_rooted(w->kind) && w->kind != BCAST && !takes_part(w)) send = NULL, recv = NULL;
     work_arrays(w);
     switch (w->kind) {
     case BARRIER: FORMS_OF(Barrier, barrier, comm); break;

@@ -8,13 +8,17 @@ use std::ffi::{c_int, c_void};
 
 use weft::Process;
 use weft::comm::Comm;
-use weft_coll::{Block, Call};
-use weft_datatype::{Datatype, Memory};
+use weft_coll::Call;
+use weft_datatype::Memory;
 use weft_engine::Arguments;
-use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
+use weft_types::{Handle, Result as Outcome, abi};
 
 use super::collective_forms::{Form, Keep, Start, blocking, nonblocking, operations, persistent};
-use super::point_to_point::no_buffer;
+use super::collective_inter as inter;
+use super::collective_memory::{
+    Data, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes, write,
+    write_blocks,
+};
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
     start_reduction_at_all,
@@ -22,9 +26,6 @@ use super::reductions::{
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
-
-/// One buffer argument: address, count, datatype.
-pub(super) type Data<P> = (P, i64, MPI_Datatype);
 
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
@@ -49,129 +50,16 @@ pub(super) fn barrier_of_everyone(call: &'static str, comm: Handle) -> Result<()
     blocking(call, &mut |process| process.start_on_everyone(comm, &Call::Barrier, arguments(), None))
 }
 
-pub(super) fn is_in_place(address: *const c_void) -> bool {
-    address.addr() == abi::MPI_IN_PLACE
-}
-
-/// Refuses data at an address that is a constant of the library.
-fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -> Outcome<()> {
-    if address <= abi::MPI_BUFFER_AUTOMATIC && high > low && datatype.is_contiguous() {
-        return Err(no_buffer(address, (high - low) as usize));
-    }
-    Ok(())
-}
-
-/// A count that the entry could not check, because it is not significant at every process.
-fn whole(count: i64) -> Outcome<u64> {
-    u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::COUNT, format!("count is {count}, but it must not be negative")))
-}
-
-/// A send argument of `count` elements, with its packed bytes.
-///
-/// # Safety
-/// The program keeps the data as they are until the operation is complete.
-pub(super) unsafe fn read(
-    process: &Process,
-    (address, count, datatype): Data<*const c_void>,
-) -> Outcome<(Memory, u64)> {
-    let count = whole(count)?;
-    let datatype = process.types.usable(datatype.handle())?;
-    let span = datatype.span(count)?;
-    check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count)? as u64;
-    // SAFETY: the caller's promise; the span is that of `count` elements.
-    Ok((unsafe { Memory::read(address.cast(), datatype, span) }, bytes))
-}
-
-/// A receive argument of `copies` times `count` elements, with the packed bytes of `count`.
-///
-/// # Safety
-/// The program leaves the memory alone until the operation is complete.
-pub(super) unsafe fn write(
-    process: &Process,
-    (address, count, datatype): Data<*mut c_void>,
-    copies: u32,
-) -> Outcome<(Memory, u64)> {
-    let count = whole(count)?;
-    let datatype = process.types.usable(datatype.handle())?;
-    let all = count.saturating_mul(u64::from(copies));
-    let span = datatype.span(all)?;
-    check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count)? as u64;
-    // SAFETY: the caller's promise; the span is that of all elements.
-    Ok((unsafe { Memory::write(address.cast(), datatype, span) }, bytes))
-}
-
-/// As [`write`], of memory that the program only sends from, so that it is never written.
-///
-/// # Safety
-/// As [`read`].
-pub(super) unsafe fn read_copies(
-    process: &Process,
-    (address, count, datatype): Data<*const c_void>,
-    copies: u32,
-) -> Outcome<(Memory, u64)> {
-    let all = (whole(count)? as i64).saturating_mul(i64::from(copies));
-    // SAFETY: the caller's promise.
-    let (memory, _) = unsafe { read(process, (address, all, datatype))? };
-    let bytes = process.types.get(datatype.handle())?.packed_bytes(count as u64)?;
-    Ok((memory, bytes as u64))
-}
-
-/// Counts and displacements (in elements) of a `v` argument.
-#[derive(Clone, Copy)]
-pub(super) struct Places {
-    pub(super) counts: IntArray,
-    pub(super) displacements: IntArray,
-}
-
-/// The blocks of a `v` argument and the bytes they cover.
-///
-/// # Safety
-/// The program passes arrays of `size` numbers.
-unsafe fn blocks(
-    datatype: &Datatype,
-    name: &str,
-    places: Places,
-    size: u32,
-) -> Outcome<(Vec<Block>, (i64, i64))> {
-    if (places.counts.is_null() || places.displacements.is_null()) && size > 0 {
-        return Err(Error::new(ErrorClass::ARG, format!("{name} or its displacements is a null pointer")));
-    }
-    let extent = datatype.bounds().extent;
-    let mut all = Vec::with_capacity(size as usize);
-    let mut reach: Option<(i64, i64)> = None;
-    for rank in 0..size as usize {
-        // SAFETY: the caller's promise.
-        let (count, place) = unsafe { (places.counts.get(rank), places.displacements.get(rank)) };
-        let count = u64::try_from(count).map_err(|_| {
-            Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
-        })?;
-        let displacement = place.checked_mul(extent).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ARG,
-                format!("displacement {place} of rank {rank} does not fit 63 bits of bytes"),
-            )
-        })?;
-        let bytes = datatype.packed_bytes(count)? as u64;
-        all.push(Block { displacement, bytes });
-        if bytes > 0 {
-            let (low, high) = datatype.span(count)?;
-            let (low, high) = (low.saturating_add(displacement), high.saturating_add(displacement));
-            reach = Some(reach.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
-        }
-    }
-    Ok((all, reach.unwrap_or((0, 0))))
-}
-
-pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
-    let comm = process.comms.get(comm)?;
-    comm.check_collective()?;
-    Ok(comm)
+/// Where a call is made: on one group, or on the two of an intercommunicator.
+#[inline]
+pub(super) fn place(process: &Process, comm: MPI_Comm) -> Outcome<&Comm> {
+    process.comms.get(comm.handle())
 }
 
 fn start_barrier<F: Form>(form: F, process: &mut Process, comm: MPI_Comm) -> Outcome<F::Made> {
+    if place(process, comm)?.inter.is_some() {
+        return inter::start_barrier(form, process, comm);
+    }
     form.collective(process, comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
 }
 
@@ -182,7 +70,12 @@ unsafe fn start_bcast<F: Form>(
     root: c_int,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let root = place(process, comm.handle())?.root(root)?.0;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_bcast(form, process, data, root, comm) };
+    }
+    let root = place.root(root)?.0;
     // SAFETY: the program's memory stays until the operation is complete.
     let (memory, bytes) = unsafe { write(process, data, 1)? };
     let arguments = Arguments::new(Memory::none(), memory);
@@ -197,7 +90,11 @@ unsafe fn start_gather<F: Form>(
     root: c_int,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let place = place(process, comm.handle())?;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_gather(form, process, send, recv, root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -220,7 +117,11 @@ unsafe fn start_gatherv<F: Form>(
     root: c_int,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let place = place(process, comm.handle())?;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_gatherv(form, process, send, (recvbuf, recv, recvtype), root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -235,48 +136,6 @@ unsafe fn start_gatherv<F: Form>(
     }
 }
 
-/// A receive argument of blocks.
-///
-/// # Safety
-/// As [`write`] and [`blocks`].
-pub(super) unsafe fn write_blocks(
-    process: &Process,
-    address: *mut c_void,
-    datatype: MPI_Datatype,
-    name: &str,
-    places: Places,
-    size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle())?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (blocks, span) = blocks(datatype, name, places, size)?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((blocks, Memory::write(address.cast(), datatype, span)))
-    }
-}
-
-/// A send argument of blocks.
-///
-/// # Safety
-/// As [`read`] and [`blocks`].
-pub(super) unsafe fn read_blocks(
-    process: &Process,
-    address: *const c_void,
-    datatype: MPI_Datatype,
-    name: &str,
-    places: Places,
-    size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle())?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (blocks, span) = blocks(datatype, name, places, size)?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((blocks, Memory::read(address.cast(), datatype, span)))
-    }
-}
-
 unsafe fn start_scatter<F: Form>(
     form: F,
     process: &mut Process,
@@ -285,7 +144,11 @@ unsafe fn start_scatter<F: Form>(
     root: c_int,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let place = place(process, comm.handle())?;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_scatter(form, process, send, recv, root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(recv.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -308,7 +171,11 @@ unsafe fn start_scatterv<F: Form>(
     root: c_int,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let place = place(process, comm.handle())?;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_scatterv(form, process, (sendbuf, send, sendtype), recv, root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(recv.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -330,7 +197,12 @@ unsafe fn start_allgather<F: Form>(
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let size = place(process, comm.handle())?.size;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_allgather(form, process, send, recv, comm) };
+    }
+    let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
     let (from, (into, bytes)) = unsafe {
@@ -347,7 +219,12 @@ unsafe fn start_allgatherv<F: Form>(
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let size = place(process, comm.handle())?.size;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_allgatherv(form, process, send, (recvbuf, recv, recvtype), comm) };
+    }
+    let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
@@ -365,7 +242,12 @@ unsafe fn start_alltoall<F: Form>(
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let size = place(process, comm.handle())?.size;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_alltoall(form, process, send, recv, comm) };
+    }
+    let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
     let (from, (into, bytes)) = unsafe {
@@ -385,7 +267,14 @@ unsafe fn start_alltoallv<F: Form>(
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let size = place(process, comm.handle())?.size;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe {
+            inter::start_alltoallv(form, process, (sendbuf, send, sendtype), (recvbuf, recv, recvtype), comm)
+        };
+    }
+    let size = place.size;
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
@@ -399,53 +288,6 @@ unsafe fn start_alltoallv<F: Form>(
     }
 }
 
-/// One side of an `MPI_Alltoallw`: a datatype for every rank, displacements in bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Typed {
-    pub(super) places: Places,
-    pub(super) types: *const MPI_Datatype,
-}
-
-/// The memory and the packed bytes for every rank.
-///
-/// # Safety
-/// The program passes arrays of `size` elements; `bind` promises what its memory needs.
-pub(super) unsafe fn typed_blocks(
-    process: &Process,
-    name: &str,
-    address: usize,
-    typed: Typed,
-    size: u32,
-    bind: impl Fn(i64, &Datatype, (i64, i64)) -> Memory,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
-    if typed.places.counts.is_null() || typed.places.displacements.is_null() || typed.types.is_null() {
-        return Err(Error::new(
-            ErrorClass::ARG,
-            format!("{name}, its displacements or its datatypes is a null pointer"),
-        ));
-    }
-    let (mut bytes, mut memories) = (Vec::new(), Vec::new());
-    for rank in 0..size as usize {
-        // SAFETY: the caller's promise.
-        let (count, displacement, datatype) = unsafe {
-            (
-                typed.places.counts.get(rank),
-                typed.places.displacements.get(rank),
-                typed.types.add(rank).read(),
-            )
-        };
-        let count = u64::try_from(count).map_err(|_| {
-            Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
-        })?;
-        let datatype = process.types.usable(datatype.handle())?;
-        let span = datatype.span(count)?;
-        check_address(address, datatype, span)?;
-        bytes.push(datatype.packed_bytes(count)? as u64);
-        memories.push(bind(displacement, datatype, span));
-    }
-    Ok((bytes, memories))
-}
-
 unsafe fn start_alltoallw<F: Form>(
     form: F,
     process: &mut Process,
@@ -453,22 +295,20 @@ unsafe fn start_alltoallw<F: Form>(
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let size = place(process, comm.handle())?.size;
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_alltoallw(form, process, (sendbuf, send), (recvbuf, recv), comm) };
+    }
+    let size = place.size;
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, send_peers) = match in_place {
             true => (Vec::new(), Vec::new()),
-            false => {
-                typed_blocks(process, "sendcounts", sendbuf.addr(), send, size, |at, datatype, span| {
-                    Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-                })?
-            }
+            false => typed_reads(process, sendbuf, send, size)?,
         };
-        let (received, recv_peers) =
-            typed_blocks(process, "recvcounts", recvbuf.addr(), recv, size, |at, datatype, span| {
-                Memory::write(recvbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-            })?;
+        let (received, recv_peers) = typed_writes(process, recvbuf, recv, size)?;
         let call = Call::Alltoallw { send: &sent, recv: &received, in_place };
         let arguments =
             Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
@@ -558,7 +398,7 @@ operations! {
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
     ) "Reduce_scatter_block" |form, process| {
-        let counts = vec![recvcount as u64; place(process, comm.handle())?.size as usize];
+        let counts = vec![recvcount as u64; place(process, comm)?.local_group().size() as usize];
         start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
 }

@@ -1,8 +1,9 @@
 //! The three forms of every collective: blocking, nonblocking, persistent (sections 6.12 and 6.13).
 
 use weft::Process;
+use weft::collective::Work;
 use weft::topology::neighborhood::Blocks;
-use weft_coll::Call;
+use weft_coll::{Call, InterCall};
 use weft_engine::{Arguments, Reduction, RequestId};
 use weft_types::{Handle, Result as Outcome};
 
@@ -36,11 +37,21 @@ pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Begin<'_>) ->
 }
 
 /// What becomes of a collective call once its arguments are understood.
-pub(super) trait Form {
+pub(super) trait Form: Sized {
     /// What the program gets.
     type Made;
 
-    /// A collective of chapter 6.
+    /// Does it.
+    fn begin(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Self::Made>;
+
+    /// A collective of chapter 6 on an intracommunicator.
     fn collective(
         self,
         process: &mut Process,
@@ -48,16 +59,32 @@ pub(super) trait Form {
         call: &Call<'_>,
         arguments: Arguments,
         reduction: Option<Reduction>,
-    ) -> Outcome<Self::Made>;
+    ) -> Outcome<Self::Made> {
+        self.begin(process, comm, &Work::Collective(call), arguments, reduction)
+    }
+
+    /// A collective of chapter 6 on an intercommunicator.
+    fn inter(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        call: &InterCall<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Self::Made> {
+        self.begin(process, comm, &Work::Inter(call), arguments, reduction)
+    }
 
     /// A collective on neighbourhoods (sections 8.6 to 8.8).
     fn neighborhood(
         self,
         process: &mut Process,
         comm: MPI_Comm,
-        blocks: (&Blocks, &Blocks),
+        (send, recv): (&Blocks, &Blocks),
         arguments: Arguments,
-    ) -> Outcome<Self::Made>;
+    ) -> Outcome<Self::Made> {
+        self.begin(process, comm, &Work::Neighborhood(send, recv), arguments, None)
+    }
 }
 
 /// It starts.
@@ -69,50 +96,30 @@ pub(super) struct Keep;
 impl Form for Start {
     type Made = RequestId;
 
-    fn collective(
+    fn begin(
         self,
         process: &mut Process,
         comm: MPI_Comm,
-        call: &Call<'_>,
+        work: &Work<'_>,
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Outcome<RequestId> {
-        process.start_collective(comm.handle(), call, arguments, reduction)
-    }
-
-    fn neighborhood(
-        self,
-        process: &mut Process,
-        comm: MPI_Comm,
-        (send, recv): (&Blocks, &Blocks),
-        arguments: Arguments,
-    ) -> Outcome<RequestId> {
-        process.start_neighborhood(comm.handle(), send, recv, arguments)
+        process.start_work(comm.handle(), work, arguments, reduction)
     }
 }
 
 impl Form for Keep {
     type Made = Handle;
 
-    fn collective(
+    fn begin(
         self,
         process: &mut Process,
         comm: MPI_Comm,
-        call: &Call<'_>,
+        work: &Work<'_>,
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Outcome<Handle> {
-        process.keep_collective(comm.handle(), call, arguments, reduction)
-    }
-
-    fn neighborhood(
-        self,
-        process: &mut Process,
-        comm: MPI_Comm,
-        (send, recv): (&Blocks, &Blocks),
-        arguments: Arguments,
-    ) -> Outcome<Handle> {
-        process.keep_neighborhood(comm.handle(), send, recv, arguments)
+        process.keep_work(comm.handle(), work, arguments, reduction)
     }
 }
 

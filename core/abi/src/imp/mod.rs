@@ -7,6 +7,8 @@ mod attributes;
 mod buffers;
 mod collective;
 mod collective_forms;
+mod collective_inter;
+mod collective_memory;
 mod communicators;
 mod completion;
 mod datatypes;

@@ -8,10 +8,10 @@ use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::Result as Outcome;
 
-use super::collective::{
-    Data, Places, Typed, read, read_blocks, read_copies, typed_blocks, write, write_blocks,
-};
 use super::collective_forms::{Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_memory::{
+    Data, Places, Typed, read, read_blocks, read_copies, typed_reads, typed_writes, write, write_blocks,
+};
 use crate::ctypes::*;
 use crate::raise::Raised;
 
@@ -94,37 +94,9 @@ unsafe fn start_alltoallw<F: Form>(
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
     let (sources, destinations) = degrees(process, comm)?;
-    let none = (Vec::new(), Vec::new());
     // SAFETY: the program's memory and arrays, one entry for each neighbour.
     let ((sent, send_peers), (received, recv_peers)) = unsafe {
-        (
-            match destinations {
-                0 => none.clone(),
-                _ => typed_blocks(
-                    process,
-                    "sendcounts",
-                    sendbuf.addr(),
-                    send,
-                    destinations,
-                    |at, datatype, span| {
-                        Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-                    },
-                )?,
-            },
-            match sources {
-                0 => none,
-                _ => typed_blocks(
-                    process,
-                    "recvcounts",
-                    recvbuf.addr(),
-                    recv,
-                    sources,
-                    |at, datatype, span| {
-                        Memory::write(recvbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-                    },
-                )?,
-            },
-        )
+        (typed_reads(process, sendbuf, send, destinations)?, typed_writes(process, recvbuf, recv, sources)?)
     };
     let arguments = Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
     let (send, recv) = (Blocks::PerNeighbor(sent), Blocks::PerNeighbor(received));

@@ -5,16 +5,11 @@
 //! between two processes are paired in their order, first with first.
 
 use super::Topology;
-use crate::collective::Numbers;
 use crate::comm::Comm;
-use crate::process::Process;
-use crate::request::COLLECTIVE;
 use std::collections::HashMap;
-use std::sync::Arc;
 use weft_coll::neighbor::{Edge, exchange};
-use weft_coll::{Buffer, Range};
-use weft_engine::{Arguments, RequestId, ScheduleRun};
-use weft_types::{Handle, Result};
+use weft_coll::{Buffer, Range, Schedule};
+use weft_types::Result;
 
 /// One end of an edge: the neighbour, `None` for `MPI_PROC_NULL`, and a number that its other end has, too.
 pub type End = Option<(u32, u32)>;
@@ -95,14 +90,11 @@ impl Blocks {
 }
 
 impl Comm {
-    /// A neighbourhood collective bound to memory and number.
-    fn bind_neighborhood(
-        &mut self,
-        send: &Blocks,
-        recv: &Blocks,
-        arguments: Arguments,
-        numbers: Numbers,
-    ) -> Result<ScheduleRun> {
+    /// The schedule of a neighbourhood collective.
+    ///
+    /// # Errors
+    /// `MPI_ERR_TOPOLOGY` for a communicator without topology.
+    pub(crate) fn plan_neighborhood(&self, send: &Blocks, recv: &Blocks) -> Result<Schedule> {
         let Ends { sources, destinations } = self.any_topology()?.ends(self.rank.0 as i32)?;
         let edges = |ends: &[End], blocks: &Blocks, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
             let edge = |(place, end): (usize, &End)| {
@@ -113,45 +105,10 @@ impl Comm {
             };
             ends.iter().enumerate().filter_map(edge).collect()
         };
-        let schedule = exchange(
+        Ok(exchange(
             &edges(&destinations, send, Buffer::Send, Buffer::SendPeer),
             &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
-        );
-        self.bind(self.everyone(), Arc::new(schedule), arguments, None, numbers)
-    }
-}
-
-impl Process {
-    /// Starts a neighbourhood collective. Local.
-    ///
-    /// # Errors
-    /// `MPI_ERR_TOPOLOGY` for a communicator without topology; as [`Process::start_collective`].
-    pub fn start_neighborhood(
-        &mut self,
-        comm: Handle,
-        send: &Blocks,
-        recv: &Blocks,
-        arguments: Arguments,
-    ) -> Result<RequestId> {
-        let comm = self.comms.get_mut(comm)?;
-        let run = comm.bind_neighborhood(send, recv, arguments, Numbers::Once)?;
-        let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
-        self.start_run(run, owner, lane)
-    }
-
-    /// Keeps a neighbourhood collective as a persistent request (section 8.8).
-    ///
-    /// # Errors
-    /// As [`Process::start_neighborhood`]; as [`Process::keep_collective`].
-    pub fn keep_neighborhood(
-        &mut self,
-        comm: Handle,
-        send: &Blocks,
-        recv: &Blocks,
-        arguments: Arguments,
-    ) -> Result<Handle> {
-        let run = self.comms.get_mut(comm)?.bind_neighborhood(send, recv, arguments, Numbers::Persistent)?;
-        self.keep_run(run, comm)
+        ))
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Comm {
     pub context_hint: u32,
     /// Collectives begun on the collective channel, so that each has tags of its own.
     pub collectives: u32,
+    /// Persistent collectives made, which count apart: they may be started in any order.
+    pub persistent_collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
     /// The virtual topology (chapter 8).
@@ -80,6 +82,7 @@ impl Comm {
             hints: Info::default(),
             context_hint: 0,
             collectives: 0,
+            persistent_collectives: 0,
             plans: Plans::default(),
             topology: None,
         }

@@ -38,6 +38,7 @@ mod partition;
 mod reduce;
 mod reduce_scatter;
 pub mod registry;
+pub mod rounds;
 mod scan;
 pub mod schedule;
 mod tree;

@@ -4,8 +4,10 @@ use crate::arrivals::{announce, take_in};
 use crate::bell::{self, Doors};
 use crate::layout::{INLINE_BYTES, LANES, Layout, MAX_RANKS};
 use crate::peers::PeerMap;
+use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
+use crate::rounds::{Members, Rounds};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
@@ -69,6 +71,8 @@ pub struct Shm {
     fenced: bool,
     blind: bool,
     numa: bool,
+    /// Memory for collectives; mapped when somebody first asks.
+    pool: Option<Arc<Pool>>,
 }
 
 #[derive(Debug)]
@@ -184,6 +188,7 @@ impl Shm {
             fenced: !registered,
             blind: waking == Waking::Membarrier && !registered,
             numa: sys::several_nodes(),
+            pool: None,
         })
     }
 
@@ -221,6 +226,7 @@ impl Shm {
             fenced: self.fenced,
             blind: self.blind,
             numa: self.numa,
+            pool: None,
         })
     }
 
@@ -236,6 +242,28 @@ impl Shm {
             (true, false) => "senders fence",
             (true, true) => "senders fence and sleeps are short: membarrier is not available",
         }
+    }
+
+    /// Memory for collectives of the node.
+    ///
+    /// # Errors
+    /// It cannot be mapped or backed.
+    pub fn pool(&mut self) -> Result<&Arc<Pool>> {
+        if self.pool.is_none() {
+            self.pool = Some(Arc::new(Pool::open(&self.segment.file, &self.segment.layout)?));
+        }
+        Ok(self.pool.as_ref().expect("opened just now"))
+    }
+
+    /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of them took
+    /// for all.
+    ///
+    /// # Errors
+    /// As [`Shm::pool`].
+    pub fn join_rounds(&mut self, block: Block, me: u32, peers: impl IntoIterator<Item = PeerId>) -> Result<Rounds> {
+        let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
+        let pool = Arc::clone(self.pool()?);
+        Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, self.fenced))
     }
 
     /// The figures of the segment.

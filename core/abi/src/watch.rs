@@ -16,7 +16,6 @@ use weft::Process;
 use weft::buffered::Content;
 use weft::construct::Construction;
 use weft::lanes::request_handle;
-use weft::rounds::UnderWay;
 use weft::stall::Awaited as Described;
 use weft_boot::stall::{self, Blocked};
 use weft_engine::{RequestId, Selector};
@@ -73,7 +72,8 @@ pub(crate) enum Awaited<'a> {
     /// The end of access epochs to the own window.
     Completes(MPI_Win),
     /// A collective by shared memory.
-    Rounds(&'a RefCell<UnderWay>),
+    /// Set with the members that have to go on first, one bit each.
+    Rounds(Handle, &'a Cell<u64>),
     /// What an attached buffer holds.
     Flush(Content),
     /// The end of everything under way.
@@ -188,10 +188,7 @@ impl<'a> Wait<'a> {
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
             Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
-            Awaited::Rounds(under_way) => {
-                let under_way = under_way.borrow();
-                Described::Rounds(under_way.comm, under_way.missing())
-            }
+            Awaited::Rounds(comm, missing) => Described::Rounds(*comm, missing.get()),
             Awaited::Flush(content) => {
                 Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
             }

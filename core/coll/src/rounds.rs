@@ -62,6 +62,26 @@ pub enum Shape {
     ReduceScatter,
 }
 
+impl Shape {
+    /// What must be the same at all members of a call, in 16 bits: enough to notice nearly all calls that do not match.
+    #[inline]
+    pub const fn signature(self, bytes: u64) -> u16 {
+        let (kind, root) = match self {
+            Shape::Barrier => (0, 0),
+            Shape::Bcast { root } => (1, root),
+            Shape::Gather { root } => (2, root),
+            Shape::Scatter { root } => (3, root),
+            Shape::Allgather => (4, 0),
+            Shape::Alltoall => (5, 0),
+            Shape::Reduce { root } => (6, root),
+            Shape::Allreduce => (7, 0),
+            Shape::ReduceScatter => (8, 0),
+        };
+        let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
+        kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
+    }
+}
+
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
@@ -200,18 +220,7 @@ impl Script {
 
     /// What must be the same at all members.
     pub fn signature(&self) -> u16 {
-        let (kind, root) = match self.shape {
-            Shape::Barrier => (0, 0),
-            Shape::Bcast { root } => (1, root),
-            Shape::Gather { root } => (2, root),
-            Shape::Scatter { root } => (3, root),
-            Shape::Allgather => (4, 0),
-            Shape::Alltoall => (5, 0),
-            Shape::Reduce { root } => (6, root),
-            Shape::Allreduce => (7, 0),
-            Shape::ReduceScatter => (8, 0),
-        };
-        signature(kind, root, self.bytes)
+        self.shape.signature(self.bytes)
     }
 
     fn rounds(&self) -> u64 {
@@ -400,17 +409,13 @@ impl Script {
     }
 }
 
-/// What must be the same at all members, in 16 bits: enough to notice nearly all calls that do not match.
-#[inline]
-pub const fn signature(kind: u16, root: u32, bytes: u64) -> u16 {
-    let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
-    kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
-}
-
 impl Run {
-    /// Begins a call.
+    /// Begins a call, of which the first round may be written already.
     pub fn begin<S: Slots>(script: Script, slots: &S) -> Run {
-        Run { script: script.placed(S::SHORT), first: slots.next(), written: 0, read: 0 }
+        let (script, first) = (script.placed(S::SHORT), slots.next());
+        // A short form may have written the one cell of the call before it gave up waiting.
+        let shown = slots.missing(first, script.signature(), 1 << script.group.rank) == 0;
+        Run { script, first, written: u64::from(shown), read: 0 }
     }
 
     /// Goes as far as it can without waiting.

@@ -184,7 +184,8 @@ impl RoundsCall {
     }
 }
 
-fn script(
+/// Cuts a call for the slots of its communicator; `None` when an element does not fit one. `element`: bytes that stay together.
+pub fn script(
     (shape, bytes, element): (Shape, u64, u64),
     group: Group,
     in_place: bool,

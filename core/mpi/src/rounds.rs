@@ -9,6 +9,7 @@
 //! and tells the others in a broadcast where it is, or that there is none, and then the communicator stays with
 //! messages. Memory for long payloads is agreed on in the same way when the first call needs it.
 
+use crate::comm::Comms;
 use crate::process::Process;
 use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape};
@@ -204,11 +205,11 @@ impl Process {
     }
 
     /// The error of a call that waits for processes of which one is gone: it will never end.
-    pub fn loss_in_rounds(&mut self, call: &UnderWay) -> Option<Error> {
+    pub fn loss_in_rounds(&mut self, comm: Handle) -> Option<Error> {
         if !self.engine.knows_losses() {
             return None;
         }
-        let of = self.comms.get_mut(call.comm).ok()?;
+        let of = self.comms.get_mut(comm).ok()?;
         let gone = of.group.peers().find_map(|peer| self.engine.loss_of(peer));
         if gone.is_some() {
             of.node.way = OnNode::Never;
@@ -217,8 +218,8 @@ impl Process {
     }
 
     /// The error of a call that does not match that of another member.
-    pub fn mismatch_in_rounds(&mut self, call: &UnderWay, other: u32) -> Error {
-        if let Ok(of) = self.comms.get_mut(call.comm) {
+    pub fn mismatch_in_rounds(&mut self, comm: Handle, other: u32) -> Error {
+        if let Ok(of) = self.comms.get_mut(comm) {
             of.node.way = OnNode::Never;
         }
         Error::new(
@@ -256,6 +257,47 @@ impl UnderWay {
     pub fn shares_processor(&self) -> bool {
         let rounds = self.rounds.as_ref();
         rounds.is_some_and(|rounds| rounds.cells_here().shares_processor(self.call.missing(rounds)))
+    }
+}
+
+impl Comms {
+    /// The cells of a communicator that has them, by the value of the handle as programs hold it.
+    #[inline(always)]
+    pub fn rounds(&mut self, raw: usize) -> Option<&mut Rounds> {
+        match &mut self.at(raw)?.node.way {
+            OnNode::Ready(rounds) => Some(rounds),
+            _ => None,
+        }
+    }
+
+    /// Counts a collective that was done by rounds.
+    #[inline(always)]
+    pub fn count_collective(&mut self, raw: usize) {
+        if let Some(of) = self.at(raw) {
+            of.collectives = of.collectives.wrapping_add(1);
+        }
+    }
+
+    /// Gives the cells to a collective, which is counted.
+    pub fn lend_rounds(&mut self, raw: usize) -> Option<Box<Rounds>> {
+        let of = self.at(raw)?;
+        match std::mem::replace(&mut of.node.way, OnNode::Lent) {
+            OnNode::Ready(rounds) => {
+                of.collectives = of.collectives.wrapping_add(1);
+                Some(rounds)
+            }
+            way => {
+                of.node.way = way;
+                None
+            }
+        }
+    }
+
+    /// Takes the cells back.
+    pub fn return_rounds(&mut self, raw: usize, rounds: Box<Rounds>) {
+        if let Some(of) = self.at(raw) {
+            of.node.way = OnNode::Ready(rounds);
+        }
     }
 }
 

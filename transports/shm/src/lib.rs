@@ -16,8 +16,10 @@
 //!
 //! Messages to oneself are the engine's business.
 
+pub mod arrivals;
 pub mod bell;
 pub mod bias;
+pub mod changes;
 pub mod layout;
 mod peers;
 pub mod pool;

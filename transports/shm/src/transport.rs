@@ -1,5 +1,6 @@
 //! [`Shm`]: one process's end of the node segment.
 
+use crate::arrivals::{announce, take_in};
 use crate::bell::{self, Doors};
 use crate::layout::{INLINE_BYTES, LANES, Layout, MAX_RANKS};
 use crate::peers::PeerMap;
@@ -288,18 +289,15 @@ impl Shm {
     /// Takes in the rings that were announced since the last look.
     #[cold]
     fn accept(&mut self) -> bool {
-        let seen = self.own().arrivals.load(Ordering::Acquire);
-        let before = self.active.len();
-        for index in 0..self.segment.layout.inbound_words() {
-            let mut bits = self.inbound.of(self.me)[index as usize].load(Ordering::Acquire);
-            while bits != 0 {
-                let local = index * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                if local < self.segment.layout.ranks && self.position[local as usize] == NOT_ACTIVE {
-                    self.activate(local);
-                }
+        let mut fresh = Vec::new();
+        let (ranks, position) = (self.segment.layout.ranks, &self.position);
+        let seen = take_in(&self.inbound.announced(self.me), self.segment.layout.inbound_words(), |local| {
+            if local < ranks && position[local as usize] == NOT_ACTIVE {
+                fresh.push(local);
             }
-        }
+        });
+        let moved = !fresh.is_empty();
+        fresh.into_iter().for_each(|local| self.activate(local));
         // The launcher announces deaths in the same way.
         for local in 0..self.segment.layout.ranks {
             if !self.seen_dead[local as usize] && self.segment.slot(local).state() == PeerState::Dead {
@@ -308,7 +306,7 @@ impl Shm {
             }
         }
         self.arrivals = seen;
-        self.active.len() != before || !self.lost.is_empty()
+        moved || !self.lost.is_empty()
     }
 
     fn activate(&mut self, local: u32) {
@@ -433,7 +431,7 @@ impl Transport for Shm {
             lane: self.lane,
             _mapping: mapping,
         }));
-        self.segment.announce(self.inbound.of(local), local, self.me);
+        announce(&self.inbound.announced(local), self.me);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
-//! Blocking collectives inside a node, by flags in shared memory (`weft::rounds`): how they wait, and their short forms.
+//! Blocking collectives inside a node, by flags in shared memory (`weft::rounds`): how they wait.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use weft::Process;
 use weft::rounds::UnderWay;
@@ -13,11 +13,35 @@ use crate::raise::Raised;
 use crate::watch::Awaited;
 
 /// Looks between two rounds of progress of everything else.
-const PROGRESS_EVERY: u32 = 32;
-/// Where ranks share cores: times that a waiting rank gives its core away before it sleeps.
+pub(super) const PROGRESS_EVERY: u32 = 32;
+/// Where ranks share cores: times that a waiting rank gives its core away before it thinks of sleeping.
 const YIELDS: u32 = 200;
 /// Where ranks share cores: looks before a core is given away though nobody who is waited for was seen on it.
 const LOOKS: u32 = 100;
+
+/// A collective under way by rounds.
+pub(super) trait Steps {
+    /// Goes as far as it can without waiting.
+    fn step(&mut self) -> Outcome;
+    /// The members that it waits for, one bit each.
+    fn missing(&self) -> u64;
+    /// Whether one of those was last seen on this processor.
+    fn shares_processor(&self) -> bool;
+}
+
+impl Steps for UnderWay {
+    fn step(&mut self) -> Outcome {
+        UnderWay::step(self)
+    }
+
+    fn missing(&self) -> u64 {
+        UnderWay::missing(self)
+    }
+
+    fn shares_processor(&self) -> bool {
+        UnderWay::shares_processor(self)
+    }
+}
 
 /// Agrees with the other members on memory for rounds.
 pub(super) fn agree(call: &'static str, comm: Handle, slots: bool) -> Result<(), Raised> {
@@ -29,40 +53,50 @@ pub(super) fn agree(call: &'static str, comm: Handle, slots: bool) -> Result<(),
 }
 
 /// Brings a call to its end.
-pub(super) fn finish(call: &'static str, under_way: UnderWay) -> Result<(), Raised> {
-    let under_way = RefCell::new(under_way);
-    let outcome = go_on(&mut under_way.borrow_mut());
-    match outcome {
-        Outcome::Done => {}
-        Outcome::Strayed(other) => {
-            return Err(gate::with(|process| process.mismatch_in_rounds(&under_way.borrow(), other)).into());
-        }
-        Outcome::Blocked => {
-            gate::wait_for(call, Awaited::Rounds(&under_way), |process| look(process, &under_way))?;
-        }
-    }
-    gate::with(|process| process.end_rounds(&mut under_way.borrow_mut()));
+pub(super) fn finish(call: &'static str, mut under_way: UnderWay) -> Result<(), Raised> {
+    drive(call, under_way.comm, &mut under_way)?;
+    gate::with(|process| process.end_rounds(&mut under_way));
     Ok(())
 }
 
+/// Waits for a call on `comm` to end at this member.
+pub(super) fn drive(call: &'static str, comm: Handle, steps: &mut impl Steps) -> Result<(), Raised> {
+    match go_on(steps) {
+        Outcome::Done => return Ok(()),
+        Outcome::Strayed(other) => {
+            return Err(gate::with(|process| process.mismatch_in_rounds(comm, other)).into());
+        }
+        Outcome::Blocked => {}
+    }
+    let missing = Cell::new(0);
+    Ok(gate::wait_for(call, Awaited::Rounds(comm, &missing), |process| look(process, comm, steps, &missing))?)
+}
+
 /// One look of a call that waits for long.
-fn look(process: &mut Process, under_way: &RefCell<UnderWay>) -> Option<Result<(), Error>> {
-    let outcome = under_way.borrow_mut().step();
-    match outcome {
+fn look(
+    process: &mut Process,
+    comm: Handle,
+    steps: &mut impl Steps,
+    missing: &Cell<u64>,
+) -> Option<Result<(), Error>> {
+    match steps.step() {
         Outcome::Done => Some(Ok(())),
-        Outcome::Blocked => process.loss_in_rounds(&under_way.borrow()).map(Err),
-        Outcome::Strayed(other) => Some(Err(process.mismatch_in_rounds(&under_way.borrow(), other))),
+        Outcome::Strayed(other) => Some(Err(process.mismatch_in_rounds(comm, other))),
+        Outcome::Blocked => {
+            missing.set(steps.missing());
+            process.loss_in_rounds(comm).map(Err)
+        }
     }
 }
 
 /// Goes on as long as others are likely to come soon.
-fn go_on(under_way: &mut UnderWay) -> Outcome {
+fn go_on(steps: &mut impl Steps) -> Outcome {
     let spins = gate::spins();
     if spins <= 1 {
-        return go_on_in_turns(under_way);
+        return go_on_in_turns(steps);
     }
     for turn in 1..spins {
-        match under_way.step() {
+        match steps.step() {
             Outcome::Blocked => {}
             outcome => return outcome,
         }
@@ -76,21 +110,18 @@ fn go_on(under_way: &mut UnderWay) -> Outcome {
 
 /// As [`go_on`] where ranks share cores: who waits for a rank of its own core makes way at once; otherwise the others run
 /// now, on other cores, and a change of ranks here would cost more than they need.
-fn go_on_in_turns(under_way: &mut UnderWay) -> Outcome {
-    let mut looks = 0;
+fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
     for turn in 1..YIELDS {
-        loop {
-            match under_way.step() {
+        for _ in 0..LOOKS {
+            match steps.step() {
                 Outcome::Blocked => {}
                 outcome => return outcome,
             }
-            looks += 1;
-            if looks > LOOKS || under_way.shares_processor() {
+            if steps.shares_processor() {
                 break;
             }
             std::hint::spin_loop();
         }
-        looks = 0;
         if turn.is_multiple_of(4) && !progress() {
             break;
         }

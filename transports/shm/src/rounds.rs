@@ -64,6 +64,8 @@ pub const fn stamp(round: u64, signature: u16) -> u64 {
 
 /// The words of the protocol, so that the model checker can stand in.
 pub trait Words {
+    /// Cells of a member.
+    const CELLS: u64 = CELLS;
     /// A member's stamp in the cell of a round (Acquire).
     fn stamp(&self, member: u32, round: u64) -> u64;
     /// Sets the own stamp in the cell of a round (Release).
@@ -90,7 +92,7 @@ pub struct Pace {
 impl Pace {
     /// Before the first round.
     pub fn new(me: u32, members: u32) -> Pace {
-        Pace { me, members, next: 0, room: CELLS }
+        Pace { me, members, next: 0, room: 0 }
     }
 
     /// Whether the own cell of `round` may be written (rule B).
@@ -100,17 +102,17 @@ impl Pace {
     }
 
     #[cold]
-    fn look_for_room(&mut self, words: &impl Words, round: u64) -> bool {
+    fn look_for_room<W: Words>(&mut self, words: &W, round: u64) -> bool {
         let others = (0..self.members).filter(|&member| member != self.me);
         let slowest = others.map(|member| words.finished(member)).min().unwrap_or(round);
-        self.room = self.room.max(slowest + CELLS);
+        self.room = self.room.max(slowest + W::CELLS);
         round < self.room
     }
 
     /// Every other member has begun the operation of which `first` is the first round.
     #[inline]
-    pub fn heard_of(&mut self, first: u64) {
-        self.room = self.room.max(first + CELLS);
+    pub fn heard_of<W: Words>(&mut self, _: &W, first: u64) {
+        self.room = self.room.max(first + W::CELLS);
     }
 
     /// The members without the stamp of a round, of those with a bit in `of`.
@@ -269,7 +271,7 @@ impl Rounds {
     /// Everybody has begun the operation of which `first` is the first round, as this member saw from their stamps.
     #[inline]
     pub fn heard_of_all(&mut self, first: u64) {
-        self.pace.heard_of(first);
+        self.pace.heard_of(&self.memory, first);
     }
 
     /// This member has finished all rounds below `rounds`.

@@ -239,7 +239,8 @@ impl Script {
 
     /// Bytes of the longest payload: a call that needs more than the cell itself needs slots.
     pub fn payload(&self) -> u64 {
-        self.piece.min(self.bytes) * if self.shape == Shape::Barrier { 0 } else { self.shape.blocks(self.group.size) }
+        self.piece.min(self.bytes)
+            * if self.shape == Shape::Barrier { 0 } else { self.shape.blocks(self.group.size) }
     }
 
     /// Whether an element fits into a slot at all.
@@ -302,7 +303,9 @@ impl Script {
             Shape::Gather { root } => me != root,
             // In place the root's own operand would be overwritten by what it is combined with.
             Shape::Reduce { root } if !self.two_phases => me != root || self.keeps_own_apart(),
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => true,
+            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => {
+                true
+            }
             Shape::Reduce { .. } => phase == Phase::Parts || self.two_phases,
         }
     }
@@ -316,9 +319,19 @@ impl Script {
         let me = self.group.rank;
         match self.shape {
             Shape::Bcast { root } | Shape::Scatter { root } => (1 << root) & self.others(),
-            Shape::Gather { root } => if me == root { self.others() } else { 0 },
+            Shape::Gather { root } => {
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
+            }
             Shape::Reduce { root } if phase == Phase::Results || !self.two_phases => {
-                if me == root { self.others() } else { 0 }
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
             }
             _ => self.others(),
         }
@@ -342,7 +355,15 @@ impl Script {
     }
 
     /// Writes the own payload of a round.
-    fn write(&self, phase: Phase, piece: u64, first: u64, operands: &impl Operands, to: &mut [u8], from: &dyn Payloads) {
+    fn write(
+        &self,
+        phase: Phase,
+        piece: u64,
+        first: u64,
+        operands: &impl Operands,
+        to: &mut [u8],
+        from: &dyn Payloads,
+    ) {
         let (begin, len) = self.range(piece);
         let me = self.group.rank;
         let own = |block: u32| u64::from(block) * self.bytes + begin;
@@ -354,7 +375,9 @@ impl Script {
                     operands.take(own(member), &mut to[block_of(member, me) * len..][..len]);
                 }
             }
-            (Shape::Allgather, _) => operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len]),
+            (Shape::Allgather, _) => {
+                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len])
+            }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
                 let round = first + self.parts_round(piece);
                 let (at, part) = self.part(len, me);
@@ -374,12 +397,18 @@ impl Script {
     /// Combines the terms of all members in the order of ranks, the own one at `own` of what this member contributes.
     fn fold<'a>(&self, operands: &impl Operands, own: u64, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
         let (me, last) = (self.group.rank, self.group.size - 1);
-        if me == last { operands.take(own, into) } else { into.copy_from_slice(term(last)) }
+        if me == last {
+            operands.take(own, into)
+        } else {
+            into.copy_from_slice(term(last))
+        }
         for member in (0..last).rev() {
             if member == me {
                 operands.combine_with_own(own, into);
             } else {
-                fetched(term(member), |at, left| operands.combine_apart(left, &mut into[at..at + left.len()]));
+                fetched(term(member), |at, left| {
+                    operands.combine_apart(left, &mut into[at..at + left.len()])
+                });
             }
         }
     }
@@ -413,7 +442,8 @@ impl Script {
             }
             (Shape::Alltoall, _) => {
                 for member in (0..size).filter(|&member| member != me) {
-                    operands.give(own(member), &get(member, len * others)[block_of(me, member) * len..][..len]);
+                    operands
+                        .give(own(member), &get(member, len * others)[block_of(me, member) * len..][..len]);
                 }
                 if !self.in_place {
                     operands.keep(own(me), own(me), len);
@@ -425,7 +455,8 @@ impl Script {
                 for at in (0..len).step_by(FETCH) {
                     let count = FETCH.min(len - at);
                     let result = &mut result[..count];
-                    let term = |member: u32| &get(member, len * others)[block_of(me, member) * len + at..][..count];
+                    let term =
+                        |member: u32| &get(member, len * others)[block_of(me, member) * len + at..][..count];
                     self.fold(operands, own(me) + at as u64, term, result);
                     operands.give(begin + at as u64, result);
                 }
@@ -504,7 +535,8 @@ impl Run {
     /// Whom the call waits for, one bit each.
     pub fn missing(&self, slots: &impl Slots) -> u64 {
         let (phase, _) = self.script.of(self.read);
-        let missing = slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
+        let missing =
+            slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
         // Otherwise it waits for room, which any may be short of.
         if missing != 0 { missing } else { self.script.others() }
     }
@@ -519,7 +551,10 @@ impl Run {
         let round = self.first + self.written;
         // Not too far ahead of its own reading: it reads its own payloads, too, and what is near is in the cache.
         let ahead = self.written - self.held() >= AHEAD;
-        if ahead || phase == Phase::Results && self.read <= script.parts_round(piece) || !slots.has_room(round) {
+        if ahead
+            || phase == Phase::Results && self.read <= script.parts_round(piece)
+            || !slots.has_room(round)
+        {
             return false;
         }
         let first = self.first;

@@ -23,8 +23,8 @@ mod wait;
 pub mod world;
 
 pub use engine::{Engine, Levels};
-pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use outlook::{Outlook, Running, Stray};
+pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
@@ -36,6 +36,6 @@ pub use types::{
 pub use wait::Waiter;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
-pub use weft_shm::{bias, changes};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
+pub use weft_shm::{bias, changes};

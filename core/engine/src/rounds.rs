@@ -185,11 +185,7 @@ impl RoundsCall {
 }
 
 /// Cuts a call for the slots of its communicator; `None` when an element does not fit one. `element`: bytes that stay together.
-pub fn script(
-    (shape, bytes, element): (Shape, u64, u64),
-    group: Group,
-    in_place: bool,
-) -> Option<Script> {
+pub fn script((shape, bytes, element): (Shape, u64, u64), group: Group, in_place: bool) -> Option<Script> {
     let slot = slot_bytes(group.size);
     Some(Script::new(shape, group, bytes, element, in_place, slot)).filter(|script| script.fits(slot))
 }

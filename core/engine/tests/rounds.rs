@@ -107,10 +107,16 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
                 _ => Arguments::new(mine, room),
             };
             let result = arguments.recv.clone();
-            let mut call = RoundsCall::new(&rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
+            let mut call =
+                RoundsCall::new(&rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
             finish(&mut engine, &mut rounds, &mut call, oversubscribed);
-            let summed = || (0..count).map(|at| (0..ranks).map(|member| value(number, member, at)).fold(0, u64::wrapping_add));
-            let what = format!("{shape:?} of {count} words, call {number} of communicator {communicator}, seed {seed}");
+            let summed = || {
+                (0..count)
+                    .map(|at| (0..ranks).map(|member| value(number, member, at)).fold(0, u64::wrapping_add))
+            };
+            let what = format!(
+                "{shape:?} of {count} words, call {number} of communicator {communicator}, seed {seed}"
+            );
             match shape {
                 Shape::Bcast { root } => assert!(values(&result, count) == of(root), "{what}"),
                 Shape::Allreduce => assert!(values(&result, count) == summed().collect::<Vec<_>>(), "{what}"),

@@ -27,8 +27,8 @@ pub mod process;
 #[cfg(test)]
 mod random_programs;
 pub mod request;
-pub mod rounds;
 mod request_calls;
+pub mod rounds;
 pub mod session;
 pub mod stall;
 pub mod table;

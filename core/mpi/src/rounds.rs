@@ -105,7 +105,9 @@ impl Process {
         let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
         let kernel = match reduction {
             None => None,
-            Some(Reduction { datatype, operation: Operation::Predefined(kernel) }) if datatype.is_contiguous() => {
+            Some(Reduction { datatype, operation: Operation::Predefined(kernel) })
+                if datatype.is_contiguous() =>
+            {
                 Some(*kernel)
             }
             Some(_) => return Ok(false),
@@ -141,7 +143,13 @@ impl Process {
     }
 
     /// Whether such a call may go by rounds, and then whether it needs long payloads.
-    fn can_go_by_rounds(&mut self, comm: Handle, shape: Shape, bytes: u64, element: u64) -> Result<Option<bool>> {
+    fn can_go_by_rounds(
+        &mut self,
+        comm: Handle,
+        shape: Shape,
+        bytes: u64,
+        element: u64,
+    ) -> Result<Option<bool>> {
         let on = self.parameters.node_collectives != Choice::Off;
         let of = self.comms.get_mut(comm)?;
         let possible = on && of.inter.is_none() && self.engine.can_join_rounds(of.size);
@@ -310,7 +318,9 @@ fn shape(call: &Call<'_>) -> Option<(Shape, u64, u64, bool)> {
         Call::Scatter { root, bytes, in_place } => (Shape::Scatter { root }, bytes, 1, in_place),
         Call::Allgather { bytes, in_place } => (Shape::Allgather, bytes, 1, in_place),
         Call::Alltoall { bytes, in_place } => (Shape::Alltoall, bytes, 1, in_place),
-        Call::Reduce { root, vector, in_place } => (Shape::Reduce { root }, vector.bytes(), vector.element, in_place),
+        Call::Reduce { root, vector, in_place } => {
+            (Shape::Reduce { root }, vector.bytes(), vector.element, in_place)
+        }
         Call::Allreduce { vector, in_place } => (Shape::Allreduce, vector.bytes(), vector.element, in_place),
         Call::ReduceScatter { counts: &[first, ref rest @ ..], vector, in_place } => {
             if rest.iter().any(|&count| count != first) {

@@ -155,7 +155,11 @@ impl Process {
         let place = Place { channel: context.0, number };
         Told {
             verb: "collective",
-            arguments: format!("{}, collective operation {} there", self.name_on(context), number.wrapping_add(1)),
+            arguments: format!(
+                "{}, collective operation {} there",
+                self.name_on(context),
+                number.wrapping_add(1)
+            ),
             brief: String::new(),
             needs: self.awaited_in_rounds(comm, missing).into_iter().map(of_one).collect(),
             collective: self.members(context).map(|members| (place, members)),

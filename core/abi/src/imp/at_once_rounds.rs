@@ -191,9 +191,14 @@ pub(crate) unsafe fn bcast(
         // SAFETY: the caller's promise.
         unsafe { show(cells, round, signature, buffer, bytes) };
     } else {
+        let late = cells.missing(round, signature, 1 << root) == 0;
         let Some(cells) = awaited(process, comm, round, signature, 1 << root) else {
             return at_length(process);
         };
+        if late {
+            // The root waits for nobody, so more of it may be there.
+            cells.expect(1 << root, round + 1);
+        }
         // SAFETY: the caller's promise.
         unsafe { copy(cells.payloads().get(root, round, false, bytes).as_ptr(), result(buffer, bytes)) };
     }
@@ -309,7 +314,9 @@ pub(crate) unsafe fn reduce(
     let root = root as u32;
     let (cells, round) = cells(process, comm)?;
     let at_root = root == cells.me();
-    if root >= cells.members() || at_root && (recvbuf.addr() <= LAST_ADDRESS_CONSTANT || !apart(sendbuf, bytes, recvbuf, bytes)) {
+    if root >= cells.members()
+        || at_root && (recvbuf.addr() <= LAST_ADDRESS_CONSTANT || !apart(sendbuf, bytes, recvbuf, bytes))
+    {
         return None;
     }
     let shape = Shape::Reduce { root };
@@ -325,9 +332,15 @@ pub(crate) unsafe fn reduce(
     let signature = shape.signature(bytes as u64);
     if at_root {
         let others = cells.others();
+        let late = cells.missing(round, signature, others) == 0;
         let Some(cells) = awaited(process, comm, round, signature, others) else {
-        return at_length(process);
-    };
+            return at_length(process);
+        };
+        if late {
+            // The others do not wait for the root, so more of theirs may be there.
+            cells.expect(others, round + 1);
+            cells.expect(others, round + 2);
+        }
         // SAFETY: the caller's promise.
         unsafe { fold(cells, round, bytes, sendbuf.cast(), kernel, result(recvbuf, bytes)) };
     } else {
@@ -437,7 +450,9 @@ pub(crate) unsafe fn alltoall(
     for member in 0..members {
         let from = match member == me {
             true => sendbuf.cast::<u8>().wrapping_add(own),
-            false => payloads.get(member, round, false, shown)[block_of(me, member) * bytes..][..bytes].as_ptr(),
+            false => {
+                payloads.get(member, round, false, shown)[block_of(me, member) * bytes..][..bytes].as_ptr()
+            }
         };
         // SAFETY: as above.
         unsafe { copy(from, &mut all[member as usize * bytes..][..bytes]) };
@@ -524,7 +539,9 @@ unsafe fn at_any_length(
     let cells = process.comms.rounds(comm.raw())?.cells_here();
     let group = Group { rank: cells.me(), size: cells.members() };
     let root = match shape {
-        Shape::Bcast { root } | Shape::Gather { root } | Shape::Scatter { root } | Shape::Reduce { root } => root,
+        Shape::Bcast { root } | Shape::Gather { root } | Shape::Scatter { root } | Shape::Reduce { root } => {
+            root
+        }
         _ => 0,
     };
     if root >= group.size {
@@ -590,7 +607,9 @@ impl Operands for Plain {
     fn keep(&mut self, from: u64, at: u64, len: usize) {
         if !self.keeps {
             // SAFETY: as in `take`; contribution and result are apart unless this member keeps what it has.
-            unsafe { std::ptr::copy_nonoverlapping(self.from.add(from as usize), self.into.add(at as usize), len) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.from.add(from as usize), self.into.add(at as usize), len)
+            };
         }
     }
 

@@ -3,8 +3,8 @@
 
 mod abi_support;
 pub(crate) mod at_once;
-mod at_once_rounds;
 mod at_once_lanes;
+mod at_once_rounds;
 mod attributes;
 mod buffers;
 mod collective;

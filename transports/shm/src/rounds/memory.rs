@@ -225,7 +225,9 @@ impl Memory {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a prefetch reads nothing and may be given any address.
             unsafe {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(self.cell(member, round).cast());
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    self.cell(member, round).cast(),
+                );
             }
             #[cfg(not(target_arch = "x86_64"))]
             let _ = (member, round);
@@ -262,7 +264,10 @@ impl<'a> Payloads<'a> {
         let there = member < memory.members && memory.stamp(member, round) >> 16 == round + 1;
         let (place, most) = memory.place(member, round, long);
         let written = member == memory.me && self.but == Some(round % CELLS);
-        assert!(there && !written && round >= memory.finished && len <= most, "a payload that may not be read");
+        assert!(
+            there && !written && round >= memory.finished && len <= most,
+            "a payload that may not be read"
+        );
         // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
         // while the slice borrows `memory`.
         unsafe { std::slice::from_raw_parts(place, len) }

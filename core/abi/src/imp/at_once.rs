@@ -247,6 +247,10 @@ pub(crate) unsafe fn iprobe(
         return None;
     }
     let found = process.engine.iprobe(selector);
+    if found.is_none() && process.engine.knows_losses() {
+        // Maybe nobody is left who could send it.
+        return None;
+    }
     // SAFETY: not null; the program's status.
     unsafe {
         flag.write(c_int::from(found.is_some()));

@@ -28,7 +28,7 @@ mod ops;
 mod partitioned;
 mod persistent;
 mod point_to_point;
-mod probe;
+pub(crate) mod probe;
 mod reductions;
 mod sendrecv;
 mod sessions;

@@ -12,7 +12,7 @@ static void at_once(MPI_Comm comm, int side, int in_place, int large, int form, 
     struct work all[KINDS];
     for (int kind = 0; kind < kinds; kind++) {
         all[kind] = work_of((enum kind)kind, (enum form)form, comm, 3);
-        all[kind].side = side, all[kind].root_side = kind % 2, all[kind].large = large && kind != BARRIER;
+        all[kind].side = side, all[kind].root_side = all[kind].inter && kind % 2, all[kind].large = large && kind != BARRIER;
         all[kind].in_place = in_place && kind != BARRIER && kind != BCAST, all[kind].ordered = kind >= REDUCE && kind % 2;
         if (form == PERSISTENT) work_init(&all[kind]);
         work_fill(&all[kind], kind);

@@ -39,6 +39,7 @@ mod reduce;
 mod reduce_scatter;
 pub mod registry;
 pub mod reproducible;
+pub mod rounds;
 mod scan;
 pub mod schedule;
 mod tree;

@@ -12,7 +12,7 @@ use crate::info::Info;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+pub use weft_engine::changes::Changes;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
 
@@ -249,27 +249,6 @@ pub struct Comms {
     table: Table<Box<Comm>>,
     /// Counts what makes snapshots stale.
     pub changes: Arc<Changes>,
-}
-
-/// Counts the removals of objects of which threads keep snapshots ([`Comm::snapshot`]).
-///
-/// A snapshot is good as long as the count is what it was before the object was looked up. Whoever removes an object does so
-/// under the lock of the process and stores the count with Release; a thread that may rely on the removal (it was told of it,
-/// or uses a number that was given out anew) has synchronised with the remover, so its Acquire load sees the count.
-#[derive(Debug, Default)]
-pub struct Changes(AtomicU64);
-
-impl Changes {
-    /// The count.
-    #[inline]
-    pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    /// One more; the caller holds the process, so there is no other writer and no read-modify-write.
-    pub(crate) fn add(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-    }
 }
 
 impl Default for Comms {

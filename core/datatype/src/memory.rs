@@ -24,6 +24,10 @@ pub struct Memory {
 // SAFETY: an address and immutable description; the constructor's promise covers whichever thread drives the call.
 unsafe impl Send for Memory {}
 
+// SAFETY: nothing in it changes; that views of one `Memory` are not used at the same time is the constructor's promise, as it is
+// for views of two clones.
+unsafe impl Sync for Memory {}
+
 /// Whole elements inside a [`Memory`], in their memory layout, for a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements {

@@ -70,8 +70,8 @@ struct Gate {
     shared: OnceLock<Shared>,
     /// Threads that sleep, or are about to, for something of the process that is no request of an engine.
     watchers: AtomicU32,
-    /// Threads in blocked calls.
-    waiting: AtomicU32,
+    /// Threads that have communicated in lanes and have not ended.
+    threads: AtomicU32,
     /// Those of them that look at lane 0.
     attendants: AtomicU32,
     /// Calls through the gate so far, written under the lock.
@@ -109,7 +109,7 @@ static GATE: Gate = Gate {
     always: Mutex::new(Always::new()),
     shared: OnceLock::new(),
     watchers: AtomicU32::new(0),
-    waiting: AtomicU32::new(0),
+    threads: AtomicU32::new(0),
     attendants: AtomicU32::new(0),
     calls: AtomicU64::new(0),
     main_thread: OnceLock::new(),
@@ -400,8 +400,17 @@ pub(crate) fn set_main_thread() {
 
 /// How often a blocking receive looks before it posts a request: once when somebody else needs the core.
 pub(crate) fn spins() -> u32 {
-    let shared = shared();
-    if GATE.waiting.load(Ordering::Relaxed) >= shared.cores_each { 1 } else { shared.spins }
+    if is_crowded() { 1 } else { shared().spins }
+}
+
+/// Whether more threads of this process communicate than it has cores: whoever waits then lets others run.
+pub(crate) fn is_crowded() -> bool {
+    GATE.threads.load(Ordering::Relaxed) > shared().cores_each
+}
+
+/// Counts the calling thread among those that communicate, or (-1) no longer.
+pub(crate) fn count_thread(by: i32) {
+    GATE.threads.fetch_add(by as u32, Ordering::Relaxed);
 }
 
 /// Whether the calling thread initialised MPI.

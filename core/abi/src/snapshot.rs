@@ -61,6 +61,7 @@ struct Leave(*mut Here);
 impl Drop for Leave {
     fn drop(&mut self) {
         HERE.set(std::ptr::null());
+        gate::count_thread(-1);
         // SAFETY: made by `Box::into_raw` in `make`, reached through `HERE` of this thread only, which is null now; the
         // references that `here` gives out do not outlive a call, and no call is under way while a thread drops this.
         drop(unsafe { Box::from_raw(self.0) });
@@ -104,6 +105,7 @@ impl Here {
             kept: RefCell::new(Kept::new(0)),
         }));
         HERE.set(here);
+        gate::count_thread(1);
         mine.attach(Box::new(Leave(here)));
         // SAFETY: as in `get`.
         unsafe { Here::get() }

@@ -76,8 +76,7 @@ impl Message<'_> {
         let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
-        let sent = self.lane.own_quietly(self.mine, |inner| inner.engine.send_at_once(envelope, data))?;
-        sent.then_some(())
+        self.lane.own(self.mine)?.inner.engine.send_at_once(envelope, data).then_some(())
     }
 
     /// The envelope of what a receive waits for.
@@ -152,9 +151,9 @@ pub(super) unsafe fn recv(
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
     let spins = gate::spins().min(LOCKED_SPINS);
     // A receive that looks again makes progress, and that may concern others.
-    let soon = message
-        .lane
-        .own(message.mine, |inner| (spins > 1, inner.engine.receive_at_once(envelope, &mut buffer, spins)))?;
+    let mut own = message.lane.own(message.mine)?;
+    let soon = own.inner.engine.receive_at_once(envelope, &mut buffer, spins);
+    own.leave(spins > 1);
     let Soon::Received(received) = soon else { return None };
     // SAFETY: the program's status.
     unsafe { status::write_message(status, &received) };
@@ -184,12 +183,11 @@ pub(super) unsafe fn irecv(
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
     let buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
     let owner = message.comm.handle.0;
-    let posted = message.lane.own_quietly(message.mine, |inner| {
-        let id = inner.engine.post_at_once(envelope, buffer, owner)?;
-        Some(inner.handle(id))
-    })?;
+    let mut own = message.lane.own(message.mine)?;
+    let id = own.inner.engine.post_at_once(envelope, buffer, owner)?;
+    let posted = own.inner.handle(id);
     // SAFETY: not null, so the program's request.
-    unsafe { request.write(MPI_Request::from_raw(posted?.0)) };
+    unsafe { request.write(MPI_Request::from_raw(posted.0)) };
     DONE
 }
 
@@ -225,13 +223,14 @@ pub(super) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         return DONE;
     }
     let (handle, lane) = lane_of_request(here, pending)?;
-    let done = lane.own(here.mine, |inner| match inner.take_well(handle) {
-        Some(done) => (false, Some(done)),
-        None => {
-            let moved = inner.engine.progress();
-            (moved, inner.take_well(handle))
-        }
-    })??;
+    let mut own = lane.own(here.mine)?;
+    let (mut done, mut moved) = (own.inner.take_well(handle), false);
+    if done.is_none() {
+        moved = own.inner.engine.progress();
+        done = own.inner.take_well(handle);
+    }
+    own.leave(moved);
+    let done = done?;
     // SAFETY: the program's request and status.
     unsafe {
         request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));

@@ -34,4 +34,4 @@ pub use types::{
 pub use wait::Waiter;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
-pub use weft_shm::{bias, changes};
+pub use weft_shm::{bias, changes, handover};

@@ -75,6 +75,29 @@ unsafe extern "C" fn PMPI_Irecv(
         };
         raise::finish_on_comm("MPI_Irecv", comm, call())
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
+    }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
     if let Some(code) = answer {
@@ -113,6 +136,28 @@ unsafe extern "C" fn PMPI_Irecv_c(
             unsafe { imp::irecv(buf, count, datatype, source, tag, comm, request) }
         };
         raise::finish_on_comm("MPI_Irecv_c", comm, call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::irecv(buf, count, datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) };
@@ -195,6 +240,29 @@ unsafe extern "C" fn PMPI_Isend(
         };
         raise::finish_on_comm("MPI_Isend", comm, call())
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
+    }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
     if let Some(code) = answer {
@@ -233,6 +301,28 @@ unsafe extern "C" fn PMPI_Isend_c(
             unsafe { imp::isend(buf, count, datatype, dest, tag, comm, request) }
         };
         raise::finish_on_comm("MPI_Isend_c", comm, call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::isend(buf, count, datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) };
@@ -458,6 +548,20 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
             unsafe { imp::wait(request, status) }
         };
         raise::finish("MPI_Wait", call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::wait(request, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(request, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::wait(request, status) };

@@ -3,7 +3,7 @@
 
 mod abi_support;
 pub(crate) mod at_once;
-mod at_once_lanes;
+pub(crate) mod at_once_lanes;
 mod attributes;
 mod buffers;
 mod collective;

@@ -170,6 +170,8 @@ pub struct EngineConfig {
     pub eager_limit: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
+    /// Largest packet of a message of medium length, in bytes: what both ends copy at the same time.
+    pub piece: u32,
 }
 
 impl EngineConfig {
@@ -183,6 +185,7 @@ impl EngineConfig {
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
             announcements_per_sender: 0,
+            piece: 12 << 10,
         }
     }
 }

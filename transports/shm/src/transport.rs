@@ -291,7 +291,7 @@ impl Shm {
         let memory =
             unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
         self.position[local as usize] = self.active.len() as u16;
-        let consumer = Consumer::new(memory, layout.cells);
+        let consumer = Consumer::new(memory, layout.cells, layout.data_bytes);
         self.active.push(Inbound { consumer, peer: self.map.peer(local), local });
     }
 

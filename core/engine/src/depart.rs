@@ -71,6 +71,14 @@ impl Engine {
         if mode == SendMode::Synchronous {
             request.flags |= SYNCHRONOUS;
         }
+        self.leave(index, slot)
+    }
+
+    /// Sends what can leave now of a new request, which is gone when that is all.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub(crate) fn leave(&mut self, index: u32, slot: u32) -> Result<Started> {
         let sent = match self.state.peers.at(index).queue.is_empty() {
             true => self.transmit(index, slot),
             false => Sent::Full,

@@ -129,7 +129,7 @@ pub enum Ending {
     Otherwise,
 }
 
-/// What [`crate::Engine::receive_at_once`] found.
+/// What [`crate::Engine::receive_at_once`] and [`crate::Engine::receive_pieces_at_once`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Soon {
@@ -137,6 +137,8 @@ pub enum Soon {
     Received(Status),
     /// The very message is announced: post a receive for it, then make progress.
     Announced,
+    /// The very message has begun to arrive: this request ends when all of it is here.
+    Pending(RequestId),
     /// Nothing, or something that is not simple.
     Nothing,
 }

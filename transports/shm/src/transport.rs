@@ -523,6 +523,9 @@ impl Transport for Shm {
         };
         let inbound = &mut self.active[index];
         let memory = inbound.consumer.memory();
+        if front.len >= FETCH_NEXT {
+            inbound.consumer.prefetch_next();
+        }
         let header = Header::from_words(memory.envelope(front.cell));
         let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
         if done {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod arrive;
+mod at_once;
 mod depart;
 mod engine;
 mod failure;

@@ -130,6 +130,7 @@ impl Process {
             eager_budget_per_sender: parameters.eager_budget_per_sender,
             eager_budget_total: parameters.eager_budget_total,
             eager_limit: parameters.eager_limit,
+            piece: parameters.piece,
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
         let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;

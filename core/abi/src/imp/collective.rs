@@ -20,7 +20,7 @@ use super::reductions::{
 };
 use crate::ctypes::*;
 use crate::gate;
-use crate::raise::Raised;
+use crate::raise::{Raised, negative_count};
 
 /// One buffer argument: address, count, datatype.
 pub(super) type Data<P> = (P, i64, MPI_Datatype);
@@ -84,8 +84,7 @@ fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -
 
 /// A count that the entry could not check, because it is not significant at every process.
 fn whole(count: i64) -> Outcome<u64> {
-    u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::COUNT, format!("count is {count}, but it must not be negative")))
+    u64::try_from(count).map_err(|_| Error::new(ErrorClass::COUNT, negative_count(count)))
 }
 
 /// A send argument of `count` elements, with its packed bytes.
@@ -110,6 +109,22 @@ pub(super) unsafe fn read(
 /// # Safety
 /// The program leaves the memory alone until the operation is complete.
 pub(super) unsafe fn write(
+    process: &Process,
+    data: Data<*mut c_void>,
+    copies: u32,
+) -> Outcome<(Memory, u64)> {
+    // SAFETY: the caller's promise.
+    let argument = unsafe { writable(process, data, copies)? };
+    let all = (data.1 as u64).saturating_mul(u64::from(copies));
+    process.types.get(data.2.handle())?.check_distinct(all)?;
+    Ok(argument)
+}
+
+/// As [`write`], of a type whose entries may overlap.
+///
+/// # Safety
+/// As [`write`].
+unsafe fn writable(
     process: &Process,
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
@@ -203,9 +218,16 @@ unsafe fn start_bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> Outcome<RequestId> {
-    let root = place(process, comm.handle())?.root(root)?.0;
-    // SAFETY: the program's memory stays until the operation is complete.
-    let (memory, bytes) = unsafe { write(process, data, 1)? };
+    let place = place(process, comm.handle())?;
+    let (root, rank) = (place.root(root)?.0, place.rank.0);
+    // SAFETY: the program's memory stays until the operation is complete. What the root's gets back is what it holds, so its
+    // entries may overlap.
+    let (memory, bytes) = unsafe {
+        match rank == root {
+            true => writable(process, data, 1)?,
+            false => write(process, data, 1)?,
+        }
+    };
     let arguments = Arguments::new(Memory::none(), memory);
     process.start_collective(comm.handle(), &Call::Bcast { root, bytes }, arguments, None)
 }
@@ -270,6 +292,9 @@ pub(super) unsafe fn write_blocks(
     // SAFETY: the caller's promise.
     unsafe {
         let (blocks, span) = blocks(datatype, name, places, size)?;
+        for rank in 0..size as usize {
+            datatype.check_distinct(places.counts.get(rank) as u64)?;
+        }
         check_address(address.addr(), datatype, span)?;
         Ok((blocks, Memory::write(address.cast(), datatype, span)))
     }
@@ -450,11 +475,19 @@ pub(super) unsafe fn typed_blocks(
         let count = u64::try_from(count).map_err(|_| {
             Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
         })?;
-        let datatype = process.types.usable(datatype.handle())?;
+        let of_rank = |error: Error| {
+            let types = name.replace("counts", "types");
+            Error::new(error.class(), format!("{types}[{rank}]: {}", error.text()))
+        };
+        let datatype = process.types.usable(datatype.handle()).map_err(of_rank)?;
         let span = datatype.span(count)?;
         check_address(address, datatype, span)?;
         bytes.push(datatype.packed_bytes(count)? as u64);
-        memories.push(bind(displacement, datatype, span));
+        let memory = bind(displacement, datatype, span);
+        if memory.is_writable() {
+            datatype.check_distinct(count).map_err(of_rank)?;
+        }
+        memories.push(memory);
     }
     Ok((bytes, memories))
 }

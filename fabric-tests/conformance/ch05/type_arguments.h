@@ -87,8 +87,9 @@ ROW(Reduce_scatter, "r:datatype", "recvcounts", (out, in, COUNTS(0), T(0), op, c
 ROW(Reduce_scatter_block, "r:datatype", "recvcount", (out, in, N(0), T(0), op, comm))
 ROW(Rget, "r:origin_datatype s:target_datatype", "origin_count target_count", (out, N(0), T(0), 0, 0, N(1), T(1), win,
     &request))
-ROW(Rget_accumulate, "s:origin_datatype r:result_datatype r:target_datatype", "origin_count result_count
-    target_count", (out, N(0), T(0), in, N(1), T(1), 0, 0, N(2), T(2), MPI_SUM, win, &request))
+ROW(Rget_accumulate, "s:origin_datatype r:result_datatype r:target_datatype",
+    "origin_count result_count target_count", (out, N(0), T(0), in, N(1), T(1), 0, 0, N(2), T(2), MPI_SUM, win,
+    &request))
 ROW(Rput, "s:origin_datatype r:target_datatype", "origin_count target_count", (out, N(0), T(0), 0, 0, N(1), T(1), win,
     &request))
 ROW(Rsend, "s:datatype", "count", (out, N(0), T(0), 0, 0, comm))

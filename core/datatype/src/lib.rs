@@ -10,6 +10,7 @@ pub mod counts;
 mod darray;
 pub mod decode;
 pub mod external;
+pub mod iovec;
 mod kernels;
 pub mod layout;
 pub mod memory;

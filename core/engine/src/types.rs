@@ -1,5 +1,6 @@
 //! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
 
+use weft_proto::Gaps;
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 
 /// Where a message goes and what it is called there (section 3.2.3).
@@ -170,6 +171,8 @@ pub struct EngineConfig {
     pub eager_limit: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
+    /// How messages with gaps travel where memory can be read.
+    pub gaps: Gaps,
 }
 
 impl EngineConfig {
@@ -183,6 +186,7 @@ impl EngineConfig {
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
             announcements_per_sender: 0,
+            gaps: Gaps::Auto,
         }
     }
 }

@@ -45,9 +45,14 @@ impl List<'_> {
             Shape::Repeat { stride, body } => self.copies(body, at, *stride, skip, len),
             Shape::Blocks { length, places } => {
                 let first = (skip / length, skip % length);
-                entries(first, len, |_| *length, |index, skip, now| {
-                    self.add(at.wrapping_add(places[index]).wrapping_add(skip as i64), now)
-                })
+                entries(
+                    first,
+                    len,
+                    |_| *length,
+                    |index, skip, now| {
+                        self.add(at.wrapping_add(places[index]).wrapping_add(skip as i64), now)
+                    },
+                )
             }
             Shape::Ragged { starts, places } => {
                 let index = index_at(starts, skip);
@@ -58,9 +63,12 @@ impl List<'_> {
             }
             Shape::List { starts, nodes } => {
                 let index = index_at(starts, skip);
-                entries((index, skip - starts[index]), len, |index| nodes[index].size, |index, skip, now| {
-                    self.node(&nodes[index], at, skip, now)
-                })
+                entries(
+                    (index, skip - starts[index]),
+                    len,
+                    |index| nodes[index].size,
+                    |index, skip, now| self.node(&nodes[index], at, skip, now),
+                )
             }
         }
     }

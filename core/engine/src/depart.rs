@@ -13,8 +13,8 @@ use weft_api::{Refused, Transport};
 use weft_datatype::SendBuf;
 use weft_proto::choice::SendLimits;
 use weft_proto::{
-    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps,
-    plan_send, sender_budget, single_with_gaps,
+    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_send,
+    sender_budget, single_with_gaps,
 };
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};

@@ -166,9 +166,7 @@ impl Engine {
         let (peer, address) = (request.peer, request.address);
         let one_run = if request.scattered.is_none() { request.recv_buf().as_mut_slice() } else { None };
         let read = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
-            Some(room) => {
-                self.fabric.read_remote(peer, address + start, room).is_ok().then_some(end - start)
-            }
+            Some(room) => self.fabric.read_remote(peer, address + start, room).is_ok().then_some(end - start),
             None => self.read_runs(slot, start, end),
         };
         let Some(read) = read else {

@@ -182,8 +182,14 @@ mod tests {
 
     #[test]
     fn large_messages_stream_with_a_core_each_and_are_read_when_cores_are_shared() {
-        let costs =
-            ReceiveCosts { readable: true, oversubscribed: false, latency: 1e-7, stream: 26e9, single: 13e9, runs: 0.0 };
+        let costs = ReceiveCosts {
+            readable: true,
+            oversubscribed: false,
+            latency: 1e-7,
+            stream: 26e9,
+            single: 13e9,
+            runs: 0.0,
+        };
         assert_eq!(plan_receive(1 << 20, &costs), ReceivePlan::Stream);
         assert_eq!(
             plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, ..costs }),

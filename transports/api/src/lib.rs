@@ -198,7 +198,7 @@ pub trait Transport {
         for &(address, len) in remote {
             piece.resize(len, 0);
             self.read_remote(peer, address, &mut piece)?;
-            cells.by_ref().zip(&piece).for_each(|(cell, byte)| cell.set(*byte));
+            piece.iter().zip(cells.by_ref()).for_each(|(byte, cell)| cell.set(*byte));
         }
         Ok(())
     }

@@ -219,6 +219,13 @@ pub(crate) unsafe fn alone_if_active<'a>() -> Option<&'a mut Process> {
     Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
+/// Whether the World Model or a session is active and several threads may call at once.
+#[inline(always)]
+pub(crate) fn is_active_with_threads() -> bool {
+    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
+    phase() & (WORLD | SESSION | MULTIPLE) > MULTIPLE
+}
+
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {

@@ -42,7 +42,7 @@ impl List<'_> {
         let at = origin.wrapping_add(node.at);
         match &node.shape {
             Shape::Run => self.add(at.wrapping_add(skip as i64), len),
-            Shape::Repeat { stride, body } => self.copies(body, at, *stride, skip, len),
+            Shape::Repeat { stride, body, .. } => self.copies(body, at, *stride, skip, len),
             Shape::Blocks { length, places } => {
                 let first = (skip / length, skip % length);
                 entries(

@@ -5,6 +5,7 @@
 //! element becomes one strided copy of many elements, in portions that stay in the nearest cache.
 
 use crate::layout::{Layout, Node, Shape, index_at, length_of};
+use crate::shuffle::Prepared;
 use crate::strided::{between, listed, strided};
 
 /// Packed bytes of the elements that are done block by block.
@@ -28,24 +29,28 @@ impl Layout {
     ) {
         if len > 0 && self.size > 0 {
             // SAFETY: the caller's promise.
-            unsafe { self.node.span::<PACK>(origin, self.extent as isize, skip, len, packed) }
+            unsafe {
+                self.node.span::<PACK>(origin, (self.extent, &self.shuffle), skip, len, packed);
+            }
         }
     }
 }
 
 impl Node {
-    /// The packed bytes `skip..skip + len` of copies of this node, `stride` bytes apart.
+    /// The packed bytes `skip..skip + len` of copies of this node, `stride` bytes apart, with the steps for these.
     ///
     /// # Safety
     /// As [`Layout::transfer`].
     unsafe fn span<const PACK: bool>(
         &self,
         origin: *mut u8,
-        stride: isize,
+        (stride, shuffle): (i64, &Prepared),
         skip: usize,
         len: usize,
         packed: *mut u8,
     ) {
+        let loop_of = (stride, shuffle);
+        let stride = stride as isize;
         let (index, skip) = (skip / self.size, skip % self.size);
         let mut at = origin.wrapping_offset(stride.wrapping_mul(index as isize));
         let mut packed = packed;
@@ -61,7 +66,7 @@ impl Node {
             }
             let whole = left / self.size;
             if whole > 0 {
-                self.many::<PACK>(at, whole, stride, packed, self.size as isize);
+                self.copies::<PACK>(at, whole, loop_of, packed);
                 at = at.wrapping_offset(stride.wrapping_mul(whole as isize));
                 packed = packed.wrapping_add(whole * self.size);
                 left -= whole * self.size;
@@ -82,7 +87,9 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => between::<PACK>(at.wrapping_add(skip), packed, len),
-                Shape::Repeat { stride, body } => body.span::<PACK>(at, *stride as isize, skip, len, packed),
+                Shape::Repeat { stride, body, shuffle } => {
+                    body.span::<PACK>(at, (*stride, shuffle), skip, len, packed);
+                }
                 Shape::Blocks { length, places } => {
                     self.part_of_blocks::<PACK>(at, (*length, places), skip, len, packed);
                 }
@@ -144,6 +151,33 @@ impl Node {
         }
     }
 
+    /// `count` whole copies, `stride` bytes apart in memory and back to back in packed bytes, with the steps for these.
+    ///
+    /// # Safety
+    /// As [`Layout::transfer`].
+    #[inline]
+    unsafe fn copies<const PACK: bool>(
+        &self,
+        origin: *mut u8,
+        count: usize,
+        (stride, shuffle): (i64, &Prepared),
+        packed: *mut u8,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let done = match shuffle.of::<PACK>(self, stride, count) {
+                Some(steps) => steps.run::<PACK>(origin, count, packed),
+                None => 0,
+            };
+            let stride = stride as isize;
+            let origin = origin.wrapping_offset(stride.wrapping_mul(done as isize));
+            let packed = packed.wrapping_add(done * self.size);
+            if done < count {
+                self.many::<PACK>(origin, count - done, stride, packed, self.size as isize);
+            }
+        }
+    }
+
     /// `count` whole copies, `stride` bytes apart in memory and `packed_stride` apart in packed bytes.
     ///
     /// # Safety
@@ -163,7 +197,7 @@ impl Node {
                 return blocks::<PACK>(at, stride, packed, packed_stride, count, self.size);
             }
             let portion = PORTION / self.size;
-            if count < FEWEST || portion < FEWEST || self.has_long_loop(count) {
+            if count < FEWEST || portion < FEWEST || self.has_long_loop::<PACK>(count) {
                 let (mut at, mut packed) = (at, packed);
                 for _ in 0..count {
                     self.once::<PACK>(at, packed);
@@ -184,9 +218,13 @@ impl Node {
     }
 
     /// Whether the loop inside one copy is longer than the loop over the copies.
-    fn has_long_loop(&self, count: usize) -> bool {
+    fn has_long_loop<const PACK: bool>(&self, count: usize) -> bool {
         match &self.shape {
-            Shape::Repeat { body, .. } => self.size / body.size >= count.min(PORTION / self.size),
+            Shape::Repeat { stride, body, shuffle } => {
+                let inside = self.size / body.size;
+                inside >= count.min(PORTION / self.size)
+                    || shuffle.of::<PACK>(body, *stride, inside).is_some()
+            }
             Shape::Blocks { places, .. } => places.len() >= count.min(PORTION / self.size),
             _ => false,
         }
@@ -201,8 +239,8 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => between::<PACK>(at, packed, self.size),
-                Shape::Repeat { stride, body } => {
-                    body.many::<PACK>(at, self.size / body.size, *stride as isize, packed, body.size as isize)
+                Shape::Repeat { stride, body, shuffle } => {
+                    body.copies::<PACK>(at, self.size / body.size, (*stride, shuffle), packed);
                 }
                 Shape::Blocks { length, places } => listed::<PACK>(at, places, packed, *length),
                 Shape::Ragged { starts, places } => {
@@ -240,7 +278,7 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => blocks::<PACK>(at, stride, packed, packed_stride, count, self.size),
-                Shape::Repeat { stride: inner, body } => {
+                Shape::Repeat { stride: inner, body, .. } => {
                     for index in 0..self.size / body.size {
                         let at = at.wrapping_offset((*inner as isize).wrapping_mul(index as isize));
                         body.many::<PACK>(

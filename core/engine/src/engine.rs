@@ -470,7 +470,12 @@ impl Engine {
 
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
-        self.state.requests.moving == 0 && self.state.busy.is_empty()
+        self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
+    }
+
+    /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.
+    pub fn rest(&mut self) {
+        self.fabric.rest();
     }
 
     /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel

@@ -24,7 +24,9 @@ pub mod world;
 
 pub use engine::{Engine, Levels};
 pub use outlook::{Outlook, Running, Stray};
-pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
+pub use schedule::{
+    Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
+};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
@@ -35,4 +37,4 @@ pub use wait::Waiter;
 pub use weft_proto::Gaps;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
-pub use weft_shm::bias;
+pub use weft_shm::{bias, changes};

@@ -307,6 +307,24 @@ impl Transport for Transports {
         }
     }
 
+    fn has_left(&self) -> bool {
+        match self {
+            Transports::Alone(_) => true,
+            Transports::Shm(shm) => shm.has_left(),
+            Transports::Softroce(rdma) => rdma.has_left(),
+            Transports::Sim(port) => port.has_left(),
+        }
+    }
+
+    fn rest(&mut self) {
+        match self {
+            Transports::Alone(_) => {}
+            Transports::Shm(shm) => shm.rest(),
+            Transports::Softroce(rdma) => rdma.rest(),
+            Transports::Sim(port) => port.rest(),
+        }
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),

@@ -8,7 +8,7 @@ use weft_coll::{Block, Call, Group, Model, Vector, plan};
 use weft_datatype::{Datatype, Elements, Form, Memory, PredefinedOp};
 use weft_engine::world::World;
 use weft_engine::{
-    Arguments, Channel, Engine, Operation, PeerMap, Reduction, RequestId, ScheduleRun, UserOperation,
+    Arguments, Channel, Engine, KeptRun, Operation, PeerMap, Reduction, RequestId, ScheduleRun, UserOperation,
 };
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, abi};
 
@@ -261,7 +261,7 @@ fn user_operations_on_derived_types_keep_rank_order() {
 fn persistent_collectives_may_start_in_any_order_and_again() {
     let size = 4_u32;
     let mut world = World::new(size).seed(9).build();
-    let mut runs: Vec<Vec<ScheduleRun>> = Vec::new();
+    let mut runs: Vec<Vec<KeptRun>> = Vec::new();
     let mut rooms: Vec<Vec<Memory>> = Vec::new();
     for rank in 0..size {
         let made = (0..3).map(|sequence| {
@@ -270,7 +270,10 @@ fn persistent_collectives_may_start_in_any_order_and_again() {
             let send = filled(&int(), 1, &[rank as i32 * 10 + sequence]);
             let room = Memory::scratch(&int(), u64::from(size)).unwrap();
             let channel = channel(rank, sequence as u32, true);
-            (ScheduleRun::new(schedule, Arguments::new(send, room.clone()), None, channel).unwrap(), room)
+            (
+                ScheduleRun::new(schedule, Arguments::new(send, room.clone()), None, channel).unwrap().keep(),
+                room,
+            )
         });
         let (run, room) = made.unzip();
         runs.push(run);
@@ -282,9 +285,7 @@ fn persistent_collectives_may_start_in_any_order_and_again() {
                 (0..3)
                     .map(|turn| {
                         let which = ((turn + rank + round) % 3) as usize;
-                        world.engines[rank as usize]
-                            .start_schedule(runs[rank as usize][which].clone())
-                            .unwrap()
+                        world.engines[rank as usize].start_schedule(runs[rank as usize][which].run()).unwrap()
                     })
                     .collect()
             })

@@ -304,6 +304,9 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
+        if self.sessions.is_empty() {
+            self.engine.rest();
+        }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
             self.goes_on();

@@ -170,6 +170,16 @@ pub trait Transport {
         None
     }
 
+    /// Whether everything that was taken has arrived at its process's end, or never will: what a process waits for before it
+    /// ends MPI, since its transport ends with it.
+    fn has_left(&self) -> bool {
+        true
+    }
+
+    /// This process has ended MPI and may not call again for long, or ever: nobody shall wait for its transport. It may still go
+    /// on later.
+    fn rest(&mut self) {}
+
     /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
     /// lost. For a process that aborts some of its job, itself among them.
     fn declare_lost(&mut self, peer: PeerId) {

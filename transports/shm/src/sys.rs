@@ -216,6 +216,12 @@ pub(crate) fn current_node() -> u32 {
     node
 }
 
+/// The processor we run on.
+pub(crate) fn processor() -> u32 {
+    // SAFETY: a query without pointers.
+    unsafe { libc::sched_getcpu() }.max(0) as u32
+}
+
 /// Whether the machine has more than one NUMA node.
 pub(crate) fn several_nodes() -> bool {
     std::fs::read_to_string("/sys/devices/system/node/online").is_ok_and(|online| online.trim() != "0")

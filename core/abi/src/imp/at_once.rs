@@ -2,8 +2,8 @@
 //! from end to end and answers the code to return, or does nothing at all. Their entry points ask them first; what is
 //! wrong, rare or slow is found and told by the full form.
 //!
-//! The frequent case: one thread, a communicator with ranks that are named, a predefined datatype without gaps, a small
-//! message.
+//! The frequent case: one thread (with several: [`super::at_once_lanes`]), a communicator with ranks that are named, a predefined
+//! datatype without gaps, a small message.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,7 +15,7 @@ use weft_engine::{Ending, Envelope, RequestId, Selector, Soon};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
-use super::status;
+use super::{at_once_lanes, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
@@ -76,7 +76,10 @@ pub(crate) unsafe fn send(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let Some(process) = (unsafe { gate::alone_if_active() }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_lanes::send(buf, count, datatype, dest, tag, comm) };
+    };
     // SAFETY: the caller's promise.
     unsafe { send_now(process, buf, count, datatype, dest, tag, comm).then_some(abi::MPI_SUCCESS) }
 }
@@ -96,7 +99,10 @@ pub(crate) unsafe fn isend(
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let Some(process) = (unsafe { gate::alone_if_active() }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_lanes::isend(buf, count, datatype, dest, tag, comm, request) };
+    };
     // SAFETY: the caller's promise.
     if request.is_null() || !unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } {
         return None;
@@ -121,7 +127,10 @@ pub(crate) unsafe fn recv(
     status: *mut MPI_Status,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let Some(process) = (unsafe { gate::alone_if_active() }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_lanes::recv(buf, count, datatype, source, tag, comm, status) };
+    };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, source, tag)?;
     let owner = comm.handle.0;
@@ -193,7 +202,10 @@ pub(crate) unsafe fn irecv(
     request: *mut MPI_Request,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let Some(process) = (unsafe { gate::alone_if_active() }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_lanes::irecv(buf, count, datatype, source, tag, comm, request) };
+    };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, source, tag)?;
     if request.is_null() {
@@ -252,7 +264,10 @@ pub(crate) unsafe fn iprobe(
 #[inline(always)]
 pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let Some(process) = (unsafe { gate::alone_if_active() }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_lanes::wait(request, status) };
+    };
     if request.is_null() {
         return None;
     }

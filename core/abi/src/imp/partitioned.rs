@@ -95,7 +95,7 @@ fn peer(comm: &weft::comm::Comm, argument: &str, rank: c_int, tag: c_int) -> Out
 }
 
 /// The info argument is accepted; no keys are known.
-fn check_info(info: MPI_Info) -> Outcome<()> {
+pub(super) fn check_info(info: MPI_Info) -> Outcome<()> {
     gate::always(|always| always.hints(info.handle()).map(drop))
 }
 

@@ -170,7 +170,6 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         .collect();
     let at_once = format!("imp::at_once::{}({})", imp_name(int.name()), arguments.join(", "));
     let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
-    let safety = "// SAFETY: the program keeps the contract of the procedure.";
     let mut text = String::new();
     // Writing to a string cannot fail.
     let result = rust_type(&procedure.prototype.result);
@@ -224,18 +223,16 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
                 (None, None) => format!("finish(\"{name}\", {result})"),
             },
         };
-        let _ =
-            writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
+        let block = unsafe_block("", &call);
+        let _ = writeln!(text, "let call = || {{\n{checks}{block}\n}};\nraise::{finish}");
     } else {
-        let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
+        let _ = writeln!(text, "{}", unsafe_block("", &call));
     }
     if procedure.at_once {
         let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
-        let _ = writeln!(
-            text,
-            "}}\n{safety}\nlet answer = unsafe {{ {at_once} }};\nif let Some(code) = answer {{\nreturn code;\n}}\n{safety}\nunsafe {{ in_full({}) }}",
-            names.join(", ")
-        );
+        let short = unsafe_block("let answer = ", &at_once);
+        let full = unsafe_block("", &format!("in_full({})", names.join(", ")));
+        let _ = writeln!(text, "}}\n{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}");
     }
     text.push_str("}\n");
     Ok(text)
@@ -269,6 +266,12 @@ fn naming(procedure: &Procedure) -> String {
         false => format!("i64::from({name})"),
     });
     format!(".map_err(|raised| raised.of_argument(&[{types}], &[{counts}]))")
+}
+
+/// A call of the implementation, with the line that says who answers for it.
+fn unsafe_block(before: &str, call: &str) -> String {
+    // SAFETY: (of the text) an entry point hands on the arguments it was given, for which the program answers.
+    format!("// SAFETY: the program keeps the contract of the procedure.\n{before}unsafe {{ {call} }}")
 }
 
 /// The lines that check one argument.

@@ -182,6 +182,11 @@ impl Memory {
         Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: None }
     }
 
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     /// Zeroed memory of the library, in the memory layout of `count` elements of `datatype`.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod engine;
 mod failure;
 mod held;
 mod internal;
+mod layouts;
 mod messages;
 mod outlook;
 mod own;
@@ -33,6 +34,8 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// How messages with gaps travel.
+pub use weft_proto::Gaps;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 pub use weft_shm::{bias, changes, handover};

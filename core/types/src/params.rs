@@ -152,6 +152,36 @@ impl Value for Choice {
     }
 }
 
+/// The values of [`Gaps`] as texts, in its order.
+pub const GAPS: &[&str] = &["auto", "read", "stream"];
+
+/// How large messages with gaps travel inside a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// What costs less by the figures of the machine.
+    Auto,
+    /// One copy from layout to layout.
+    Read,
+    /// Packed and unpacked piece by piece.
+    Stream,
+}
+
+impl Value for Gaps {
+    const FORM: &'static str = "auto, read or stream";
+    const KIND: Kind = Kind::OneOf(GAPS);
+    fn show(&self) -> String {
+        GAPS[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Gaps> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Gaps::Auto),
+            "read" => Some(Gaps::Read),
+            "stream" => Some(Gaps::Stream),
+            _ => None,
+        }
+    }
+}
+
 /// When a blocked call tells what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watchdog {
@@ -269,6 +299,8 @@ parameters! {
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+    gaps: Gaps = "auto", "WEFT_GAPS",
+        "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     transport: Fabric = "auto", "WEFT_TRANSPORT",

@@ -17,7 +17,7 @@ use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, o
 use super::collective_inter as inter;
 use super::collective_memory::{
     Data, Places, Typed, check_own, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes,
-    write, write_blocks,
+    writable, write, write_blocks,
 };
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
@@ -78,7 +78,12 @@ unsafe fn start_bcast<F: Form>(
     }
     let root = place.root(root)?.0;
     // SAFETY: the program's memory stays until the operation is complete.
-    let (memory, bytes) = unsafe { write(process, data, 1)? };
+    let (memory, bytes) = unsafe {
+        match place.rank.0 == root {
+            true => writable(process, data, 1)?,
+            false => write(process, data, 1)?,
+        }
+    };
     let arguments = Arguments::new(Memory::none(), memory);
     form.collective(process, comm, &Call::Bcast { root, bytes }, arguments, None)
 }

@@ -369,6 +369,41 @@ static void recv_behind_unexpected(int depth)
     recv_of_arrived(8);
 }
 
+#ifndef LANES
+/* Rank 1 comes first: it says that it is about to call, and rank 0 gives it ample time. */
+static void after_the_other(void)
+{
+    if (rank == 0) {
+        await_other();
+        usleep(2000);
+    } else {
+        done();
+    }
+}
+
+/* A barrier into which the other one has come. */
+static void barrier_call(int size)
+{
+    (void)size;
+    after_the_other();
+    if (rank == 0)
+        COUNT(MPI_Barrier(COMM));
+    else
+        MPI_Barrier(COMM);
+}
+
+/* A sum to which the other one has given its part. */
+static void allreduce_call(int size)
+{
+    double *sum = (double *)data + MOST / sizeof(double) / 2;
+    after_the_other();
+    if (rank == 0)
+        COUNT(MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM));
+    else
+        MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -389,6 +424,9 @@ int main(int argc, char **argv)
         {NAME("MPI_Start_of_send_8"), start_of_send, 8}, {NAME("MPI_Start_of_receive_8"), start_of_receive, 8},
         {NAME("MPI_Ibcast_8"), ibcast_call, 8}, {NAME("MPI_Ialltoallv_8"), ialltoallv_call, 8},
         {NAME("MPI_Start_of_bcast_8"), start_of_bcast, 8},
+#ifndef LANES
+        {NAME("MPI_Barrier"), barrier_call, 0}, {NAME("MPI_Allreduce_8"), allreduce_call, 8},
+#endif
         {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
         {NAME("MPI_Wait_behind_10000_posted"), wait_behind_posted, DEEPEST},
         {NAME("MPI_Recv_behind_10_unexpected"), recv_behind_unexpected, 10},

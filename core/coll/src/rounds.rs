@@ -62,12 +62,30 @@ pub enum Shape {
     ReduceScatter,
 }
 
+impl Shape {
+    /// What must be the same at all members of a call, in 16 bits: enough to notice nearly all calls that do not match.
+    #[inline]
+    pub const fn signature(self, bytes: u64) -> u16 {
+        let (kind, root) = match self {
+            Shape::Barrier => (0, 0),
+            Shape::Bcast { root } => (1, root),
+            Shape::Gather { root } => (2, root),
+            Shape::Scatter { root } => (3, root),
+            Shape::Allgather => (4, 0),
+            Shape::Alltoall => (5, 0),
+            Shape::Reduce { root } => (6, root),
+            Shape::Allreduce => (7, 0),
+            Shape::ReduceScatter => (8, 0),
+        };
+        let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
+        kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
+    }
+}
+
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
     const SHORT: usize;
-    /// Bytes of a long payload.
-    fn long(&self) -> usize;
     /// The first round of the next operation.
     fn next(&self) -> u64;
     /// Whether this member may write in a round.
@@ -80,8 +98,8 @@ pub trait Slots {
     fn missing(&self, round: u64, signature: u16, of: u64) -> u64;
     /// A member of `of` that is in another operation in the same round.
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32>;
-    /// The payloads.
-    fn payloads(&self) -> &dyn Payloads;
+    /// Lends the payloads.
+    fn read(&self, work: impl FnOnce(&dyn Payloads));
     /// All members have begun the operation with that first round.
     fn heard_of_all(&mut self, first: u64);
     /// This member has finished the rounds below.
@@ -202,18 +220,7 @@ impl Script {
 
     /// What must be the same at all members.
     pub fn signature(&self) -> u16 {
-        let (kind, root) = match self.shape {
-            Shape::Barrier => (0, 0),
-            Shape::Bcast { root } => (1, root),
-            Shape::Gather { root } => (2, root),
-            Shape::Scatter { root } => (3, root),
-            Shape::Allgather => (4, 0),
-            Shape::Alltoall => (5, 0),
-            Shape::Reduce { root } => (6, root),
-            Shape::Allreduce => (7, 0),
-            Shape::ReduceScatter => (8, 0),
-        };
-        signature(kind, root, self.bytes)
+        self.shape.signature(self.bytes)
     }
 
     fn rounds(&self) -> u64 {
@@ -424,17 +431,13 @@ impl Script {
     }
 }
 
-/// What must be the same at all members, in 16 bits: enough to notice nearly all calls that do not match.
-#[inline]
-pub const fn signature(kind: u16, root: u32, bytes: u64) -> u16 {
-    let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
-    kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
-}
-
 impl Run {
-    /// Begins a call.
+    /// Begins a call, of which the first round may be written already.
     pub fn begin<S: Slots>(script: Script, slots: &S) -> Run {
-        Run { script: script.placed(S::SHORT), first: slots.next(), written: 0, read: 0 }
+        let (script, first) = (script.placed(S::SHORT), slots.next());
+        // A short form may have written the one cell of the call before it gave up waiting.
+        let shown = slots.missing(first, script.signature(), 1 << script.group.rank) == 0;
+        Run { script, first, written: u64::from(shown), read: 0 }
     }
 
     /// Goes as far as it can without waiting.
@@ -448,7 +451,7 @@ impl Run {
                 let (phase, piece) = script.of(self.read);
                 let (round, awaited) = (self.first + self.read, script.awaits(phase));
                 if slots.missing(round, signature, awaited) == 0 {
-                    script.read(phase, piece, round, operands, slots.payloads());
+                    slots.read(|from| script.read(phase, piece, round, operands, from));
                     self.read += 1;
                     moved = true;
                     if self.read == rounds {

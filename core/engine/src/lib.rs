@@ -17,6 +17,7 @@ mod own;
 mod peers;
 mod receive;
 mod requests;
+mod rounds;
 mod schedule;
 mod transports;
 mod types;
@@ -25,6 +26,7 @@ pub mod world;
 
 pub use engine::{Engine, Levels};
 pub use outlook::{Outlook, Running, Stray};
+pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
@@ -38,4 +40,6 @@ pub use wait::Waiter;
 pub use weft_proto::Gaps;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
+/// What [`Rounds`] stands on.
+pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
 pub use weft_shm::{bias, changes, handover};

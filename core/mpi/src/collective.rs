@@ -44,6 +44,11 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
+        if let Work::Collective(call) = work
+            && self.take_over(comm, call, &arguments, reduction.as_ref())?
+        {
+            return Ok(RequestId::COMPLETE);
+        }
         let planning = self.planning();
         let comm = self.comms.get_mut(comm)?;
         let run = comm.bind(work, &planning, arguments, reduction, Numbers::Once)?;
@@ -172,6 +177,11 @@ impl Comm {
         Ok(run)
     }
 
+    /// Whether its info asks for reductions that do not depend on layout and algorithm.
+    pub(crate) fn is_reproducible(&self) -> bool {
+        self.hints.text(REPRODUCIBLE) == Some("true")
+    }
+
     fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
         Channel { context: self.context.collective(), rank: place, peers, sequence, persistent }
     }
@@ -182,7 +192,7 @@ impl Comm {
         match *work {
             Work::Collective(call) => {
                 let group = weft_coll::Group { rank: everyone.place.0, size: everyone.size };
-                if planning.reproducible || self.hints.text(REPRODUCIBLE) == Some("true") {
+                if planning.reproducible || self.is_reproducible() {
                     return Ok(weft_coll::plan_reproducible(call, group, model));
                 }
                 Ok(weft_coll::plan(call, group, model))

@@ -61,6 +61,8 @@ pub struct Process {
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the collective being started may go by shared memory.
+    pub(crate) asked: crate::rounds::Asked,
     /// Whether the launcher was told that this process goes on when others are aborted.
     survives: bool,
     /// Whether the launcher was told that this process is done.
@@ -170,6 +172,7 @@ impl Process {
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
+            asked: crate::rounds::Asked::No,
             survives: false,
             said_goodbye: false,
         })

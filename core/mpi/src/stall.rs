@@ -31,6 +31,8 @@ pub enum Awaited {
     Construction(Awaits, Handle),
     /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
     Window(Handle, Vec<u32>, bool),
+    /// A collective of this communicator by shared memory, and the members that have to go on first, one bit each.
+    Rounds(Handle, u64),
     /// Buffered messages to leave.
     Buffered(Vec<RequestId>),
     /// The end of everything under way on a communicator.
@@ -147,6 +149,25 @@ impl Process {
         };
         let arguments = format!("{}{which}", self.name_on(running.context));
         Told { verb: "collective", arguments, brief: String::new(), needs, collective }
+    }
+
+    fn tell_rounds(&self, comm: Handle, missing: u64) -> Told {
+        let Ok(of) = self.comms.get(comm) else { return Told::default() };
+        let context = of.context.collective();
+        // It was counted when it began.
+        let number = of.collectives.wrapping_sub(1);
+        let place = Place { channel: context.0, number };
+        Told {
+            verb: "collective",
+            arguments: format!(
+                "{}, collective operation {} there",
+                self.name_on(context),
+                number.wrapping_add(1)
+            ),
+            brief: String::new(),
+            needs: self.awaited_in_rounds(comm, missing).into_iter().map(of_one).collect(),
+            collective: self.members(context).map(|members| (place, members)),
+        }
     }
 
     fn tell_agreement(&self, awaits: Awaits) -> Told {
@@ -295,6 +316,7 @@ impl Process {
                 }
             }
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
+            Awaited::Rounds(comm, missing) => blocked(self.tell_rounds(*comm, *missing)),
             Awaited::Buffered(sends) => self.tell_all(sends, "buffered messages", &blocked),
             Awaited::OnComm(comm) => {
                 let open = self.of_all_engines(|engine| engine.open_of(comm.0));

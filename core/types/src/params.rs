@@ -301,6 +301,8 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     gaps: Gaps = "auto", "WEFT_GAPS",
         "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
+    node_collectives: Choice = "auto", "WEFT_NODE_COLLECTIVES",
+        "Whether blocking collectives inside a node go by flags in shared memory (auto, yes) or by messages (no). The same on all ranks.";
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     transport: Fabric = "auto", "WEFT_TRANSPORT",

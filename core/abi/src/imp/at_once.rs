@@ -20,6 +20,10 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
 
+pub(crate) use super::at_once_rounds::{
+    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
+};
+
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
 

@@ -2,11 +2,13 @@
 
 use weft::Process;
 use weft::collective::Work;
+use weft::rounds::Begun;
 use weft::topology::neighborhood::Blocks;
 use weft_coll::{Call, InterCall};
 use weft_engine::{Arguments, Reduction, RequestId};
 use weft_types::{Handle, Result as Outcome};
 
+use super::on_node;
 use super::partitioned::check_info;
 use super::point_to_point::complete;
 use crate::ctypes::*;
@@ -18,10 +20,17 @@ type Begin<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 
 /// Starts, then waits.
 pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raised> {
-    let request = gate::with(|process| start(process))?;
-    match complete(call, request).error {
-        None => Ok(()),
-        Some(error) => Err(error.into()),
+    loop {
+        match gate::with(|process| process.by_rounds(|process| start(process)))? {
+            Begun::Rounds(under_way) => return on_node::finish(call, *under_way),
+            Begun::Agree(comm, slots) => on_node::agree(call, comm, slots)?,
+            Begun::Messages(request) => {
+                return match complete(call, request).error {
+                    None => Ok(()),
+                    Some(error) => Err(error.into()),
+                };
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod abi_support;
 pub(crate) mod at_once;
 pub(crate) mod at_once_lanes;
+mod at_once_rounds;
 mod attributes;
 mod buffers;
 mod collective;
@@ -23,6 +24,7 @@ mod info;
 mod init;
 mod intercommunicators;
 mod neighborhood;
+mod on_node;
 mod one_sided;
 mod ops;
 mod partitioned;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
-use weft_types::params::{Choice, Fabric, Parameters};
+use weft_types::params::{self, Choice, Fabric, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
@@ -130,6 +130,12 @@ impl Process {
             eager_budget_per_sender: parameters.eager_budget_per_sender,
             eager_budget_total: parameters.eager_budget_total,
             eager_limit: parameters.eager_limit,
+            piece: parameters.piece,
+            gaps: match parameters.gaps {
+                params::Gaps::Auto => weft_engine::Gaps::Auto,
+                params::Gaps::Read => weft_engine::Gaps::Read,
+                params::Gaps::Stream => weft_engine::Gaps::Stream,
+            },
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
         let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
@@ -224,6 +230,12 @@ impl Process {
     pub fn owns_any(&self, comm: Handle) -> bool {
         self.engine.owns_any(comm.0)
             || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
+    }
+
+    /// Whether anything is under way on a communicator (what has ended and was not asked for is not).
+    pub fn is_busy_on(&self, comm: Handle) -> bool {
+        let busy = |engine: &Engine| !engine.open_of(comm.0).is_empty();
+        busy(&self.engine) || self.lanes.iter().any(|(_, lane)| lane.with(|inner| busy(&inner.engine)))
     }
 
     /// A waiter for one blocked call.

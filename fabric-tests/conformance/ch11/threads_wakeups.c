@@ -4,14 +4,14 @@
  * Covers: 3.7.3, 3.8.1, 11.6.1, 11.6.2, 13.2
  * Ranks: 1 2
  * Timeout: 120
- * MPICH 5.0 hangs where another thread completes a generalized request that MPI_Wait waits for; it passes without that part.
  */
 #include "check.h"
 #include <pthread.h>
 
 #define ROUNDS 60
 static MPI_Comm comms[3];
-static MPI_Request generalized[ROUNDS]; /* one a round: the next one may be made before this one was looked at */
+/* One for each round: a thread that is late for a round still finds the request of that round. */
+static MPI_Request generalized[ROUNDS];
 static pthread_barrier_t both;
 static int kind, freed;
 

@@ -3,9 +3,13 @@
 
 mod abi_support;
 pub(crate) mod at_once;
+pub(crate) mod at_once_lanes;
 mod attributes;
 mod buffers;
 mod collective;
+mod collective_forms;
+mod collective_inter;
+mod collective_memory;
 mod communicators;
 mod completion;
 mod datatypes;
@@ -24,7 +28,7 @@ mod ops;
 mod partitioned;
 mod persistent;
 mod point_to_point;
-mod probe;
+pub(crate) mod probe;
 mod reductions;
 mod sendrecv;
 mod sessions;

@@ -499,6 +499,11 @@ impl Head {
                 self.send_to(&doomed, Signal::SIGCONT, None);
             }
             Some(Order::KillDoomed) => self.send_to(&doomed, Signal::SIGKILL, None),
+            // The fabric tells the others: their retries end, or the silence does.
+            Some(Order::Tell(lost)) => {
+                let host = &self.hosts[self.host_of[lost]].name;
+                eprint!("{}", report::lost(&self.judge, &self.known[lost], host));
+            }
         }
     }
 

@@ -24,7 +24,10 @@ impl Process {
     /// What the cost formulas assume of this machine; the same at all ranks, because the launcher tells all the same.
     pub(crate) fn model(&self) -> Model {
         let ranks = self.job.local_ranks.len() as f64;
-        Model { ranks_per_core: ranks / self.job.cores.max(1) as f64, ..Model::default() }
+        // On several nodes each knows its own cores only, and ranks that choose different algorithms wait for ever.
+        let alone = self.job.local_ranks.len() == self.job.size as usize;
+        let ranks_per_core = if alone { ranks / self.job.cores.max(1) as f64 } else { 1.0 };
+        Model { ranks_per_core, ..Model::default() }
     }
 
     /// How schedules are chosen; the same at all ranks.

@@ -58,6 +58,9 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     let program = build(tools, &path, &head.flags);
     let count = ranks.to_string();
     let mut options = vec!["-n", &count];
+    if head.one_node && !tools.mpiexec_args.is_empty() && tools.is_weft() {
+        options.extend(["--hosts", "localhost"]);
+    }
     options.extend(head.mpiexec.iter().map(String::as_str));
     let mut job = Job::under_checker(tools, &options, &program).args(&head.args).timeout(head.timeout);
     let looks_for_leaks = std::env::var_os("WEFT_TEST_LEAKS").is_some();

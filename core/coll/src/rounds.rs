@@ -266,7 +266,9 @@ impl Script {
             Shape::Gather { root } => me != root,
             // In place the root's own operand would be overwritten by what it is combined with.
             Shape::Reduce { root } if !self.two_phases => me != root || self.keeps_own_apart(),
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => true,
+            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => {
+                true
+            }
             Shape::Reduce { .. } => phase == Phase::Parts || self.two_phases,
         }
     }
@@ -280,9 +282,19 @@ impl Script {
         let me = self.group.rank;
         match self.shape {
             Shape::Bcast { root } | Shape::Scatter { root } => (1 << root) & self.others(),
-            Shape::Gather { root } => if me == root { self.others() } else { 0 },
+            Shape::Gather { root } => {
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
+            }
             Shape::Reduce { root } if phase == Phase::Results || !self.two_phases => {
-                if me == root { self.others() } else { 0 }
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
             }
             _ => self.others(),
         }
@@ -306,7 +318,15 @@ impl Script {
     }
 
     /// Writes the own payload of a round.
-    fn write(&self, phase: Phase, piece: u64, first: u64, operands: &impl Operands, to: &mut [u8], from: &dyn Payloads) {
+    fn write(
+        &self,
+        phase: Phase,
+        piece: u64,
+        first: u64,
+        operands: &impl Operands,
+        to: &mut [u8],
+        from: &dyn Payloads,
+    ) {
         let (begin, len) = self.range(piece);
         let me = self.group.rank;
         let own = |block: u32| u64::from(block) * self.bytes + begin;
@@ -320,7 +340,9 @@ impl Script {
                     }
                 }
             }
-            (Shape::Allgather, _) => operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len]),
+            (Shape::Allgather, _) => {
+                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len])
+            }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
                 let round = first + self.parts_round(piece);
                 let (at, part) = self.part(len, me);
@@ -452,7 +474,8 @@ impl Run {
     /// Whom the call waits for, one bit each.
     pub fn missing(&self, slots: &impl Slots) -> u64 {
         let (phase, _) = self.script.of(self.read);
-        let missing = slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
+        let missing =
+            slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
         // Otherwise it waits for room, which any may be short of.
         if missing != 0 { missing } else { self.script.others() }
     }
@@ -467,7 +490,10 @@ impl Run {
         let round = self.first + self.written;
         // Not too far ahead of its own reading: it reads its own payloads, too, and what is near is in the cache.
         let ahead = self.written - self.held() >= AHEAD;
-        if ahead || phase == Phase::Results && self.read <= script.parts_round(piece) || !slots.has_room(round) {
+        if ahead
+            || phase == Phase::Results && self.read <= script.parts_round(piece)
+            || !slots.has_room(round)
+        {
             return false;
         }
         let first = self.first;

@@ -37,7 +37,11 @@ struct Member<'a> {
 impl Payloads for Member<'_> {
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
         let (node, cell) = (&self.node, (round % CELLS) as usize);
-        assert_eq!(node.stamps[member as usize][cell].0, round + 1, "read before it is there, or after it was overwritten");
+        assert_eq!(
+            node.stamps[member as usize][cell].0,
+            round + 1,
+            "read before it is there, or after it was overwritten"
+        );
         assert!(node.finished[self.me as usize] <= round, "read after the reader said that it has finished");
         assert!(len <= if long { node.slot } else { Member::SHORT });
         &node.payloads[member as usize][cell][..len]
@@ -159,7 +163,13 @@ fn noise(seed: &mut u64) -> u64 {
 }
 
 /// The arguments of one member, and what its result must be at which members.
-fn arguments(shape: Shape, me: usize, inputs: &[Vec<u8>], bytes: usize, in_place: bool) -> (Arguments, Option<Vec<u8>>) {
+fn arguments(
+    shape: Shape,
+    me: usize,
+    inputs: &[Vec<u8>],
+    bytes: usize,
+    in_place: bool,
+) -> (Arguments, Option<Vec<u8>>) {
     let size = inputs.len();
     let folded = || -> Vec<u8> {
         (0..inputs[0].len())
@@ -191,7 +201,9 @@ fn arguments(shape: Shape, me: usize, inputs: &[Vec<u8>], bytes: usize, in_place
             true => (apart(bytes), Some(block(me, me))),
             false => (Arguments { send: None, recv: vec![0; bytes] }, Some(block(root as usize, me))),
         },
-        Shape::Allgather if in_place => (placed(me * bytes, inputs[me].clone(), size * bytes), Some(gathered())),
+        Shape::Allgather if in_place => {
+            (placed(me * bytes, inputs[me].clone(), size * bytes), Some(gathered()))
+        }
         Shape::Allgather => (apart(size * bytes), Some(gathered())),
         Shape::Alltoall => {
             let expected = (0..size).flat_map(|from| block(from, me)).collect();
@@ -236,8 +248,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             let shape = shapes(root % size)[shape % 9];
             let bytes = if shape == Shape::Barrier { 0 } else { bytes / element as usize * element as usize };
             let len = if per_block(shape) { bytes * size as usize } else { bytes };
-            let inputs =
-                (0..size).map(|_| (0..len).map(|_| noise(&mut seed) as u8).collect()).collect();
+            let inputs = (0..size).map(|_| (0..len).map(|_| noise(&mut seed) as u8).collect()).collect();
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
@@ -250,7 +261,8 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
         let mut member = Member { node: &mut node, me: me as u32 };
         let (run, arguments, expected) = running[me].get_or_insert_with(|| {
             let group = Group { rank: me as u32, size };
-            let in_place = *in_place && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
+            let in_place = *in_place
+                && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
             let script = Script::new(*shape, group, *bytes as u64, *element, in_place, slot);
             assert!(script.fits(slot));
             let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
@@ -259,7 +271,10 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
         match run.step(&mut member, arguments) {
             Outcome::Done => {
                 if let Some(expected) = expected {
-                    assert!(arguments.recv.starts_with(expected), "{shape:?} of {bytes} bytes at {me} of {size}");
+                    assert!(
+                        arguments.recv.starts_with(expected),
+                        "{shape:?} of {bytes} bytes at {me} of {size}"
+                    );
                 }
                 running[me] = None;
                 at[me] += 1;
@@ -281,7 +296,12 @@ fn every_shape_at_every_size_gives_what_the_definition_says() {
         for shape in 0..9 {
             for bytes in [0, 1, 8, 100, 113, 600, 5000, 40_000] {
                 let root = (bytes as u32 + size) % size;
-                run_all(size, 8192, &[(shape, root, bytes, 1, false), (shape, 0, bytes, 1, true)], 7 + bytes as u64);
+                run_all(
+                    size,
+                    8192,
+                    &[(shape, root, bytes, 1, false), (shape, 0, bytes, 1, true)],
+                    7 + bytes as u64,
+                );
             }
         }
     }

@@ -260,7 +260,12 @@ impl Shm {
     ///
     /// # Errors
     /// As [`Shm::pool`].
-    pub fn join_rounds(&mut self, block: Block, me: u32, peers: impl IntoIterator<Item = PeerId>) -> Result<Rounds> {
+    pub fn join_rounds(
+        &mut self,
+        block: Block,
+        me: u32,
+        peers: impl IntoIterator<Item = PeerId>,
+    ) -> Result<Rounds> {
         let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
         let pool = Arc::clone(self.pool()?);
         Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, self.fenced))

@@ -3,8 +3,9 @@
 mod recipes;
 
 use proptest::prelude::*;
-use recipes::{Recipe, check_range, is_plain, recipes};
-use weft_datatype::{Datatype, Form, Layout, Predefined};
+use recipes::{Recipe, check_range, image, is_plain, recipes};
+use std::sync::Arc;
+use weft_datatype::{Datatype, Form, Layout, Predefined, RecvBuf, SendBuf};
 use weft_types::abi::*;
 
 proptest! {
@@ -84,7 +85,36 @@ proptest! {
                 });
                 prop_assert!(runs <= 100);
             }
+            copy_inside_its_reach(layout, 3);
         }
+    }
+}
+
+/// Packs and unpacks elements of a layout that somebody sent, in memory that is what they reach and no byte more.
+fn copy_inside_its_reach(layout: Layout, count: usize) {
+    let Some((low, high)) = layout.reach(count) else { return };
+    if high.checked_sub(low).is_none_or(|reach| reach > 1 << 20) || layout.size > 1 << 20 {
+        return;
+    }
+    let layout = Arc::new(layout);
+    let mut memory = image(high - low);
+    let origin = memory.as_mut_ptr().wrapping_offset(-low as isize);
+    let mut packed = vec![0; count * layout.size];
+    let half = packed.len() / 2;
+    // SAFETY: `memory` is what the elements reach, and only these buffers use it.
+    unsafe {
+        let from = SendBuf::typed(origin, count, &layout);
+        from.pack(half, &mut packed[half..]);
+        from.pack(0, &mut packed[..half]);
+        let mut to = RecvBuf::typed(origin, count, &layout);
+        to.unpack(0, &packed[..half]);
+        to.unpack(half, &packed[half..]);
+    }
+    // Bytes that overlap may have been written by either; the others are as they were.
+    let mut places = Vec::new();
+    layout.for_each_run(0, count * layout.size, |at, length| places.extend(at..at + length as i64));
+    if is_plain(&places) {
+        assert_eq!(memory, image(high - low));
     }
 }
 

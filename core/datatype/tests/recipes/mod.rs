@@ -360,7 +360,7 @@ pub(crate) fn recipes() -> impl Strategy<Value = Recipe> {
 }
 
 /// Memory in which every byte of an element can be told from its neighbours.
-fn image(bytes: i64) -> Vec<u8> {
+pub(crate) fn image(bytes: i64) -> Vec<u8> {
     (0..bytes).map(|i| (i % 251) as u8).collect()
 }
 

@@ -290,3 +290,30 @@ mod x86_64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_window_are_one_step_and_long_elements_a_few() {
+        let particle = Node::runs([(0, 4), (8, 48), (56, 7)]);
+        let shuffle = Shuffle::new(&particle, 64).unwrap();
+        assert_eq!((shuffle.elements, shuffle.size, shuffle.steps.len()), (1, 59, 1));
+        let doubles = Shuffle::new(&Node::run(0, 8), 16).unwrap();
+        assert_eq!((doubles.elements, doubles.stride, doubles.steps.len()), (4, 64, 1));
+        let long = Node::runs((0..12).map(|i| (i * 16, 5 + (i as usize & 1))));
+        assert_eq!(Shuffle::new(&long, 200).unwrap().steps.len(), 3);
+        assert!(Shuffle::new(&Node::run(0, 8), 24).is_none());
+        assert!(Shuffle::new(&Node::runs([(0, 8), (100, 9)]), 200).is_none());
+        assert!(Shuffle::new(&particle, -64).is_none());
+    }
+
+    #[test]
+    fn steps_are_kept_for_loops_of_small_elements_only() {
+        let (prepared, particle) = (Prepared::default(), Node::runs([(0, 4), (8, 48), (56, 7)]));
+        assert_eq!(prepared.of(&particle, 64, FEWEST - 1).map(|_| ()), None);
+        assert_eq!(prepared.of(&particle, 64, FEWEST).is_some(), level() >= Level::Avx512);
+        assert!(Prepared::default().of(&Node::run(0, LARGEST + 1), 1024, 100).is_none());
+    }
+}

@@ -44,12 +44,11 @@ impl std::fmt::Debug for Prepared {
 impl Prepared {
     /// The steps for copies of `node`, `stride` bytes apart, if steps are faster than runs.
     #[inline]
-    pub(crate) fn of<const PACK: bool>(&self, node: &Node, stride: i64, count: usize) -> Option<&Shuffle> {
+    pub(crate) fn of(&self, node: &Node, stride: i64, count: usize) -> Option<&Shuffle> {
         if count < FEWEST || node.size > LARGEST || level() < Level::Avx512 {
             return None;
         }
-        let found = self.0.get_or_init(|| Shuffle::new(node, stride).map(Box::new)).as_deref()?;
-        (if PACK { found.packs } else { found.unpacks }).then_some(found)
+        self.0.get_or_init(|| Shuffle::new(node, stride).map(Box::new)).as_deref()
     }
 }
 
@@ -62,8 +61,6 @@ pub(crate) struct Shuffle {
     /// Packed bytes of a round.
     size: usize,
     steps: Box<[Step]>,
-    packs: bool,
-    unpacks: bool,
 }
 
 /// One window.
@@ -104,18 +101,13 @@ impl Shuffle {
             .flatten()
             .collect();
         let steps = steps(&places)?;
-        let single = runs.len() == 1;
-        let pieces = runs.len() * elements;
-        // A number at a stride is joined with its neighbours without a permutation just as fast while these are few.
-        let packs = pieces >= 2 * steps.len() && !(single && elements < 4);
-        let unpacks = pieces >= 2 * steps.len() && !(single && node.size > 8 && elements < 4);
-        (packs || unpacks).then(|| Shuffle {
+        // Of numbers at a stride, four or more must go into a step: less is no faster than moving them one by one.
+        let fewest = if runs.len() == 1 { 4 } else { 2 };
+        (runs.len() * elements >= fewest * steps.len()).then(|| Shuffle {
             elements,
             stride: (stride as isize).wrapping_mul(elements as isize),
             size: places.len(),
             steps: steps.into(),
-            packs,
-            unpacks,
         })
     }
 

@@ -77,17 +77,21 @@ impl Engine {
             Todo::Nothing | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Broken(what) => {
-                let error = Error::new(
-                    ErrorClass::INTERN,
-                    format!("process {} sent {what}; is it of another version of Weft?", id.0),
-                );
-                self.bury(id, error);
-            }
+            Todo::Broken(what) => self.broken(id, what),
         }
         if self.state.peers.at(index).ledger.is_due() {
             self.give_credit(id);
         }
+    }
+
+    /// A process has sent nonsense: no more is said to or heard from it.
+    #[cold]
+    pub(crate) fn broken(&mut self, id: PeerId, what: &str) {
+        let error = Error::new(
+            ErrorClass::INTERN,
+            format!("process {} sent {what}; is it of another version of Weft?", id.0),
+        );
+        self.bury(id, error);
     }
 }
 

@@ -22,8 +22,12 @@ use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 /// Packets of one stream pushed before others get a turn.
 const STREAM_BURST: u32 = 16;
 
-/// Largest message sent in one packet.
-const SINGLE_PACKET: u32 = 32 << 10;
+/// Largest message sent in one packet: longer ones gain by both ends copying at the same time.
+const SINGLE_PACKET: u32 = 8 << 10;
+
+/// Seconds of latency up to which a packet more costs less than what the receiver does about an announcement while the first
+/// data are being copied: shared memory.
+const PROMPT: f64 = 0.5e-6;
 
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,14 @@ impl Engine {
         if mode == SendMode::Synchronous {
             request.flags |= SYNCHRONOUS;
         }
+        self.leave(index, slot)
+    }
+
+    /// Sends what can leave now of a new request, which is gone when that is all.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub(crate) fn leave(&mut self, index: u32, slot: u32) -> Result<Started> {
         let sent = match self.state.peers.at(index).queue.is_empty() {
             true => self.transmit(index, slot),
             false => Sent::Full,
@@ -138,8 +150,11 @@ impl Engine {
         let index = self.state.peers.insert(id, budget, announcements, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);
         peer.limits.eager = eager;
-        peer.limits.single = eager.min(SINGLE_PACKET);
+        peer.limits.single = eager.min(
+            std::env::var("WEFT_TEST_SINGLE").ok().and_then(|x| x.parse().ok()).unwrap_or(SINGLE_PACKET),
+        );
         peer.limits.lead = eager / 2;
+        peer.limits.piece = config.piece.max(1024);
         peer.max_inline = peer.max_inline.min(eager);
         index
     }
@@ -370,9 +385,11 @@ impl Engine {
                 let buffer = request.send_buf();
                 let piece = piece_of(request.length, &peer.limits, buffer)
                     .min(peer.limits.packet - Announce::DATA as u32);
-                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
-                let whole = u64::from(lead) == request.length;
-                let first = if whole { lead.min(piece) as usize } else { 0 };
+                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece; and it
+                // can match while that is being copied here.
+                let alone = u64::from(lead) == request.length
+                    && (lead <= piece || peer.capabilities.latency > PROMPT);
+                let first = if alone { lead.min(piece) as usize } else { 0 };
                 let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
                     buffer.pack_to_transport(0, announce.put(out));
                 });

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod arrive;
+mod at_once;
 mod depart;
 mod engine;
 mod failure;
@@ -37,4 +38,4 @@ pub use wait::Waiter;
 pub use weft_proto::Gaps;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
-pub use weft_shm::{bias, changes};
+pub use weft_shm::{bias, changes, handover};

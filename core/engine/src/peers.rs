@@ -143,6 +143,7 @@ impl Peers {
                 single: 0,
                 eager: 0,
                 lead: 0,
+                piece: 0,
             },
             capabilities,
             queue: VecDeque::new(),

@@ -50,6 +50,8 @@ pub struct Reduction {
     pub datatype: Datatype,
     /// The operation.
     pub operation: Operation,
+    /// What error texts call the operation.
+    pub name: &'static str,
 }
 
 /// The memory of a call. What is not significant, or `MPI_IN_PLACE`, is `Memory::none()`.

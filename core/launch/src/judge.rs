@@ -2,8 +2,10 @@
 //!
 //! Pure: what happens to ranks goes in with the time, [`Order`]s come out. The rules:
 //!
-//! - A rank that dies by a signal, exits with a code other than 0 before it has ended MPI, or exits inside MPI, ends the job: nobody
-//!   could go on with it missing. So do MPI_Abort, the time limit, and a broken control channel.
+//! - A rank that dies by a signal, exits with a code other than 0 before it has ended MPI, or exits inside MPI, ends the job, as
+//!   the others would wait for it for ever. So do MPI_Abort, the time limit, and a broken control channel.
+//! - But where all others have said that they go on without it, such a death after MPI_Init is told to them instead
+//!   ([`Order::Tell`]), and the job's exit code will be that of the death.
 //! - Ending means SIGTERM to every rank, and SIGKILL [`GRACE`] later to those that are left.
 //! - An abort of some ranks only (MPI_Abort on a smaller communicator) ends those, where all others have said that they go on without
 //!   them; otherwise it ends the job.
@@ -132,6 +134,19 @@ pub enum Order {
     TerminateDoomed,
     /// As [`Order::Kill`], to the ranks that were aborted alone.
     KillDoomed,
+    /// Tell the others that this rank has died.
+    Tell(usize),
+}
+
+/// A rank that died while the others went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Who.
+    pub rank: usize,
+    /// How.
+    pub end: End,
+    /// How far it had come.
+    pub stage: Stage,
 }
 
 /// An abort of some ranks, after which the others went on.
@@ -170,6 +185,8 @@ pub struct Judge {
     killed: bool,
     interrupted: Option<i32>,
     partial: Vec<Partial>,
+    /// Deaths that the others survived, in order.
+    lost: Vec<Lost>,
     /// When doomed ranks that are left get SIGKILL.
     doomed_kill_at: Option<Instant>,
 }
@@ -186,6 +203,7 @@ impl Judge {
             killed: false,
             interrupted: None,
             partial: Vec::new(),
+            lost: Vec::new(),
             doomed_kill_at: None,
         }
     }
@@ -223,9 +241,33 @@ impl Judge {
             }
             _ => match self.interrupted {
                 Some(signal) => self.condemn(Cause::Interrupted { signal }, now),
+                None if others > 0
+                    && stage != Stage::Before
+                    && self.running().all(|rank| self.goes_on(rank)) =>
+                {
+                    self.lost.push(Lost { rank, end, stage });
+                    Some(Order::Tell(rank))
+                }
                 None => self.condemn(Cause::Ended { rank, end, stage, others }, now),
             },
         }
+    }
+
+    /// The others could not be told of the last death, and wait for ever.
+    pub fn cannot_tell(&mut self, now: Instant) -> Option<Order> {
+        let Lost { rank, end, stage } = self.lost.pop()?;
+        let others = self.running().count();
+        self.condemn(Cause::Ended { rank, end, stage, others }, now)
+    }
+
+    /// Whether a rank can do without another one.
+    fn goes_on(&self, rank: usize) -> bool {
+        self.ranks[rank].survives || self.ranks[rank].stage == Stage::After
+    }
+
+    /// Deaths that the others survived, in order.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
     }
 
     /// `rank` can go on when others are aborted.
@@ -237,10 +279,9 @@ impl Judge {
     /// nothing is done.
     pub fn abort_some(&mut self, partial: Partial, now: Instant) -> Option<Order> {
         let others = self.running().filter(|rank| !partial.ranks.contains(rank));
-        let goes_on = |rank: usize| self.ranks[rank].survives || self.ranks[rank].stage == Stage::After;
         let mut left = 0;
         for rank in others {
-            if !goes_on(rank) {
+            if !self.goes_on(rank) {
                 return None;
             }
             left += 1;
@@ -353,16 +394,14 @@ impl Judge {
     /// mpiexec's own exit code.
     pub fn exit_code(&self) -> i32 {
         match &self.cause {
-            None => match self.partial.first() {
-                Some(partial) if partial.code & 0xff == 0 => 1,
-                Some(partial) => partial.code & 0xff,
-                None => self.late_code.map_or(0, |(_, code)| code),
+            None => match (self.partial.first(), self.lost.first()) {
+                (Some(partial), _) if partial.code & 0xff == 0 => 1,
+                (Some(partial), _) => partial.code & 0xff,
+                (None, Some(lost)) => code_of(lost.end),
+                (None, None) => self.late_code.map_or(0, |(_, code)| code),
             },
-            Some(Cause::Ended { end: End::Exit(0), .. }) => 1,
-            Some(Cause::Ended { end: End::Exit(code), .. }) => *code,
-            Some(Cause::Ended { end: End::Signal { signal, .. }, .. } | Cause::Interrupted { signal }) => {
-                128 + signal
-            }
+            Some(Cause::Ended { end, .. }) => code_of(*end),
+            Some(Cause::Interrupted { signal }) => 128 + signal,
             // The kernel keeps 8 bits; a code that would look like success must not.
             Some(Cause::Aborted { code, .. }) if code & 0xff == 0 => 1,
             Some(Cause::Aborted { code, .. }) => code & 0xff,
@@ -376,6 +415,15 @@ impl Judge {
                 | Cause::HostLost { .. },
             ) => 1,
         }
+    }
+}
+
+/// The exit code that a death gives to the job; never 0.
+fn code_of(end: End) -> i32 {
+    match end {
+        End::Exit(0) => 1,
+        End::Exit(code) => code,
+        End::Signal { signal, .. } => 128 + signal,
     }
 }
 
@@ -410,6 +458,31 @@ mod tests {
             }
         }
         (judge, Instant::now())
+    }
+
+    #[test]
+    fn a_death_is_told_to_ranks_that_all_go_on_and_ends_any_other_job() {
+        let (mut judge, now) = job(3, true);
+        judge.survives(0);
+        judge.survives(1);
+        assert_eq!(judge.ended(2, SEGV, now), Some(Order::Tell(2)));
+        assert_eq!(judge.cause(), None);
+        judge.finished(0);
+        assert_eq!(judge.ended(0, End::Exit(0), now), None);
+        judge.finished(1);
+        judge.ended(1, End::Exit(0), now);
+        assert_eq!((judge.exit_code(), judge.lost().len()), (139, 1));
+
+        let (mut judge, now) = job(3, true);
+        judge.survives(0);
+        assert_eq!(judge.ended(2, SEGV, now), Some(Order::Terminate), "rank 1 cannot do without it");
+        let (mut judge, now) = job(2, false);
+        judge.survives(0);
+        assert_eq!(judge.ended(1, SEGV, now), Some(Order::Terminate), "it never came to MPI");
+        let (mut judge, now) = job(2, true);
+        judge.survives(0);
+        judge.interrupted(2);
+        assert_eq!(judge.ended(1, TERM, now), Some(Order::Terminate), "the user ends the job");
     }
 
     #[test]

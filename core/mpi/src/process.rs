@@ -130,6 +130,7 @@ impl Process {
             eager_budget_per_sender: parameters.eager_budget_per_sender,
             eager_budget_total: parameters.eager_budget_total,
             eager_limit: parameters.eager_limit,
+            piece: parameters.piece,
             gaps: match parameters.gaps {
                 params::Gaps::Auto => weft_engine::Gaps::Auto,
                 params::Gaps::Read => weft_engine::Gaps::Read,
@@ -229,6 +230,12 @@ impl Process {
     pub fn owns_any(&self, comm: Handle) -> bool {
         self.engine.owns_any(comm.0)
             || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
+    }
+
+    /// Whether anything is under way on a communicator (what has ended and was not asked for is not).
+    pub fn is_busy_on(&self, comm: Handle) -> bool {
+        let busy = |engine: &Engine| !engine.open_of(comm.0).is_empty();
+        busy(&self.engine) || self.lanes.iter().any(|(_, lane)| lane.with(|inner| busy(&inner.engine)))
     }
 
     /// A waiter for one blocked call.

@@ -6,7 +6,7 @@
 use crate::comm::Comm;
 use crate::construct::Awaits;
 use crate::process::Process;
-use crate::request::{Kind, Local, Operation};
+use crate::request::{COLLECTIVE, Kind, Local, Operation};
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
 use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
@@ -33,6 +33,10 @@ pub enum Awaited {
     Window(Handle, Vec<u32>, bool),
     /// Buffered messages to leave.
     Buffered(Vec<RequestId>),
+    /// The end of everything under way on a communicator.
+    OnComm(Handle),
+    /// The end of everything under way in a session that no other process has to begin.
+    OfSession(Handle),
     /// The end of everything under way.
     Quiet,
 }
@@ -223,7 +227,12 @@ impl Process {
                 let (send, receive) = (self.tell_request(send), self.tell_request(receive));
                 join("sendrecv", [receive, send])
             }
-            Local::Generalized(_) => unknown("generalized request, which the program completes"),
+            // Another thread completes it, and then nothing is certain anyway; or nobody does while this process is blocked.
+            Local::Generalized(_) => Told {
+                verb: "generalized request, which the program completes",
+                needs: vec![Ranks::one(self.job.rank)],
+                ..Told::default()
+            },
             Local::Construction(making) => match making.construction.as_ref() {
                 Some(construction) => {
                     let told = self.tell_agreement(construction.awaits());
@@ -274,21 +283,47 @@ impl Process {
                     Ok(comm) => {
                         blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })
                     }
-                    // Others may yet begin a session and join.
-                    Err(_) => blocked(Told { arguments: "from a group".to_owned(), ..Told::default() }),
+                    // Others may yet begin a session and join, also those that have ended MPI.
+                    Err(_) => Blocked {
+                        again: true,
+                        ..blocked(Told {
+                            arguments: "from a group".to_owned(),
+                            needs: told.needs,
+                            ..Told::default()
+                        })
+                    },
                 }
             }
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
             Awaited::Buffered(sends) => self.tell_all(sends, "buffered messages", &blocked),
+            Awaited::OnComm(comm) => {
+                let open = self.of_all_engines(|engine| engine.open_of(comm.0));
+                self.tell_all(&open, "operations on it", &blocked)
+            }
+            Awaited::OfSession(session) => {
+                let ours = |engine: &Engine, request: &RequestId| {
+                    self.sessions.origin(Handle(engine.owner(*request) & !COLLECTIVE)) == Some(*session)
+                };
+                let unfinished = self.of_all_engines(|engine| {
+                    engine.unfinished().into_iter().filter(|request| ours(engine, request)).collect()
+                });
+                self.tell_all(&unfinished, "operations of the session", &blocked)
+            }
             Awaited::Quiet => {
-                let mut unfinished = self.engine.unfinished();
-                for (number, lane) in self.lanes.iter() {
-                    let there = lane.with(|inner| inner.engine.unfinished());
-                    unfinished.extend(there.into_iter().map(|request| request.in_lane(number)));
-                }
+                let unfinished = self.of_all_engines(Engine::unfinished);
                 self.tell_all(&unfinished, "operations under way", &blocked)
             }
         }
+    }
+
+    /// Requests of all lanes.
+    fn of_all_engines(&self, which: impl Fn(&Engine) -> Vec<RequestId>) -> Vec<RequestId> {
+        let mut requests = which(&self.engine);
+        for (number, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| which(&inner.engine));
+            requests.extend(there.into_iter().map(|request| request.in_lane(number)));
+        }
+        requests
     }
 
     /// Several requests of the engine that must all end.

@@ -326,7 +326,7 @@ impl Shm {
         let memory =
             unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
         self.position[local as usize] = self.active.len() as u16;
-        let consumer = Consumer::new(memory, layout.cells);
+        let consumer = Consumer::new(memory, layout.cells, layout.data_bytes);
         self.active.push(Inbound { consumer, peer: self.map.peer(local), local });
     }
 
@@ -535,6 +535,9 @@ impl Transport for Shm {
         };
         let inbound = &mut self.active[index];
         let memory = inbound.consumer.memory();
+        if front.len >= FETCH_NEXT {
+            inbound.consumer.prefetch_next();
+        }
         let header = Header::from_words(memory.envelope(front.cell));
         let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
         if done {

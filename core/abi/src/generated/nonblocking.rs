@@ -87,6 +87,29 @@ unsafe extern "C" fn PMPI_Irecv(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
+    }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
     if let Some(code) = answer {
@@ -129,6 +152,28 @@ unsafe extern "C" fn PMPI_Irecv_c(
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::irecv(buf, count, datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) };
@@ -223,6 +268,29 @@ unsafe extern "C" fn PMPI_Isend(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
+    }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
     if let Some(code) = answer {
@@ -265,6 +333,28 @@ unsafe extern "C" fn PMPI_Isend_c(
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::isend(buf, count, datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) };
@@ -514,6 +604,20 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
             unsafe { imp::wait(request, status) }
         };
         raise::finish("MPI_Wait", call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::wait(request, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(request, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::wait(request, status) };

@@ -34,6 +34,27 @@ unsafe extern "C" fn PMPI_Send(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::send(buf, i64::from(count), datatype, dest, tag, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm) };
+    }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) };
     if let Some(code) = answer {
@@ -73,6 +94,27 @@ unsafe extern "C" fn PMPI_Send_c(
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::send(buf, count, datatype, dest, tag, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) };
@@ -116,6 +158,29 @@ unsafe extern "C" fn PMPI_Recv(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
+    }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
     if let Some(code) = answer {
@@ -157,6 +222,28 @@ unsafe extern "C" fn PMPI_Recv_c(
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::recv(buf, count, datatype, source, tag, comm, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) };
@@ -547,6 +634,26 @@ unsafe extern "C" fn PMPI_Iprobe(
             unsafe { imp::iprobe(source, tag, comm, flag, status) }
         };
         raise::finish_on_comm("MPI_Iprobe", comm, call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::iprobe(source, tag, comm, flag, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(source, tag, comm, flag, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(source, tag, comm, flag, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) };

@@ -27,6 +27,24 @@ fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -
     Ok(())
 }
 
+/// Refuses a call whose own data are not as long as the room for them: what a process sends itself must fit like all else (section 6.1).
+#[inline]
+pub(super) fn check_own(sent: u64, received: u64) -> Outcome<()> {
+    if sent == received { Ok(()) } else { Err(own_differs(sent, received)) }
+}
+
+#[cold]
+fn own_differs(sent: u64, received: u64) -> Error {
+    let class = if sent > received { ErrorClass::TRUNCATE } else { ErrorClass::COUNT };
+    Error::new(
+        class,
+        format!(
+            "this process's own block has {sent} bytes in the send argument, but {received} bytes in the receive argument; counts are \
+             those of one process's block, not of all"
+        ),
+    )
+}
+
 /// A count that the entry could not check, because it is not significant at every process.
 fn whole(count: i64) -> Outcome<u64> {
     u64::try_from(count).map_err(|_| Error::new(ErrorClass::COUNT, negative_count(count)))

@@ -168,7 +168,7 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         .iter()
         .map(|parameter| format!("{}: {}", parameter.name, rust_type(&parameter.ty)))
         .collect();
-    let at_once = format!("imp::at_once::{}({})", imp_name(int.name()), arguments.join(", "));
+    let at_once = format!("{}({})", imp_name(int.name()), arguments.join(", "));
     let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -230,9 +230,22 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
     }
     if procedure.at_once {
         let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
-        let short = unsafe_block("let answer = ", &at_once);
-        let full = unsafe_block("", &format!("in_full({})", names.join(", ")));
-        let _ = writeln!(text, "}}\n{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}");
+        let names = names.join(", ");
+        let ask = |module: &str| {
+            let short = unsafe_block("let answer = ", &format!("imp::{module}::{at_once}"));
+            let full = unsafe_block("", &format!("in_full({names})"));
+            format!("{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}")
+        };
+        // With several threads another function has the same arguments: nothing is saved and moved on the way to it.
+        let _ = writeln!(
+            text,
+            "}}\n#[inline(never)]\nunsafe extern \"C\" fn with_threads({}) -> {result} {{\n{}\n}}\n\
+             if !gate::is_active_alone() {{\n{};\n}}\n{}",
+            parameters.join(", "),
+            ask("at_once_lanes"),
+            unsafe_block("return ", &format!("with_threads({names})")),
+            ask("at_once"),
+        );
     }
     text.push_str("}\n");
     Ok(text)

@@ -95,7 +95,7 @@ fn exchange(seed: u64, gaps: fn(&mut weft_engine::EngineConfig), denial: f64) {
         let envelope = Envelope { peer: PeerId(1), context: CONTEXT, source: Rank(0), tag: Tag(number) };
         let mode = if random.chance(0.3) { SendMode::Synchronous } else { SendMode::Standard };
         let early = random.chance(0.5);
-        let mut post = |world: &mut World| {
+        let post = |world: &mut World| {
             world.engines[1].recv(selector, room.recv_view(0, 0, wanted)).expect("room for a request")
         };
         let before = early.then(|| post(&mut world));

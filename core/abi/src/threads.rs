@@ -67,22 +67,6 @@ pub(crate) unsafe fn start_send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<Outcome<Started>> {
-    if let Some(bytes) = snapshot::plain_bytes(datatype.handle(), count)
-        && mode != SendMode::Synchronous
-        && buf.addr() > crate::imp::LAST_ADDRESS_CONSTANT
-    {
-        let sent = snapshot::known(comm.handle(), |comm, lane| {
-            // What is wrong here is said on the long way.
-            let peer = comm.destination(dest).ok()??;
-            let envelope = comm.envelope(peer, tag).ok()?;
-            // SAFETY: the caller's promise; a predefined type without gaps, so the data are these bytes.
-            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-            Some(lane.with(|inner| inner.engine.send_at_once(envelope, data)))
-        });
-        if sent == Some(true) {
-            return Some(Ok(Started::Complete));
-        }
-    }
     let found = snapshot::comm(comm.handle(), |comm| {
         if comm.lane == 0 {
             return Ok(None);
@@ -165,49 +149,30 @@ pub(crate) unsafe fn receive(
     comm: MPI_Comm,
 ) -> Outcome<Received<Completion>> {
     // SAFETY: the caller's promise.
-    let soon = unsafe {
-        at_once(data, source, tag, comm, |inner, selector, mut buffer| {
-            inner.engine.spin_recv(selector, &mut buffer, gate::spins().min(LOCKED_SPINS))
-        })
+    let (number, selector, mut buffer) = match unsafe { prepare_receive(data, source, tag, comm)? } {
+        Prepared::Elsewhere => return Ok(Received::Elsewhere),
+        Prepared::Null => return Ok(Received::Null),
+        Prepared::There(number, selector, buffer) => (number, selector, buffer),
     };
-    if let Some(Some(completion)) = soon {
-        return Ok(Received::There(completion));
-    }
-    // SAFETY: as above.
-    match unsafe { start_receive(data, source, tag, comm)? } {
-        Received::Elsewhere => Ok(Received::Elsewhere),
-        Received::Null => Ok(Received::Null),
-        Received::There(request) => Ok(Received::There(complete("MPI_Recv", request))),
-    }
+    let spins = gate::spins().min(LOCKED_SPINS);
+    let begun = lane(number).with(|inner| match inner.engine.spin_recv(selector, &mut buffer, spins) {
+        Some(completion) => Ok(Begun::Received(completion)),
+        None => post(inner, selector, buffer, comm).map(Begun::Posted),
+    })?;
+    Ok(Received::There(match begun {
+        Begun::Received(completion) => completion,
+        Begun::Posted(request) => complete("MPI_Recv", request),
+    }))
+}
+
+/// What a blocking receive did at first.
+enum Begun {
+    Received(Completion),
+    Posted(RequestId),
 }
 
 /// How often a blocking receive looks at its sender's ring while it holds the lane: well below a microsecond.
-const LOCKED_SPINS: u32 = 64;
-
-/// Begins a receive into plain memory on a communicator that this thread remembers; `None`: take the long way, which also
-/// says what is wrong.
-///
-/// # Safety
-/// As [`prepare_receive`].
-#[inline]
-unsafe fn at_once<R>(
-    (buf, count, datatype): (*mut c_void, i64, MPI_Datatype),
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    begin: impl FnOnce(&mut Inner, Selector, RecvBuf) -> R,
-) -> Option<R> {
-    let bytes = snapshot::plain_bytes(datatype.handle(), count)?;
-    if buf.addr() <= crate::imp::LAST_ADDRESS_CONSTANT {
-        return None;
-    }
-    snapshot::known(comm.handle(), |comm, lane| {
-        let selector = comm.selector(source, tag).ok()??;
-        // SAFETY: the caller's promise.
-        let buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
-        Some(lane.with(|inner| begin(inner, selector, buffer)))
-    })
-}
+pub(crate) const LOCKED_SPINS: u32 = 64;
 
 fn post(inner: &mut Inner, selector: Selector, buffer: RecvBuf, comm: MPI_Comm) -> Outcome<RequestId> {
     let request = inner.engine.recv(selector, buffer)?;
@@ -226,12 +191,7 @@ pub(crate) unsafe fn start_receive(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Outcome<Received<RequestId>> {
-    let begin = |inner: &mut Inner, selector, buffer| post(inner, selector, buffer, comm);
     // SAFETY: the caller's promise.
-    if let Some(request) = unsafe { at_once(data, source, tag, comm, begin) } {
-        return request.map(Received::There);
-    }
-    // SAFETY: as above.
     Ok(match unsafe { prepare_receive(data, source, tag, comm)? } {
         Prepared::Elsewhere => Received::Elsewhere,
         Prepared::Null => Received::Null,
@@ -318,8 +278,8 @@ pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
     Some(common)
 }
 
-/// `MPI_Waitall` of requests of one lane, null ones and complete sends: waits until all have ended, and takes them when none
-/// of them failed. False: they have ended, and the caller takes them one by one.
+/// `MPI_Waitall` of requests of one lane, null ones and complete sends: takes those from the front that end well, and answers how many
+/// these are. The others have ended then.
 ///
 /// # Errors
 /// `MPI_ERR_REQUEST` for a stale handle, before anything is waited for.
@@ -330,35 +290,70 @@ pub(crate) unsafe fn wait_all(
     number: u32,
     requests: &mut [MPI_Request],
     statuses: *mut MPI_Status,
-) -> Outcome<bool> {
+) -> Outcome<usize> {
     if number == 0 {
         for (index, request) in requests.iter_mut().enumerate() {
             // SAFETY: the caller's promise.
             unsafe { forget(request, index, statuses) };
         }
-        return Ok(true);
+        return Ok(requests.len());
     }
-    let mut ended = 0;
-    let looked = lane(number).look(|inner| {
-        match requests.iter().position(|request| is_stale(inner, request.handle())) {
-            Some(index) => Err(index),
-            None => Ok(all_ended(inner, requests, &mut ended)),
+    let mut taken = 0;
+    // What is here already, or one look away, is taken in one visit.
+    let mut begin = |inner: &mut Inner| {
+        if let Some(index) = requests.iter().position(|request| is_stale(inner, request.handle())) {
+            return (false, Err(index));
         }
-    });
-    match looked {
-        Err(index) => {
-            let error = stale(requests[index].handle());
-            let text = format!("array_of_requests[{index}]: {}", error.text());
-            return Err(Error::new(error.class(), text));
+        // SAFETY: the caller's promise.
+        taken = unsafe { take_from(inner, requests, 0, statuses) };
+        let mut moved = false;
+        if taken < requests.len() && inner.engine.progress() {
+            moved = true;
+            // SAFETY: as above.
+            taken = unsafe { take_from(inner, requests, taken, statuses) };
         }
-        Ok(true) => {}
-        Ok(false) => {
-            let look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
-            wait_in(number, "MPI_Waitall", Awaited::All(requests), look);
-        }
+        (moved, Ok(()))
+    };
+    if let Err(index) = lane(number).visit(&mut begin) {
+        let error = stale(requests[index].handle());
+        let text = format!("array_of_requests[{index}]: {}", error.text());
+        return Err(Error::new(error.class(), text));
     }
+    if taken == requests.len() {
+        return Ok(taken);
+    }
+    let (mut ended, rest) = (0, &requests[taken..]);
+    let look = |inner: &mut Inner| all_ended(inner, rest, &mut ended).then_some(());
+    wait_in(number, "MPI_Waitall", Awaited::All(rest), look);
     // SAFETY: the caller's promise.
-    Ok(lane(number).look(|inner| unsafe { take_all(inner, requests, statuses) }))
+    Ok(lane(number).look(|inner| unsafe { take_from(inner, requests, taken, statuses) }))
+}
+
+/// Takes requests from index `from` on, one after the other, as long as they have ended well; answers where it stopped.
+///
+/// # Safety
+/// As [`wait_all`].
+unsafe fn take_from(
+    inner: &mut Inner,
+    requests: &mut [MPI_Request],
+    from: usize,
+    statuses: *mut MPI_Status,
+) -> usize {
+    for (index, request) in requests.iter_mut().enumerate().skip(from) {
+        let handle = request.handle();
+        if handle.kind_bits() != HandleKind::LaneRequest as u32 {
+            // SAFETY: the caller's promise.
+            unsafe { forget(request, index, statuses) };
+            continue;
+        }
+        let Some(status) = inner.take_well(handle) else { return index };
+        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+        if !statuses.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { crate::imp::write_message(statuses.add(index), &status) };
+        }
+    }
+    requests.len()
 }
 
 /// Whether the handle is of a lane and names no request any more.
@@ -375,34 +370,6 @@ fn all_ended(inner: &Inner, requests: &[MPI_Request], from: &mut usize) -> bool 
             return false;
         }
         *from += 1;
-    }
-    true
-}
-
-/// Takes all requests, which have ended, unless one has failed.
-///
-/// # Safety
-/// As [`wait_all`].
-unsafe fn take_all(inner: &mut Inner, requests: &mut [MPI_Request], statuses: *mut MPI_Status) -> bool {
-    let found = |inner: &Inner, request: &MPI_Request| match request.handle().kind_bits() {
-        kind if kind == HandleKind::LaneRequest as u32 => inner.find(request.handle()),
-        _ => None,
-    };
-    if requests.iter().any(|request| found(inner, request).is_some_and(|id| inner.engine.has_failed(id))) {
-        return false;
-    }
-    for (index, request) in requests.iter_mut().enumerate() {
-        let Some(id) = found(inner, request) else {
-            // SAFETY: the caller's promise.
-            unsafe { forget(request, index, statuses) };
-            continue;
-        };
-        let status = inner.engine.take(id).status.into();
-        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
-        if !statuses.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { crate::imp::write_status(statuses.add(index), &status) };
-        }
     }
     true
 }

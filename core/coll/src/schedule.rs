@@ -146,6 +146,18 @@ impl Schedule {
         self.reduces
     }
 
+    /// The same steps with other ranks: those of a larger communicator, for a schedule of some of its ranks.
+    #[must_use]
+    pub fn with_ranks(mut self, name: impl Fn(u32) -> u32) -> Schedule {
+        for step in &mut self.steps {
+            match step {
+                Step::Send { to: rank, .. } | Step::Recv { from: rank, .. } => *rank = name(*rank),
+                Step::Copy { .. } | Step::Reduce { .. } => {}
+            }
+        }
+        self
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
@@ -163,6 +175,8 @@ pub struct Builder {
     accesses: BTreeMap<Place, Access>,
     /// Bytes of the longest of them.
     longest: u64,
+    /// What is added to ranks.
+    first_rank: u32,
 }
 
 /// Buffer, displacement, first byte; and the step, since several may begin at one byte.
@@ -195,6 +209,11 @@ impl Builder {
         Range::new(Buffer::Scratch(self.scratch.len() as u32 - 1), 0, bytes)
     }
 
+    /// From now on rank 0 of the steps is rank `first` of the communicator.
+    pub fn count_ranks_from(&mut self, first: u32) {
+        self.first_rank = first;
+    }
+
     /// Sends `from` to rank `to`.
     pub fn send(&mut self, to: u32, from: Range) -> StepId {
         self.send_on(0, to, from)
@@ -203,6 +222,7 @@ impl Builder {
     /// Sends on one of several channels to the same rank. Channels from [`CHANNELS`] on use the earlier ones again, after
     /// the messages there.
     pub fn send_on(&mut self, channel: u32, to: u32, from: Range) -> StepId {
+        let to = self.first_rank + to;
         let (channel, earlier) = self.channel(
             channel,
             |step, channel| matches!(*step, Step::Send { to: t, channel: c, .. } if t == to && c == channel),
@@ -219,6 +239,7 @@ impl Builder {
 
     /// Receives on one of several channels from the same rank, as in [`Builder::send_on`].
     pub fn recv_on(&mut self, channel: u32, from: u32, into: Range) -> StepId {
+        let from = self.first_rank + from;
         let (channel, earlier) = self.channel(channel, |step, channel| {
             matches!(*step, Step::Recv { from: f, channel: c, .. } if f == from && c == channel)
         });

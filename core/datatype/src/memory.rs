@@ -24,6 +24,10 @@ pub struct Memory {
 // SAFETY: an address and immutable description; the constructor's promise covers whichever thread drives the call.
 unsafe impl Send for Memory {}
 
+// SAFETY: nothing in it changes; that views of one `Memory` are not used at the same time is the constructor's promise, as it is
+// for views of two clones.
+unsafe impl Sync for Memory {}
+
 /// Whole elements inside a [`Memory`], in their memory layout, for a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements {
@@ -123,6 +127,27 @@ impl Datatype {
         // SAFETY: the caller's promise.
         Ok(unsafe { RecvBuf::sliced(address, 0, bytes, self.layout(), None) })
     }
+
+    /// Packs whole elements at `address`, as many as fill `out` (section 5.2), without making a buffer first.
+    ///
+    /// # Safety
+    /// The bytes of the type map of these elements are readable, and `out` is none of them.
+    #[inline]
+    pub unsafe fn pack_elements(&self, address: *const u8, out: &mut [u8]) {
+        // SAFETY: the caller's promise; packing only reads at `address`.
+        unsafe { self.layout().transfer::<true>(address.cast_mut(), 0, out.len(), out.as_mut_ptr()) }
+    }
+
+    /// Unpacks `data` into whole elements at `address`, as many as `data` holds (section 5.2), without making a buffer first. The
+    /// caller has looked for overlaps ([`Datatype::check_distinct`]).
+    ///
+    /// # Safety
+    /// The bytes of the type map of these elements are writable, and `data` is none of them.
+    #[inline]
+    pub unsafe fn unpack_elements(&self, address: *mut u8, data: &[u8]) {
+        // SAFETY: the caller's promise; unpacking only reads at `data`.
+        unsafe { self.layout().transfer::<false>(address, 0, data.len(), data.as_ptr().cast_mut()) }
+    }
 }
 
 impl Memory {
@@ -155,6 +180,11 @@ impl Memory {
     /// until the operation is complete.
     pub unsafe fn write(address: *mut u8, datatype: &Datatype, (low, high): (i64, i64)) -> Memory {
         Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: None }
+    }
+
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// Zeroed memory of the library, in the memory layout of `count` elements of `datatype`.

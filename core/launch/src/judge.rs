@@ -96,6 +96,17 @@ pub enum Cause {
         /// What came.
         what: String,
     },
+    /// A host is gone, and these ranks with it.
+    HostLost {
+        /// Its name.
+        host: String,
+        /// What was seen of it.
+        why: String,
+        /// Ranks that ran there.
+        ranks: Vec<usize>,
+        /// How many ranks ran elsewhere.
+        others: usize,
+    },
     /// mpiexec itself got this signal and ranks ended by it.
     Interrupted {
         /// Number of the signal.
@@ -397,7 +408,12 @@ impl Judge {
             Some(Cause::Timeout { .. }) => 124,
             Some(Cause::Deadlock { .. }) => 125,
             Some(Cause::NotStarted { code, .. }) => *code,
-            Some(Cause::NeverJoined { .. } | Cause::StartedTwice { .. } | Cause::Garbled { .. }) => 1,
+            Some(
+                Cause::NeverJoined { .. }
+                | Cause::StartedTwice { .. }
+                | Cause::Garbled { .. }
+                | Cause::HostLost { .. },
+            ) => 1,
         }
     }
 }

@@ -33,16 +33,17 @@ use crate::spawn::{self, Keeper, Preparation};
 use crate::watch::{Outside, Watch, Word};
 
 /// Signals that ask a job to end; the second one ends it at once.
-const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+pub(crate) const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Signals that are only passed on.
-const PASSED_ON: [Signal; 4] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
+pub(crate) const PASSED_ON: [Signal; 4] =
+    [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
 
 /// How long the end waits for processes that ranks left behind to disappear after SIGKILL.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// Longest note kept of a rank, in letters.
-const NOTE: usize = 400;
+pub(crate) const NOTE: usize = 400;
 
 /// Runs the job. Returns mpiexec's exit code.
 ///
@@ -581,7 +582,7 @@ fn outside(ranks: &[Rank], rank: usize) -> Outside {
     }
 }
 
-fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {
+pub(crate) fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {
     let mut set = nix::sched::CpuSet::new();
     for &cpu in cpus.iter() {
         set.set(cpu)?;

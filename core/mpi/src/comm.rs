@@ -28,6 +28,9 @@ pub const HINTS: [&str; 5] = [
 /// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
 pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
 
+/// Our own hint: whether reductions on the communicator combine operands in one order that depends on its size alone.
+pub const REPRODUCIBLE: &str = "weft_reproducible";
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -57,6 +60,8 @@ pub struct Comm {
     pub context_hint: u32,
     /// Collectives begun on the collective channel, so that each has tags of its own.
     pub collectives: u32,
+    /// Persistent collectives made, which count apart: they may be started in any order.
+    pub persistent_collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
     /// The virtual topology (chapter 8).
@@ -80,6 +85,7 @@ impl Comm {
             hints: Info::default(),
             context_hint: 0,
             collectives: 0,
+            persistent_collectives: 0,
             plans: Plans::default(),
             topology: None,
         }
@@ -177,6 +183,10 @@ impl Comm {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
+        }
+        if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
+            self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
+            self.plans = Plans::default();
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
-use weft_types::params::{Choice, Fabric, Parameters};
+use weft_types::params::{self, Choice, Fabric, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
@@ -130,6 +130,12 @@ impl Process {
             eager_budget_per_sender: parameters.eager_budget_per_sender,
             eager_budget_total: parameters.eager_budget_total,
             eager_limit: parameters.eager_limit,
+            piece: parameters.piece,
+            gaps: match parameters.gaps {
+                params::Gaps::Auto => weft_engine::Gaps::Auto,
+                params::Gaps::Read => weft_engine::Gaps::Read,
+                params::Gaps::Stream => weft_engine::Gaps::Stream,
+            },
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
         let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
@@ -293,6 +299,9 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
+        if self.sessions.is_empty() {
+            self.engine.rest();
+        }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
             self.goes_on();

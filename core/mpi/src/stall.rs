@@ -215,6 +215,7 @@ impl Process {
                 match (&persistent.operation, told.verb) {
                     _ if persistent.active.is_none() => unknown("inactive persistent request"),
                     (_, "") => told,
+                    (Operation::Collective(_), _) => Told { verb: "persistent collective", ..told },
                     (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },
                     (Operation::Send(_, SendMode::Synchronous, _), _) => {
                         Told { verb: "persistent synchronous send", ..told }

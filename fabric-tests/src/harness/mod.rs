@@ -6,6 +6,8 @@
 //!
 //! `WEFT_TEST_CHECKER` is a command (words split at blanks) that every rank of such a program runs under, valgrind for instance.
 //!
+//! `WEFT_TEST_HOSTS` names hosts, separated by commas, that every job is spread over (see `scripts/netns-hosts`).
+//!
 //! Further settings: `WEFT_TEST_PATIENCE` multiplies every timeout; `WEFT_TEST_STACKS=1` prints the stacks of all
 //! processes of a run that hangs (needs gdb); `WEFT_TEST_LEAKS=1` has every run fail that leaves objects at the end.
 

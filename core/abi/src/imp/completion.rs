@@ -359,11 +359,12 @@ pub(crate) unsafe fn waitall(
     if let Some(lane) = threads::common_lane(requests) {
         // SAFETY: the program's statuses.
         unsafe {
-            if threads::wait_all(lane, requests, statuses)? {
-                return Ok(());
+            let taken = threads::wait_all(lane, requests, statuses)?;
+            let mut several = Several { number: taken, ..Several::new(statuses) };
+            for request in &mut requests[taken..] {
+                several.complete(finish(request.handle()), request);
             }
-            let all = 0..requests.len();
-            return complete_all(requests, all, statuses);
+            return several.result();
         }
     }
     gate::with(|process| count_active(process, requests))?;

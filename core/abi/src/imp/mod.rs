@@ -3,9 +3,13 @@
 
 mod abi_support;
 pub(crate) mod at_once;
+pub(crate) mod at_once_lanes;
 mod attributes;
 mod buffers;
 mod collective;
+mod collective_forms;
+mod collective_inter;
+mod collective_memory;
 mod communicators;
 mod completion;
 mod datatypes;

@@ -93,6 +93,9 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
         // Its buffer is the program's again.
         process.requests.buffers.detach(Owner::Session(handle));
         if process.sessions.is_empty() {
+            if gate::phase() & gate::WORLD == 0 {
+                process.engine.rest();
+            }
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;
             }

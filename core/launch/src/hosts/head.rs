@@ -490,6 +490,11 @@ impl Head {
                 self.send_to(&doomed, Signal::SIGCONT, None);
             }
             Some(Order::KillDoomed) => self.send_to(&doomed, Signal::SIGKILL, None),
+            // Ranks of several hosts share no memory in which they could be told, and would wait for ever.
+            Some(Order::Tell(_)) => {
+                let order = self.judge.cannot_tell(Instant::now());
+                self.obey(order);
+            }
         }
     }
 

@@ -22,6 +22,7 @@ int main(int argc, char **argv)
         code = MPI_Allreduce(&check_rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     }
     CHECK_INT(check_class_of(code), MPI_ERR_PROC_ABORTED);
+    CHECK_CLASS(MPI_Bcast(&sum, 1, MPI_INT, victim, MPI_COMM_WORLD), MPI_ERR_PROC_ABORTED);
     CHECK_CLASS(MPI_Barrier(MPI_COMM_WORLD), MPI_ERR_PROC_ABORTED);
     MPI_Finalize();
     if (check_failures == 0) fprintf(stderr, "rank %d went on to its end\n", check_rank);

@@ -285,6 +285,7 @@ static void disconnect(void) {
     int value;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Irecv(&value, 1, MPI_INT, 1 - rank, 5, comm, &request);
+    MPI_Request_free(&request);
     MPI_Comm_disconnect(&comm);
 }
 
@@ -295,10 +296,10 @@ static void live_disconnect(void) {
     int value;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     if (rank == 0) MPI_Irecv(&value, 1, MPI_INT, 1, 5, comm, &request);
+    if (rank == 0) MPI_Request_free(&request);
     if (rank == 1) sleep(5);
     if (rank == 1) give(0, 5, comm);
     MPI_Comm_disconnect(&comm);
-    if (rank == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* Rank 0 makes a communicator from a group; rank 1 does not come. */
@@ -326,6 +327,7 @@ static void session_end(void) {
     MPI_Comm comm = of_session(&session);
     MPI_Request request;
     MPI_Issend(&rank, 1, MPI_INT, 1 - rank, 5, comm, &request);
+    MPI_Request_free(&request);
     MPI_Session_finalize(&session);
 }
 
@@ -335,6 +337,7 @@ static void live_session_end(void) {
     MPI_Comm comm = of_session(&session);
     MPI_Request request;
     if (rank == 0) MPI_Issend(&rank, 1, MPI_INT, 1, 5, comm, &request);
+    if (rank == 0) MPI_Request_free(&request);
     if (rank == 1) sleep(5);
     if (rank == 1) receive(0, 5, comm);
     MPI_Session_finalize(&session);

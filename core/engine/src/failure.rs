@@ -173,6 +173,12 @@ impl State {
         }
     }
 
+    /// Some process that was lost.
+    pub(crate) fn any_lost(&self) -> Option<PeerId> {
+        let dead = (0..self.peers.len()).find(|&index| self.peers.at(index).dead)?;
+        Some(self.peers.at(dead).id)
+    }
+
     /// Whether a process is known to be gone.
     pub(crate) fn is_dead(&self, id: PeerId) -> bool {
         self.peers.index(id).is_some_and(|index| self.peers.at(index).dead)

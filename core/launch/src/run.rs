@@ -488,18 +488,6 @@ impl Job {
         Ok(())
     }
 
-    /// Judges ranks that died by a signal, without listening to anybody.
-    fn judge_deaths(&mut self) -> io::Result<()> {
-        let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
-        for rank in running {
-            if let Some(end @ End::Signal { .. }) = spawn::ended(self.ranks[rank].pid)? {
-                let order = self.judge.ended(rank, end, Instant::now());
-                self.obey(order);
-            }
-        }
-        Ok(())
-    }
-
     /// Sends what the rank's socket takes. PMI is question and answer, so more than a socket buffer waits only for a rank that
     /// never reads; it gets the rest when it speaks again.
     fn send_unsent(&mut self, rank: usize) {

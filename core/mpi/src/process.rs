@@ -229,18 +229,6 @@ impl Process {
             && self.lanes.are_quiet()
     }
 
-    /// Whether any request of a communicator exists.
-    pub fn owns_any(&self, comm: Handle) -> bool {
-        self.engine.owns_any(comm.0)
-            || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
-    }
-
-    /// Whether anything is under way on a communicator (what has ended and was not asked for is not).
-    pub fn is_busy_on(&self, comm: Handle) -> bool {
-        let busy = |engine: &Engine| !engine.open_of(comm.0).is_empty();
-        busy(&self.engine) || self.lanes.iter().any(|(_, lane)| lane.with(|inner| busy(&inner.engine)))
-    }
-
     /// A waiter for one blocked call.
     pub fn waiter(&self) -> Waiter {
         Waiter::new(self.oversubscribed)

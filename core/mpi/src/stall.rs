@@ -318,10 +318,7 @@ impl Process {
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
             Awaited::Rounds(comm, missing) => blocked(self.tell_rounds(*comm, *missing)),
             Awaited::Buffered(sends) => self.tell_all(sends, "buffered messages", &blocked),
-            Awaited::OnComm(comm) => {
-                let open = self.of_all_engines(|engine| engine.open_of(comm.0));
-                self.tell_all(&open, "operations on it", &blocked)
-            }
+            Awaited::OnComm(comm) => self.tell_all(&self.open_on(*comm), "operations on it", &blocked),
             Awaited::OfSession(session) => {
                 let ours = |engine: &Engine, request: &RequestId| {
                     self.sessions.origin(Handle(engine.owner(*request) & !COLLECTIVE)) == Some(*session)
@@ -336,6 +333,16 @@ impl Process {
                 self.tell_all(&unfinished, "operations under way", &blocked)
             }
         }
+    }
+
+    /// What is under way on a communicator, whether or not somebody will ask for it. A partitioned receive that has not met its
+    /// sender is nothing of the kind: the request may stay so for ever (section 3.9).
+    pub fn open_on(&self, comm: Handle) -> Vec<RequestId> {
+        let introductions = self.comms.find(comm).map(|comm| comm.context.partitioned());
+        let is_open = |engine: &Engine, request: &RequestId| Some(engine.channel(*request)) != introductions;
+        self.of_all_engines(|engine| {
+            engine.open_of(comm.0).into_iter().filter(|request| is_open(engine, request)).collect()
+        })
     }
 
     /// Requests of all lanes.

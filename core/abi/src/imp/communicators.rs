@@ -317,7 +317,7 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
     super::collective::barrier_of_everyone("MPI_Comm_disconnect", handle.handle())
         .map_err(|error| Raised::or_on_comm(error, handle.handle()))?;
     gate::wait_for("MPI_Comm_disconnect", Awaited::OnComm(handle.handle()), |process| {
-        (!process.is_busy_on(handle.handle())).then_some(())
+        process.open_on(handle.handle()).is_empty().then_some(())
     });
     // SAFETY: the argument is this procedure's.
     unsafe { comm_free(comm) }

@@ -1,10 +1,13 @@
-//! Telling ranks that go on that another one has died.
+//! Ranks that die, and those that go on without them.
 
 use std::fs::File;
+use std::io;
 use std::time::Instant;
 
 use super::Job;
+use crate::judge::End;
 use crate::report;
+use crate::spawn;
 
 impl Job {
     /// Tells those that go on that `lost` has died, in the memory that they share: whoever sleeps there is woken. Where that
@@ -24,5 +27,17 @@ impl Job {
                 self.obey(order);
             }
         }
+    }
+
+    /// Judges ranks that died by a signal, without listening to anybody.
+    pub(super) fn judge_deaths(&mut self) -> io::Result<()> {
+        let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
+        for rank in running {
+            if let Some(end @ End::Signal { .. }) = spawn::ended(self.ranks[rank].pid)? {
+                let order = self.judge.ended(rank, end, Instant::now());
+                self.obey(order);
+            }
+        }
+        Ok(())
     }
 }

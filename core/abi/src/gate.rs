@@ -5,6 +5,7 @@
 //!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
 //!   one branch on a plain load. With MPI_THREAD_MULTIPLE a mutex is held inside `with`, which is never while waiting.
+//!   Locks are switched on (a session, see [`check_may_open`]) by the thread that makes those calls, which is in no other then.
 //! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
 //!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
@@ -81,6 +82,8 @@ struct Gate {
     marks: Announced,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
+    /// Below MPI_THREAD_MULTIPLE: the thread that opened the World Model or the latest session.
+    alone: Mutex<Option<ThreadId>>,
 }
 
 /// What threads reach without the process's lock.
@@ -117,6 +120,7 @@ static GATE: Gate = Gate {
     calls: AtomicU64::new(0),
     marks: Announced::new(),
     main_thread: OnceLock::new(),
+    alone: Mutex::new(None),
 };
 
 /// The phase bits. Relaxed: threads learn of a change by the program's own synchronisation, as section 11.6 asks.
@@ -435,6 +439,27 @@ fn after_callbacks<T>(
 ) -> Option<T> {
     crate::imp::run_callbacks(0, callback);
     answer.or_else(|| with(poll))
+}
+
+/// Fails when calls take no locks and another thread may be in one: the World Model or a session is open below
+/// MPI_THREAD_MULTIPLE, and the calling thread is not the one that opened it. Before anything of the process is touched by what opens more.
+///
+/// # Errors
+/// `MPI_ERR_OTHER`.
+pub(crate) fn check_may_open() -> weft_types::Result<()> {
+    if !is_active_alone() || *locked(&GATE.alone) == Some(std::thread::current().id()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorClass::OTHER,
+        "MPI is open below MPI_THREAD_MULTIPLE, where calls take no locks, and this is not the thread that opened it: that one may be in a \
+         call now. Initialise with MPI_THREAD_MULTIPLE, or let the thread that initialised open a session of that level first",
+    ))
+}
+
+/// Remembers that the calling thread has opened the World Model or a session, for [`check_may_open`].
+pub(crate) fn opened() {
+    *locked(&GATE.alone) = Some(std::thread::current().id());
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).

@@ -55,7 +55,9 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
     let asked = hints.text("thread_level").map(str::trim);
     let thread_level = LEVELS.into_iter().find(|level| asked == Some(level)).unwrap_or("MPI_THREAD_MULTIPLE");
+    gate::check_may_open()?;
     gate::start()?;
+    gate::opened();
     // Threads with sessions of their own may call at the same time, also where each session is used by one thread only.
     if thread_level != "MPI_THREAD_SINGLE" {
         gate::change_phase(gate::MULTIPLE, 0);

@@ -16,8 +16,8 @@ use weft_types::{Handle, Result as Outcome, abi};
 use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
 use super::collective_inter as inter;
 use super::collective_memory::{
-    Data, Places, Typed, check_own, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes,
-    writable, write, write_blocks,
+    Data, List, Places, Typed, check_own, is_in_place, read, read_blocks, read_copies, typed_reads,
+    typed_writes, writable, write, write_blocks,
 };
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
@@ -138,7 +138,7 @@ unsafe fn start_gatherv<F: Form>(
         let (from, bytes) = if in_place { (Memory::none(), 0) } else { read(process, send)? };
         let (blocks, into) = match rank == root {
             true => write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?,
-            false => (Vec::new(), Memory::none()),
+            false => (List::new(), Memory::none()),
         };
         if rank == root && !in_place {
             check_own(bytes, blocks[rank as usize].bytes)?;
@@ -198,7 +198,7 @@ unsafe fn start_scatterv<F: Form>(
         let (into, bytes) = if in_place { (Memory::none(), 0) } else { write(process, recv, 1)? };
         let (blocks, from) = match rank == root {
             true => read_blocks(process, sendbuf, sendtype, "sendcounts", send, size)?,
-            false => (Vec::new(), Memory::none()),
+            false => (List::new(), Memory::none()),
         };
         if rank == root && !in_place {
             check_own(blocks[rank as usize].bytes, bytes)?;
@@ -306,7 +306,7 @@ unsafe fn start_alltoallv<F: Form>(
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, from) = match in_place {
-            true => (Vec::new(), Memory::none()),
+            true => (List::new(), Memory::none()),
             false => read_blocks(process, sendbuf, sendtype, "sendcounts", send, size)?,
         };
         let (received, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
@@ -335,7 +335,7 @@ unsafe fn start_alltoallw<F: Form>(
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, send_peers) = match in_place {
-            true => (Vec::new(), Vec::new()),
+            true => (List::new(), Vec::new()),
             false => typed_reads(process, sendbuf, send, size)?,
         };
         let (received, recv_peers) = typed_writes(process, recvbuf, recv, size)?;
@@ -431,7 +431,10 @@ operations! {
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
     ) "Reduce_scatter_block" |form, process| {
-        let counts = vec![recvcount as u64; place(process, comm)?.local_group().size() as usize];
+        let mut counts = List::new();
+        for _ in 0..place(process, comm)?.local_group().size() {
+            counts.push(recvcount as u64);
+        }
         start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
 }

@@ -89,7 +89,7 @@ pub(super) trait Form: Sized {
         self,
         process: &mut Process,
         comm: MPI_Comm,
-        (send, recv): (&Blocks, &Blocks),
+        (send, recv): (&Blocks<'_>, &Blocks<'_>),
         arguments: Arguments,
     ) -> Outcome<Self::Made> {
         self.begin(process, comm, &Work::Neighborhood(send, recv), arguments, None)

@@ -1,7 +1,9 @@
 //! The buffer arguments of collective operations as memory with its packed bytes. Only what is significant at the calling process is
 //! looked at (section 2.3).
 
+use std::cell::RefCell;
 use std::ffi::c_void;
+use std::ops::Deref;
 
 use weft::Process;
 use weft_coll::Block;
@@ -11,6 +13,74 @@ use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 use crate::raise::negative_count;
+
+/// A list that lives as long as a call: its room is kept for the next one.
+#[derive(Debug)]
+pub(super) struct List<T: Listed>(Vec<T>);
+
+/// What such lists hold.
+pub(super) trait Listed: Sized + 'static {
+    fn with_kept<R>(work: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> Option<R>;
+}
+
+/// Rooms kept by each thread: a call has four lists at most.
+const KEPT: usize = 4;
+
+/// Lists with more entries give their memory back.
+const LONGEST: usize = 4096;
+
+macro_rules! listed {
+    ($($name:ident: $ty:ty;)*) => {$(
+        thread_local! {
+            static $name: RefCell<Vec<Vec<$ty>>> = const { RefCell::new(Vec::new()) };
+        }
+
+        impl Listed for $ty {
+            fn with_kept<R>(work: impl FnOnce(&mut Vec<Vec<$ty>>) -> R) -> Option<R> {
+                // None while the thread ends.
+                $name.try_with(|kept| work(&mut kept.borrow_mut())).ok()
+            }
+        }
+    )*};
+}
+
+listed! {
+    BLOCKS: Block;
+    NUMBERS: u64;
+}
+
+impl<T: Listed> List<T> {
+    /// An empty list.
+    pub(super) fn new() -> List<T> {
+        List(T::with_kept(Vec::pop).flatten().unwrap_or_default())
+    }
+
+    pub(super) fn push(&mut self, value: T) {
+        self.0.push(value);
+    }
+}
+
+impl<T: Listed> Drop for List<T> {
+    fn drop(&mut self) {
+        let mut room = std::mem::take(&mut self.0);
+        room.clear();
+        if room.capacity() > 0 && room.capacity() <= LONGEST {
+            T::with_kept(|kept| {
+                if kept.len() < KEPT {
+                    kept.push(room);
+                }
+            });
+        }
+    }
+}
+
+impl<T: Listed> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
 
 /// One buffer argument: address, count, datatype.
 pub(super) type Data<P> = (P, i64, MPI_Datatype);
@@ -134,12 +204,12 @@ unsafe fn blocks(
     name: &str,
     places: Places,
     size: u32,
-) -> Outcome<(Vec<Block>, (i64, i64))> {
+) -> Outcome<(List<Block>, (i64, i64))> {
     if (places.counts.is_null() || places.displacements.is_null()) && size > 0 {
         return Err(Error::new(ErrorClass::ARG, format!("{name} or its displacements is a null pointer")));
     }
     let extent = datatype.bounds().extent;
-    let mut all = Vec::with_capacity(size as usize);
+    let mut all = List::new();
     let mut reach: Option<(i64, i64)> = None;
     for rank in 0..size as usize {
         // SAFETY: the caller's promise.
@@ -175,7 +245,7 @@ pub(super) unsafe fn write_blocks(
     name: &str,
     places: Places,
     size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
+) -> Outcome<(List<Block>, Memory)> {
     let datatype = process.types.usable(datatype.handle())?;
     // SAFETY: the caller's promise.
     unsafe {
@@ -199,7 +269,7 @@ pub(super) unsafe fn read_blocks(
     name: &str,
     places: Places,
     size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
+) -> Outcome<(List<Block>, Memory)> {
     let datatype = process.types.usable(datatype.handle())?;
     // SAFETY: the caller's promise.
     unsafe {
@@ -227,9 +297,9 @@ unsafe fn typed_blocks(
     typed: Typed,
     size: u32,
     bind: impl Fn(i64, &Datatype, (i64, i64)) -> Memory,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
+) -> Outcome<(List<u64>, Vec<Memory>)> {
     if size == 0 {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok((List::new(), Vec::new()));
     }
     if typed.places.counts.is_null() || typed.places.displacements.is_null() || typed.types.is_null() {
         return Err(Error::new(
@@ -237,7 +307,7 @@ unsafe fn typed_blocks(
             format!("{name}, its displacements or its datatypes is a null pointer"),
         ));
     }
-    let (mut bytes, mut memories) = (Vec::new(), Vec::new());
+    let (mut bytes, mut memories) = (List::new(), Vec::with_capacity(size as usize));
     for rank in 0..size as usize {
         // SAFETY: the caller's promise.
         let (count, displacement, datatype) = unsafe {
@@ -276,7 +346,7 @@ pub(super) unsafe fn typed_reads(
     buffer: *const c_void,
     typed: Typed,
     size: u32,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
+) -> Outcome<(List<u64>, Vec<Memory>)> {
     // SAFETY: the caller's promise.
     unsafe {
         typed_blocks(process, "sendcounts", buffer.addr(), typed, size, |at, datatype, span| {
@@ -294,7 +364,7 @@ pub(super) unsafe fn typed_writes(
     buffer: *mut c_void,
     typed: Typed,
     size: u32,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
+) -> Outcome<(List<u64>, Vec<Memory>)> {
     // SAFETY: the caller's promise.
     unsafe {
         typed_blocks(process, "recvcounts", buffer.addr(), typed, size, |at, datatype, span| {

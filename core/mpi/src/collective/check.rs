@@ -134,8 +134,7 @@ impl Comm {
     ) -> Result<Said> {
         let members = match work {
             Work::Neighborhood(..) => {
-                let ends = self.any_topology()?.ends(self.rank.0 as i32)?;
-                let (sources, destinations) = (ends.sources.len() as u32, ends.destinations.len() as u32);
+                let (sources, destinations) = self.any_topology()?.degrees(self.rank.0 as i32)?;
                 Members { sources, destinations, own: self.rank.0 }
             }
             _ => Members { sources: self.size, destinations: self.size, own: self.rank.0 },

@@ -83,6 +83,26 @@ impl Topology {
     }
 }
 
+impl Topology {
+    /// How many sources and destinations rank `rank` has, without listing them.
+    ///
+    /// # Errors
+    /// As [`Topology::neighborhood`].
+    pub fn degrees(&self, rank: i32) -> Result<(u32, u32)> {
+        Ok(match self {
+            Topology::Cart(cart) => {
+                let both = 2 * cart.dims().len() as u32;
+                (both, both)
+            }
+            Topology::Graph(graph) => {
+                let both = graph.neighbors(rank)?.len() as u32;
+                (both, both)
+            }
+            Topology::DistGraph(own) => (own.sources.len() as u32, own.destinations.len() as u32),
+        })
+    }
+}
+
 impl Comm {
     /// The topology, whatever its kind.
     ///

@@ -248,7 +248,7 @@ impl Pairs {
             Work::Collective(call) => of_call(call, arguments, members),
             Work::Inter(call) => Some(of_inter(call, arguments, reduction, members)),
             Work::Neighborhood(send, recv) => {
-                let side = |blocks: &Blocks, whole: &Memory, own: &[Memory], places: u32| match blocks {
+                let side = |blocks: &Blocks<'_>, whole: &Memory, own: &[Memory], places: u32| match blocks {
                     Blocks::One(bytes) | Blocks::Even(bytes) => same(Amount::of(whole, *bytes), places),
                     Blocks::Placed(blocks) => placed(whole, blocks),
                     Blocks::PerNeighbor(bytes) => typed(own, bytes),

@@ -76,6 +76,10 @@ pub(crate) enum Awaited<'a> {
     Rounds(Handle, &'a Cell<u64>),
     /// What an attached buffer holds.
     Flush(Content),
+    /// The end of everything under way on a communicator.
+    OnComm(Handle),
+    /// The end of what is under way in a session.
+    OfSession(Handle),
     /// The end of everything under way.
     Quiet,
 }
@@ -192,6 +196,8 @@ impl<'a> Wait<'a> {
             Awaited::Flush(content) => {
                 Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
             }
+            Awaited::OnComm(comm) => Described::OnComm(*comm),
+            Awaited::OfSession(session) => Described::OfSession(*session),
             Awaited::Quiet => Described::Quiet,
         }
     }

@@ -4,11 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod arrive;
+mod at_once;
 mod depart;
 mod engine;
 mod failure;
 mod held;
 mod internal;
+mod layouts;
 mod messages;
 mod outlook;
 mod own;
@@ -34,8 +36,10 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// How messages with gaps travel.
+pub use weft_proto::Gaps;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
-pub use weft_shm::{bias, changes};
+pub use weft_shm::{bias, changes, handover};

@@ -29,6 +29,9 @@ pub const HINTS: [&str; 5] = [
 /// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
 pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
 
+/// Our own hint: whether reductions on the communicator combine operands in one order that depends on its size alone.
+pub const REPRODUCIBLE: &str = "weft_reproducible";
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -184,6 +187,12 @@ impl Comm {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
+        }
+        if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
+            self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
+            self.plans = Plans::default();
+            // Which way the next calls go is found out again, at all members.
+            self.node = Node::default();
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;

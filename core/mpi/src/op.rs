@@ -90,7 +90,8 @@ impl Ops {
                 None => return Err(self.explain(op)),
             },
         };
-        Ok((Reduction { datatype: datatype.clone(), operation }, commutative))
+        let name = PredefinedOp::from_abi(op.0).map_or("a user-defined operation", PredefinedOp::name);
+        Ok((Reduction { datatype: datatype.clone(), operation, name }, commutative))
     }
 
     /// The loop of a predefined operation on a predefined type, remembered for the next call.

@@ -150,9 +150,13 @@ impl Process {
         bytes: u64,
         element: u64,
     ) -> Result<Option<bool>> {
-        let on = self.parameters.node_collectives != Choice::Off;
+        // What is checked or must not depend on the layout goes by schedules.
+        let on = self.parameters.node_collectives != Choice::Off
+            && !self.parameters.reproducible
+            && !self.checks_collectives();
         let of = self.comms.get_mut(comm)?;
-        let possible = on && of.inter.is_none() && self.engine.can_join_rounds(of.size);
+        let possible =
+            on && !of.is_reproducible() && of.inter.is_none() && self.engine.can_join_rounds(of.size);
         if !possible || matches!(of.node.way, OnNode::Never) {
             return Ok(None);
         }

@@ -308,7 +308,7 @@ mod tests {
         // SAFETY: the block is a zeroed ring and outlives both ends, of which there is one each.
         let [theirs, ours] = [(), ()].map(|()| unsafe { RawRing::new(heap.0, &layout, true, None) });
         let mut producer = Producer::new(theirs, layout.cells, 1024);
-        let mut consumer = Consumer::new(ours, layout.cells);
+        let mut consumer = Consumer::new(ours, layout.cells, layout.data_bytes);
         let lens = || (0..if cfg!(miri) { 60 } else { 20_000 }).map(|n| [n % 105, n % 500][n % 2]);
         std::thread::scope(|scope| {
             scope.spawn(move || {

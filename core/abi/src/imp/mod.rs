@@ -3,7 +3,7 @@
 
 mod abi_support;
 pub(crate) mod at_once;
-mod at_once_lanes;
+pub(crate) mod at_once_lanes;
 mod at_once_rounds;
 mod attributes;
 mod buffers;
@@ -30,7 +30,7 @@ mod ops;
 mod partitioned;
 mod persistent;
 mod point_to_point;
-mod probe;
+pub(crate) mod probe;
 mod reductions;
 mod sendrecv;
 mod sessions;

@@ -230,6 +230,13 @@ impl Operands for Bound {
         }
     }
 
+    fn combine_with_own(&self, at: u64, into: &mut [u8]) {
+        let from = if self.from_recv { &self.arguments.recv } else { &self.arguments.send };
+        let own = from.send_view(0, at, into.len() as u64);
+        let own = own.as_slice().expect("reductions by rounds are of gap-free types");
+        self.kernel().apply(own, into);
+    }
+
     fn combine_apart(&self, left: &[u8], into: &mut [u8]) {
         self.kernel().apply(left, into);
     }

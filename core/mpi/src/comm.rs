@@ -191,6 +191,8 @@ impl Comm {
         if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
             self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
             self.plans = Plans::default();
+            // Which way the next calls go is found out again, at all members.
+            self.node = Node::default();
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;

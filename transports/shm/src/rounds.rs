@@ -51,9 +51,10 @@ pub const IN_CELL: usize = 112;
 /// Most members.
 pub const MOST_MEMBERS: u32 = 16;
 
-/// Bytes of a slot with `members` members: what one round carries of each.
+/// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
+/// share one place of the caches.
 pub const fn slot_bytes(members: u32) -> usize {
-    if members <= 4 { 16 << 10 } else { 8 << 10 }
+    if members <= 4 { 63 << 8 } else { 63 << 7 }
 }
 
 /// The stamp of a round. `signature`: what must be the same at all members.
@@ -297,6 +298,12 @@ impl Rounds {
     #[inline]
     pub fn fetch(&self, round: u64) {
         self.memory.fetch(round);
+    }
+
+    /// Fetches the cells of `of` in a round, whose writers seem to be ahead.
+    #[inline]
+    pub fn expect(&self, of: u64, round: u64) {
+        self.memory.expect(of, round);
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 
 use weft::Process;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape};
+use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape, block_of};
 use weft_datatype::Kernel;
 use weft_engine::{Cells, IN_CELL, Rounds, script};
 use weft_types::abi;
@@ -88,6 +88,24 @@ unsafe fn show(cells: &mut Cells, round: u64, signature: u16, from: *const c_voi
     let (room, _) = cells.room(round, false);
     // SAFETY: the caller's promise.
     unsafe { copy(from.cast(), &mut room[..bytes]) };
+    cells.publish(round, signature);
+    cells.fetch(round + 1);
+}
+
+/// As [`show`], of the blocks of `bytes` for each of the others.
+///
+/// # Safety
+/// A block for each member can be read at `from`.
+#[inline(always)]
+unsafe fn show_to_others(cells: &mut Cells, round: u64, signature: u16, from: *const c_void, bytes: usize) {
+    let (me, members) = (cells.me() as usize, cells.members() as usize);
+    let (room, _) = cells.room(round, false);
+    let (before, after) = room[..(members - 1) * bytes].split_at_mut(me * bytes);
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy(from.cast(), before);
+        copy(from.cast::<u8>().add((me + 1) * bytes), after);
+    }
     cells.publish(round, signature);
     cells.fetch(round + 1);
 }
@@ -173,9 +191,14 @@ pub(crate) unsafe fn bcast(
         // SAFETY: the caller's promise.
         unsafe { show(cells, round, signature, buffer, bytes) };
     } else {
+        let late = cells.missing(round, signature, 1 << root) == 0;
         let Some(cells) = awaited(process, comm, round, signature, 1 << root) else {
             return at_length(process);
         };
+        if late {
+            // The root waits for nobody, so more of it may be there.
+            cells.expect(1 << root, round + 1);
+        }
         // SAFETY: the caller's promise.
         unsafe { copy(cells.payloads().get(root, round, false, bytes).as_ptr(), result(buffer, bytes)) };
     }
@@ -188,24 +211,22 @@ fn kernel(process: &mut Process, op: MPI_Op, datatype: MPI_Datatype) -> Option<K
     process.ops.plain_kernel(&process.types, op.handle(), datatype.handle())
 }
 
-/// Combines the payloads of all members, those of `me` from `own` when it is given, in the order of ranks.
+/// Combines what all members have shown, `shown` bytes each, in the order of ranks; the own operand is at `own`, or if that is null in
+/// the own cell.
 ///
 /// # Safety
 /// `own`, unless null, can be read as far as `into` is long.
 #[inline(always)]
-unsafe fn fold(
-    cells: &Cells,
-    round: u64,
-    (at, whole): (usize, usize),
-    own: *const u8,
-    kernel: Kernel,
-    into: &mut [u8],
-) {
-    let (payloads, bytes) = (cells.payloads(), into.len());
-    let term = |member: u32| match member == cells.me() && !own.is_null() {
+unsafe fn fold(cells: &Cells, round: u64, shown: usize, own: *const u8, kernel: Kernel, into: &mut [u8]) {
+    let (payloads, bytes, me) = (cells.payloads(), into.len(), cells.me());
+    let term = |member: u32| match member == me && !own.is_null() {
         // SAFETY: the caller's promise.
         true => unsafe { std::slice::from_raw_parts(own, bytes) },
-        false => &payloads.get(member, round, false, whole)[at..at + bytes],
+        false => {
+            // One vector for all, or a block for each of the others.
+            let at = if shown == bytes { 0 } else { block_of(me, member) * bytes };
+            &payloads.get(member, round, false, shown)[at..at + bytes]
+        }
     };
     let mut member = cells.members() - 1;
     // SAFETY: a slice of that length.
@@ -252,7 +273,7 @@ pub(crate) unsafe fn allreduce(
         return at_length(process);
     };
     // SAFETY: the caller's promise; in place the own operand is read from the cell.
-    unsafe { fold(cells, round, (0, bytes), std::ptr::null(), kernel, result(recvbuf, bytes)) };
+    unsafe { fold(cells, round, bytes, std::ptr::null(), kernel, result(recvbuf, bytes)) };
     end(process, comm, round, true)
 }
 
@@ -311,11 +332,17 @@ pub(crate) unsafe fn reduce(
     let signature = shape.signature(bytes as u64);
     if at_root {
         let others = cells.others();
+        let late = cells.missing(round, signature, others) == 0;
         let Some(cells) = awaited(process, comm, round, signature, others) else {
             return at_length(process);
         };
+        if late {
+            // The others do not wait for the root, so more of theirs may be there.
+            cells.expect(others, round + 1);
+            cells.expect(others, round + 2);
+        }
         // SAFETY: the caller's promise.
-        unsafe { fold(cells, round, (0, bytes), sendbuf.cast(), kernel, result(recvbuf, bytes)) };
+        unsafe { fold(cells, round, bytes, sendbuf.cast(), kernel, result(recvbuf, bytes)) };
     } else {
         // SAFETY: the caller's promise.
         unsafe { show(cells, round, signature, sendbuf, bytes) };
@@ -396,7 +423,7 @@ pub(crate) unsafe fn alltoall(
     let (cells, round) = cells(process, comm)?;
     let (members, me, others) = (cells.members(), cells.me(), cells.others());
     let received = plain(process, recvbuf, recvcount, recvtype)?;
-    let whole = bytes * members as usize;
+    let (whole, shown) = (bytes * members as usize, bytes * (members as usize - 1));
     if received != bytes || !apart(sendbuf, whole, recvbuf, whole) {
         return None;
     }
@@ -406,13 +433,14 @@ pub(crate) unsafe fn alltoall(
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Alltoall", process, comm, call, false, memory) }
     };
-    if whole > IN_CELL {
+    if shown > IN_CELL {
         return at_length(process);
     }
     let signature = Shape::Alltoall.signature(bytes as u64);
     // SAFETY: the caller's promise, here and below.
     let all = unsafe {
-        show(process.comms.rounds(comm.raw())?.cells(), round, signature, sendbuf, whole);
+        let cells = process.comms.rounds(comm.raw())?.cells();
+        show_to_others(cells, round, signature, sendbuf, bytes);
         result(recvbuf, whole)
     };
     let Some(cells) = awaited(process, comm, round, signature, others) else {
@@ -422,7 +450,9 @@ pub(crate) unsafe fn alltoall(
     for member in 0..members {
         let from = match member == me {
             true => sendbuf.cast::<u8>().wrapping_add(own),
-            false => payloads.get(member, round, false, whole)[own..][..bytes].as_ptr(),
+            false => {
+                payloads.get(member, round, false, shown)[block_of(me, member) * bytes..][..bytes].as_ptr()
+            }
         };
         // SAFETY: as above.
         unsafe { copy(from, &mut all[member as usize * bytes..][..bytes]) };
@@ -449,7 +479,7 @@ pub(crate) unsafe fn reduce_scatter_block(
     let kernel = kernel(process, op, datatype)?;
     let (cells, round) = cells(process, comm)?;
     let (me, others) = (cells.me() as usize, cells.others());
-    let whole = bytes * cells.members() as usize;
+    let (whole, shown) = (bytes * cells.members() as usize, bytes * (cells.members() as usize - 1));
     if !apart(sendbuf, whole, recvbuf, bytes) {
         return None;
     }
@@ -459,17 +489,18 @@ pub(crate) unsafe fn reduce_scatter_block(
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Reduce_scatter_block", process, comm, call, false, memory) }
     };
-    if whole > IN_CELL {
+    if shown > IN_CELL {
         return at_length(process);
     }
     let signature = Shape::ReduceScatter.signature(bytes as u64);
     // SAFETY: the caller's promise.
-    unsafe { show(cells, round, signature, sendbuf, whole) };
+    unsafe { show_to_others(cells, round, signature, sendbuf, bytes) };
     let Some(cells) = awaited(process, comm, round, signature, others) else {
         return at_length(process);
     };
+    let own = sendbuf.cast::<u8>().wrapping_add(me * bytes);
     // SAFETY: the caller's promise.
-    unsafe { fold(cells, round, (me * bytes, whole), std::ptr::null(), kernel, result(recvbuf, bytes)) };
+    unsafe { fold(cells, round, shown, own, kernel, result(recvbuf, bytes)) };
     end(process, comm, round, true)
 }
 
@@ -592,6 +623,13 @@ impl Operands for Plain {
         // SAFETY: as in `take`; only where contribution and result are apart.
         let left = unsafe { std::slice::from_raw_parts(self.from.add(at as usize), len) };
         self.kernel().apply(left, self.part(at, len));
+    }
+
+    #[inline]
+    fn combine_with_own(&self, at: u64, into: &mut [u8]) {
+        // SAFETY: as in `take`; `into` is no memory of the program.
+        let own = unsafe { std::slice::from_raw_parts(self.from.add(at as usize), into.len()) };
+        self.kernel().apply(own, into);
     }
 
     #[inline]

@@ -216,6 +216,24 @@ impl Memory {
         let _ = round;
     }
 
+    #[inline]
+    pub(super) fn expect(&self, of: u64, round: u64) {
+        let mut left = of;
+        while left != 0 {
+            let member = left.trailing_zeros();
+            left &= left - 1;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch reads nothing and may be given any address.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    self.cell(member, round).cast(),
+                );
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = (member, round);
+        }
+    }
+
     pub(super) fn shares_processor(&self, of: u64) -> bool {
         let here = sys::processor() + 1;
         let own = &self.course(self.me).processor;

@@ -9,7 +9,7 @@ use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
-use crate::rounds::Node;
+use crate::rounds::{Node, OnNode};
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;
@@ -191,6 +191,10 @@ impl Comm {
         if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
             self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
             self.plans = Plans::default();
+            if value == "true" {
+                // Shared cells combine in an order of their own.
+                self.node.way = OnNode::Never;
+            }
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;

@@ -105,7 +105,7 @@ impl Process {
         let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
         let kernel = match reduction {
             None => None,
-            Some(Reduction { datatype, operation: Operation::Predefined(kernel) })
+            Some(Reduction { datatype, operation: Operation::Predefined(kernel), .. })
                 if datatype.is_contiguous() =>
             {
                 Some(*kernel)

@@ -62,12 +62,30 @@ pub enum Shape {
     ReduceScatter,
 }
 
+impl Shape {
+    /// What must be the same at all members of a call, in 16 bits: enough to notice nearly all calls that do not match.
+    #[inline]
+    pub const fn signature(self, bytes: u64) -> u16 {
+        let (kind, root) = match self {
+            Shape::Barrier => (0, 0),
+            Shape::Bcast { root } => (1, root),
+            Shape::Gather { root } => (2, root),
+            Shape::Scatter { root } => (3, root),
+            Shape::Allgather => (4, 0),
+            Shape::Alltoall => (5, 0),
+            Shape::Reduce { root } => (6, root),
+            Shape::Allreduce => (7, 0),
+            Shape::ReduceScatter => (8, 0),
+        };
+        let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
+        kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
+    }
+}
+
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
     const SHORT: usize;
-    /// Bytes of a long payload.
-    fn long(&self) -> usize;
     /// The first round of the next operation.
     fn next(&self) -> u64;
     /// Whether this member may write in a round.
@@ -80,8 +98,8 @@ pub trait Slots {
     fn missing(&self, round: u64, signature: u16, of: u64) -> u64;
     /// A member of `of` that is in another operation in the same round.
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32>;
-    /// The payloads.
-    fn payloads(&self) -> &dyn Payloads;
+    /// Lends the payloads.
+    fn read(&self, work: impl FnOnce(&dyn Payloads));
     /// All members have begun the operation with that first round.
     fn heard_of_all(&mut self, first: u64);
     /// This member has finished the rounds below.
@@ -202,18 +220,7 @@ impl Script {
 
     /// What must be the same at all members.
     pub fn signature(&self) -> u16 {
-        let (kind, root) = match self.shape {
-            Shape::Barrier => (0, 0),
-            Shape::Bcast { root } => (1, root),
-            Shape::Gather { root } => (2, root),
-            Shape::Scatter { root } => (3, root),
-            Shape::Allgather => (4, 0),
-            Shape::Alltoall => (5, 0),
-            Shape::Reduce { root } => (6, root),
-            Shape::Allreduce => (7, 0),
-            Shape::ReduceScatter => (8, 0),
-        };
-        signature(kind, root, self.bytes)
+        self.shape.signature(self.bytes)
     }
 
     fn rounds(&self) -> u64 {
@@ -266,7 +273,9 @@ impl Script {
             Shape::Gather { root } => me != root,
             // In place the root's own operand would be overwritten by what it is combined with.
             Shape::Reduce { root } if !self.two_phases => me != root || self.keeps_own_apart(),
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => true,
+            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => {
+                true
+            }
             Shape::Reduce { .. } => phase == Phase::Parts || self.two_phases,
         }
     }
@@ -280,9 +289,19 @@ impl Script {
         let me = self.group.rank;
         match self.shape {
             Shape::Bcast { root } | Shape::Scatter { root } => (1 << root) & self.others(),
-            Shape::Gather { root } => if me == root { self.others() } else { 0 },
+            Shape::Gather { root } => {
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
+            }
             Shape::Reduce { root } if phase == Phase::Results || !self.two_phases => {
-                if me == root { self.others() } else { 0 }
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
             }
             _ => self.others(),
         }
@@ -306,7 +325,15 @@ impl Script {
     }
 
     /// Writes the own payload of a round.
-    fn write(&self, phase: Phase, piece: u64, first: u64, operands: &impl Operands, to: &mut [u8], from: &dyn Payloads) {
+    fn write(
+        &self,
+        phase: Phase,
+        piece: u64,
+        first: u64,
+        operands: &impl Operands,
+        to: &mut [u8],
+        from: &dyn Payloads,
+    ) {
         let (begin, len) = self.range(piece);
         let me = self.group.rank;
         let own = |block: u32| u64::from(block) * self.bytes + begin;
@@ -320,7 +347,9 @@ impl Script {
                     }
                 }
             }
-            (Shape::Allgather, _) => operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len]),
+            (Shape::Allgather, _) => {
+                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len])
+            }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
                 let round = first + self.parts_round(piece);
                 let (at, part) = self.part(len, me);
@@ -402,17 +431,13 @@ impl Script {
     }
 }
 
-/// What must be the same at all members, in 16 bits: enough to notice nearly all calls that do not match.
-#[inline]
-pub const fn signature(kind: u16, root: u32, bytes: u64) -> u16 {
-    let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
-    kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
-}
-
 impl Run {
-    /// Begins a call.
+    /// Begins a call, of which the first round may be written already.
     pub fn begin<S: Slots>(script: Script, slots: &S) -> Run {
-        Run { script: script.placed(S::SHORT), first: slots.next(), written: 0, read: 0 }
+        let (script, first) = (script.placed(S::SHORT), slots.next());
+        // A short form may have written the one cell of the call before it gave up waiting.
+        let shown = slots.missing(first, script.signature(), 1 << script.group.rank) == 0;
+        Run { script, first, written: u64::from(shown), read: 0 }
     }
 
     /// Goes as far as it can without waiting.
@@ -426,7 +451,7 @@ impl Run {
                 let (phase, piece) = script.of(self.read);
                 let (round, awaited) = (self.first + self.read, script.awaits(phase));
                 if slots.missing(round, signature, awaited) == 0 {
-                    script.read(phase, piece, round, operands, slots.payloads());
+                    slots.read(|from| script.read(phase, piece, round, operands, from));
                     self.read += 1;
                     moved = true;
                     if self.read == rounds {
@@ -452,7 +477,8 @@ impl Run {
     /// Whom the call waits for, one bit each.
     pub fn missing(&self, slots: &impl Slots) -> u64 {
         let (phase, _) = self.script.of(self.read);
-        let missing = slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
+        let missing =
+            slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
         // Otherwise it waits for room, which any may be short of.
         if missing != 0 { missing } else { self.script.others() }
     }
@@ -467,7 +493,10 @@ impl Run {
         let round = self.first + self.written;
         // Not too far ahead of its own reading: it reads its own payloads, too, and what is near is in the cache.
         let ahead = self.written - self.held() >= AHEAD;
-        if ahead || phase == Phase::Results && self.read <= script.parts_round(piece) || !slots.has_room(round) {
+        if ahead
+            || phase == Phase::Results && self.read <= script.parts_round(piece)
+            || !slots.has_room(round)
+        {
             return false;
         }
         let first = self.first;

@@ -231,7 +231,7 @@ impl Engine {
                 return Soon::Nothing;
             }
         };
-        self.state.expect(slot, id, header, announce);
+        self.state.expect(slot, id, header, announce, None);
         self.state.requests.at_mut(slot).moved = u64::from(done);
         let (left, total) = (announce.lead - done, announce.lead);
         self.state.peers.at_mut(index).lead = Some(Lead { target: LeadTarget::Request(slot), left, total });

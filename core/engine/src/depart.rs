@@ -5,15 +5,16 @@
 //! exactly while its queue is not empty or it cannot be sent to; a peer with a queue or streams is in `busy`.
 
 use crate::engine::{Engine, State};
+use crate::layouts::plan;
 use crate::peers::Outgoing;
 use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN};
 use crate::types::{Envelope, SendMode, Started};
-use weft_api::{Capabilities, Refused, Transport};
+use weft_api::{Refused, Transport};
 use weft_datatype::SendBuf;
-use weft_proto::choice::{ReceiveCosts, SendLimits};
+use weft_proto::choice::SendLimits;
 use weft_proto::{
-    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_receive,
-    plan_send, sender_budget, single_with_gaps,
+    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_send,
+    sender_budget, single_with_gaps,
 };
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
@@ -149,7 +150,9 @@ impl Engine {
         let index = self.state.peers.insert(id, budget, announcements, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);
         peer.limits.eager = eager;
-        peer.limits.single = eager.min(std::env::var("WEFT_TEST_SINGLE").ok().and_then(|x| x.parse().ok()).unwrap_or(SINGLE_PACKET));
+        peer.limits.single = eager.min(
+            std::env::var("WEFT_TEST_SINGLE").ok().and_then(|x| x.parse().ok()).unwrap_or(SINGLE_PACKET),
+        );
         peer.limits.lead = eager / 2;
         peer.limits.piece = config.piece.max(1024);
         peer.max_inline = peer.max_inline.min(eager);
@@ -314,10 +317,10 @@ impl Engine {
     /// Sends the packet that matching sees.
     fn transmit_envelope(&mut self, index: u32, slot: u32) -> Sent {
         let id = self.state.requests.id(slot).0;
-        let oversubscribed = self.state.config.oversubscribed;
         if self.state.requests.at(slot).length > u64::from(self.state.peers.at(index).limits.eager) {
             self.ask_whether_readable(index);
         }
+        let telling = self.state.telling(index, slot);
         let peer = self.state.peers.at_mut(index);
         let request = self.state.requests.at_mut(slot);
         let header = request.header;
@@ -327,9 +330,10 @@ impl Engine {
             Some(address) if peer.capabilities.single_copy => address,
             _ => 0,
         };
-        let taken = address != 0
-            && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
-                == ReceivePlan::SingleCopy;
+        let taken = telling.is_some()
+            || address != 0
+                && plan(&peer.capabilities, &self.state.config, request.length, true, [None; 2])
+                    == ReceivePlan::SingleCopy;
         let limits = limits_for(&peer.limits, request.send_buf());
         match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
@@ -365,12 +369,26 @@ impl Engine {
                 let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked };
                 let header = header.with_kind(Kind::Rts).with_flags(flags);
                 let announce = Announce { length: request.length, address, request: id, lead };
+                if let Some(telling) = telling {
+                    debug_assert_eq!(lead, 0, "what the receiver takes has no lead");
+                    let header = header.with_flags(flags | Announce::SCATTERED);
+                    let announce = Announce { address: telling.address, ..announce };
+                    let sent = self.fabric.send_copy(peer.id, header, telling.packet(), |out| {
+                        telling.put(&announce, out);
+                    });
+                    if sent.is_ok() {
+                        peer.layouts.get_or_insert_default().told(telling);
+                        request.announced(synchronous, 0, 0);
+                    }
+                    return self.judge(index, sent);
+                }
                 let buffer = request.send_buf();
                 let piece = piece_of(request.length, &peer.limits, buffer)
                     .min(peer.limits.packet - Announce::DATA as u32);
                 // What the receiver must ask for it shall ask for at once, not after it has copied the first piece; and it
                 // can match while that is being copied here.
-                let alone = u64::from(lead) == request.length && (lead <= piece || peer.capabilities.latency > PROMPT);
+                let alone = u64::from(lead) == request.length
+                    && (lead <= piece || peer.capabilities.latency > PROMPT);
                 let first = if alone { lead.min(piece) as usize } else { 0 };
                 let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
                     buffer.pack_to_transport(0, announce.put(out));
@@ -379,12 +397,7 @@ impl Engine {
                     if lead > 0 {
                         peer.window.spend(charge(lead));
                     }
-                    if synchronous {
-                        request.flags |= SYNCHRONOUS;
-                    }
-                    request.lead = lead;
-                    request.moved = first as u64;
-                    request.phase = Phase::Leading;
+                    request.announced(synchronous, lead, first as u64);
                 }
                 self.judge(index, sent)
             }
@@ -493,16 +506,5 @@ fn piece_of(length: u64, limits: &SendLimits, buffer: &SendBuf) -> u32 {
     match buffer.mean_block() {
         Some(block) => piece_with_gaps(length, block, limits),
         None => piece(length, limits),
-    }
-}
-
-/// What the choice between reading and streaming depends on.
-pub(crate) fn costs(capabilities: &Capabilities, readable: bool, oversubscribed: bool) -> ReceiveCosts {
-    ReceiveCosts {
-        readable: readable && capabilities.single_copy,
-        oversubscribed,
-        latency: capabilities.latency,
-        stream: capabilities.copy_bandwidth,
-        single: capabilities.single_copy_bandwidth,
     }
 }

@@ -1,5 +1,6 @@
 //! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
 
+use weft_proto::Gaps;
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 
 /// Where a message goes and what it is called there (section 3.2.3).
@@ -174,6 +175,8 @@ pub struct EngineConfig {
     pub announcements_per_sender: u32,
     /// Largest packet of a message of medium length, in bytes: what both ends copy at the same time.
     pub piece: u32,
+    /// How messages with gaps travel where memory can be read.
+    pub gaps: Gaps,
 }
 
 impl EngineConfig {
@@ -188,6 +191,7 @@ impl EngineConfig {
             eager_limit: 64 << 10,
             announcements_per_sender: 0,
             piece: 12 << 10,
+            gaps: Gaps::Auto,
         }
     }
 }

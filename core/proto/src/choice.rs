@@ -99,7 +99,7 @@ pub enum ReceivePlan {
 /// What the choice of the receiver depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReceiveCosts {
-    /// Whether the sender's memory can be read at all, and both sides lie in one run.
+    /// Whether the sender's memory can be read at all, with what runs there are on both sides.
     pub readable: bool,
     /// Whether the two ends share a core, so that streaming is not parallel and every full ring is a switch.
     pub oversubscribed: bool,
@@ -109,6 +109,20 @@ pub struct ReceiveCosts {
     pub stream: f64,
     /// Bytes per second of a single copy.
     pub single: f64,
+    /// Seconds for the runs of memory on both sides, beyond what one run on each costs.
+    pub runs: f64,
+}
+
+/// How messages with gaps travel where the receiver can read the sender's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gaps {
+    /// As [`plan_receive`] finds from the costs.
+    #[default]
+    Auto,
+    /// The receiver reads them, from layout to layout.
+    Read,
+    /// Packed and unpacked piece by piece, by both ends at the same time.
+    Stream,
 }
 
 /// Seconds of one system call that copies between processes, without the bytes.
@@ -122,7 +136,7 @@ pub fn plan_receive(bytes: u64, costs: &ReceiveCosts) -> ReceivePlan {
         return ReceivePlan::Stream;
     }
     let bytes = bytes as f64;
-    let single = CALL + costs.latency + bytes / costs.single;
+    let single = CALL + costs.latency + costs.runs + bytes / costs.single;
     let stream = if costs.oversubscribed {
         2.0 * bytes / costs.stream + (1.0 + bytes / TURN.0) * TURN.1
     } else {
@@ -135,7 +149,8 @@ pub fn plan_receive(bytes: u64, costs: &ReceiveCosts) -> ReceivePlan {
 mod tests {
     use super::*;
 
-    const LIMITS: SendLimits = SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768, piece: 12288 };
+    const LIMITS: SendLimits =
+        SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768, piece: 12288 };
 
     #[test]
     fn messages_with_gaps_are_cut_by_what_their_blocks_cost() {
@@ -157,9 +172,14 @@ mod tests {
     #[test]
     fn pieces_grow_with_the_message_and_keep_their_limits() {
         let limits = SendLimits { packet: 32768, ..LIMITS };
-        for (length, expected) in
-            [(8193, 8192), (32 << 10, 8192), (64 << 10, 12288), (128 << 10, 16384), (256 << 10, 16384), (u64::MAX, 32768)]
-        {
+        for (length, expected) in [
+            (8193, 8192),
+            (32 << 10, 8192),
+            (64 << 10, 12288),
+            (128 << 10, 16384),
+            (256 << 10, 16384),
+            (u64::MAX, 32768),
+        ] {
             assert_eq!(piece(length, &limits), expected, "{length}");
         }
         assert_eq!(piece(1 << 20, &LIMITS), 8192, "what the transport takes");
@@ -194,13 +214,24 @@ mod tests {
 
     #[test]
     fn large_messages_stream_with_a_core_each_and_are_read_when_cores_are_shared() {
-        let costs =
-            ReceiveCosts { readable: true, oversubscribed: false, latency: 1e-7, stream: 26e9, single: 13e9 };
+        let costs = ReceiveCosts {
+            readable: true,
+            oversubscribed: false,
+            latency: 1e-7,
+            stream: 26e9,
+            single: 13e9,
+            runs: 0.0,
+        };
         assert_eq!(plan_receive(1 << 20, &costs), ReceivePlan::Stream);
         assert_eq!(
             plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, ..costs }),
             ReceivePlan::SingleCopy
         );
+        // Blocks of 16 KiB at the sender are worth reading one by one; of 1 KiB they are not.
+        for (block, plan) in [(16 << 10, ReceivePlan::SingleCopy), (1 << 10, ReceivePlan::Stream)] {
+            let runs = f64::from((1 << 20) / block) * 4e-7;
+            assert_eq!(plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, runs, ..costs }), plan);
+        }
         assert_eq!(
             plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, readable: false, ..costs }),
             ReceivePlan::Stream

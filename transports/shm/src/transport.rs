@@ -12,6 +12,7 @@ use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_ro
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
 use crate::sys::{self, Mapping};
+use std::cell::Cell;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
@@ -103,6 +104,9 @@ struct Inbound {
 const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
 const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
+/// Seconds for each run in a list: the kernel looks up the pages of every run of the other process by themselves.
+const REMOTE_RUN: f64 = 4e-7;
+const LOCAL_RUN: f64 = 1.5e-8;
 
 /// Packets at least this long are copied for so long that the next cell can be fetched meanwhile.
 const FETCH_NEXT: usize = 2048;
@@ -260,7 +264,12 @@ impl Shm {
     ///
     /// # Errors
     /// As [`Shm::pool`].
-    pub fn join_rounds(&mut self, block: Block, me: u32, peers: impl IntoIterator<Item = PeerId>) -> Result<Rounds> {
+    pub fn join_rounds(
+        &mut self,
+        block: Block,
+        me: u32,
+        peers: impl IntoIterator<Item = PeerId>,
+    ) -> Result<Rounds> {
         let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
         let pool = Arc::clone(self.pool()?);
         Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, self.fenced))
@@ -394,6 +403,9 @@ impl Transport for Shm {
             latency: LATENCY,
             copy_bandwidth: COPY_BANDWIDTH,
             single_copy_bandwidth: SINGLE_COPY_BANDWIDTH,
+            most_runs: sys::MOST_RUNS,
+            remote_run: REMOTE_RUN,
+            local_run: LOCAL_RUN,
         }
     }
 
@@ -624,6 +636,16 @@ impl Transport for Shm {
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         let local = self.map.local(peer);
         self.single_copy.read(local, self.segment.slot(local), peer, address, into)
+    }
+
+    fn read_remote_runs(
+        &mut self,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        let index = self.map.local(peer);
+        self.single_copy.read_runs(index, self.segment.slot(index), peer, remote, local)
     }
 
     fn bell(&self) -> ShmBell {

@@ -15,10 +15,14 @@ use weft_engine::{Ending, Envelope, RequestId, Selector, Soon, Started};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
-use super::{at_once_lanes, status};
+use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
+
+pub(crate) use super::at_once_rounds::{
+    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
+};
 
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -65,7 +69,8 @@ unsafe fn send_now(
 /// `MPI_Send`.
 ///
 /// # Safety
-/// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
+/// As for every entry: the program keeps the procedure's contract. One thread calls and MPI is active, as
+/// [`gate::is_active_alone`] said. The same holds for all functions here.
 #[inline(always)]
 pub(crate) unsafe fn send(
     buf: *const c_void,
@@ -75,11 +80,8 @@ pub(crate) unsafe fn send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { at_once_lanes::send(buf, count, datatype, dest, tag, comm) };
-    };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     // SAFETY: the caller's promise.
     unsafe {
         if send_now(process, buf, count, datatype, dest, tag, comm) {
@@ -145,11 +147,8 @@ pub(crate) unsafe fn isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { at_once_lanes::isend(buf, count, datatype, dest, tag, comm, request) };
-    };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     // SAFETY: the caller's promise.
     if request.is_null() || !unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } {
         return None;
@@ -173,11 +172,8 @@ pub(crate) unsafe fn recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { at_once_lanes::recv(buf, count, datatype, source, tag, comm, status) };
-    };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, source, tag)?;
     let owner = comm.handle.0;
@@ -254,11 +250,8 @@ pub(crate) unsafe fn irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { at_once_lanes::irecv(buf, count, datatype, source, tag, comm, request) };
-    };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, source, tag)?;
     if request.is_null() {
@@ -286,8 +279,8 @@ pub(crate) unsafe fn iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let comm = member(process, comm, source, tag)?;
     if flag.is_null() {
         return None;
@@ -300,6 +293,10 @@ pub(crate) unsafe fn iprobe(
         return None;
     }
     let found = process.engine.iprobe(selector);
+    if found.is_none() && process.engine.knows_losses() {
+        // Maybe nobody is left who could send it.
+        return None;
+    }
     // SAFETY: not null; the program's status.
     unsafe {
         flag.write(c_int::from(found.is_some()));
@@ -316,11 +313,8 @@ pub(crate) unsafe fn iprobe(
 /// See [`send`].
 #[inline(always)]
 pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let Some(process) = (unsafe { gate::alone_if_active() }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { at_once_lanes::wait(request, status) };
-    };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     if request.is_null() {
         return None;
     }

@@ -13,8 +13,8 @@ use weft_types::{Error, ErrorClass, Result as Outcome};
 use super::collective::place;
 use super::collective_forms::Form;
 use super::collective_memory::{
-    Data, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes, write,
-    write_blocks,
+    Data, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes, writable,
+    write, write_blocks,
 };
 use super::reductions::{operands, reduction};
 use crate::ctypes::*;
@@ -70,6 +70,7 @@ pub(super) unsafe fn start_bcast<F: Form>(
     // SAFETY: the program's memory stays until the operation is complete.
     let (memory, bytes) = match root {
         Root::Elsewhere => none(),
+        Root::Here => unsafe { writable(process, data, 1)? },
         _ => unsafe { write(process, data, 1)? },
     };
     let arguments = Arguments::new(Memory::none(), memory);

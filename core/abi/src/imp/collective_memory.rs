@@ -10,6 +10,7 @@ use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
+use crate::raise::negative_count;
 
 /// One buffer argument: address, count, datatype.
 pub(super) type Data<P> = (P, i64, MPI_Datatype);
@@ -26,10 +27,27 @@ fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -
     Ok(())
 }
 
+/// Refuses a call whose own data are not as long as the room for them: what a process sends itself must fit like all else (section 6.1).
+#[inline]
+pub(super) fn check_own(sent: u64, received: u64) -> Outcome<()> {
+    if sent == received { Ok(()) } else { Err(own_differs(sent, received)) }
+}
+
+#[cold]
+fn own_differs(sent: u64, received: u64) -> Error {
+    let class = if sent > received { ErrorClass::TRUNCATE } else { ErrorClass::COUNT };
+    Error::new(
+        class,
+        format!(
+            "this process's own block has {sent} bytes in the send argument, but {received} bytes in the receive argument; counts are \
+             those of one process's block, not of all"
+        ),
+    )
+}
+
 /// A count that the entry could not check, because it is not significant at every process.
 fn whole(count: i64) -> Outcome<u64> {
-    u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::COUNT, format!("count is {count}, but it must not be negative")))
+    u64::try_from(count).map_err(|_| Error::new(ErrorClass::COUNT, negative_count(count)))
 }
 
 /// A send argument of `count` elements, with its packed bytes.
@@ -54,6 +72,22 @@ pub(super) unsafe fn read(
 /// # Safety
 /// The program leaves the memory alone until the operation is complete.
 pub(super) unsafe fn write(
+    process: &Process,
+    data: Data<*mut c_void>,
+    copies: u32,
+) -> Outcome<(Memory, u64)> {
+    // SAFETY: the caller's promise.
+    let argument = unsafe { writable(process, data, copies)? };
+    let all = (data.1 as u64).saturating_mul(u64::from(copies));
+    process.types.get(data.2.handle())?.check_distinct(all)?;
+    Ok(argument)
+}
+
+/// As [`write`], of a type whose entries may overlap: the root's of a broadcast, which gets back what it holds.
+///
+/// # Safety
+/// As [`write`].
+pub(super) unsafe fn writable(
     process: &Process,
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
@@ -146,6 +180,9 @@ pub(super) unsafe fn write_blocks(
     // SAFETY: the caller's promise.
     unsafe {
         let (blocks, span) = blocks(datatype, name, places, size)?;
+        for rank in 0..size as usize {
+            datatype.check_distinct(places.counts.get(rank) as u64)?;
+        }
         check_address(address.addr(), datatype, span)?;
         Ok((blocks, Memory::write(address.cast(), datatype, span)))
     }
@@ -213,11 +250,19 @@ unsafe fn typed_blocks(
         let count = u64::try_from(count).map_err(|_| {
             Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
         })?;
-        let datatype = process.types.usable(datatype.handle())?;
+        let of_rank = |error: Error| {
+            let types = name.replace("counts", "types");
+            Error::new(error.class(), format!("{types}[{rank}]: {}", error.text()))
+        };
+        let datatype = process.types.usable(datatype.handle()).map_err(of_rank)?;
         let span = datatype.span(count)?;
         check_address(address, datatype, span)?;
         bytes.push(datatype.packed_bytes(count)? as u64);
-        memories.push(bind(displacement, datatype, span));
+        let memory = bind(displacement, datatype, span);
+        if memory.is_writable() {
+            datatype.check_distinct(count).map_err(of_rank)?;
+        }
+        memories.push(memory);
     }
     Ok((bytes, memories))
 }

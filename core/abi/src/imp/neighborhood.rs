@@ -8,7 +8,7 @@ use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::Result as Outcome;
 
-use super::collective_forms::{Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
 use super::collective_memory::{
     Data, Places, Typed, read, read_blocks, read_copies, typed_reads, typed_writes, write, write_blocks,
 };

@@ -1,5 +1,6 @@
 //! The two sides of a partitioned operation.
 
+use super::board::Board;
 use super::refused;
 use super::runs::{Arrived, Ready};
 use crate::request::{Done, MpiStatus};
@@ -278,8 +279,14 @@ impl SendSide {
         self.granted += 1;
     }
 
+    /// Where threads mark partitions that do not hold the process.
+    pub(super) fn board(&self) -> &Arc<Board> {
+        self.ready.board()
+    }
+
     /// Sends what is ready and granted.
     pub(super) fn flush(&mut self, engine: &mut Engine) -> Result<()> {
+        self.ready.collect();
         let Some(to) = self.to else {
             while self.ready.take_run().is_some() {}
             self.handed_over = self.ready.is_full();
@@ -385,6 +392,7 @@ impl SendSide {
 
     pub(crate) fn finish(&mut self) -> Done {
         let active = std::mem::replace(&mut self.active, false);
+        self.ready.board().close();
         let error = if active { self.error.clone() } else { None };
         let status = if active { MpiStatus::NO_MESSAGE } else { MpiStatus::EMPTY };
         Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
@@ -604,14 +612,30 @@ impl ReceiveSide {
 
     pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
         let (arrived, empty_here, error) = (&mut self.arrived, &mut self.empty_here, &mut self.error);
-        self.moving.sweep(engine, |bytes, failed| {
+        let swept = self.moving.sweep(engine, |bytes, failed| {
             if failed.is_some() {
                 *error = failed;
                 return;
             }
             *empty_here |= bytes.is_empty();
             arrived.add(bytes);
-        })
+        });
+        self.publish();
+        swept
+    }
+
+    /// Tells threads that do not hold the process when nothing more will arrive. After every change of what
+    /// [`ReceiveSide::is_done`] says, or they would ask for ever.
+    pub(super) fn publish(&self) {
+        if self.is_done() {
+            self.arrived.close();
+        }
+    }
+
+    /// Where threads look that do not hold the process.
+    pub(super) fn board(&mut self) -> &Arc<Board> {
+        let open = !self.is_done();
+        self.arrived.board(open)
     }
 
     /// Ends an epoch that waits for a lost sender.
@@ -619,6 +643,7 @@ impl ReceiveSide {
         if self.active && !self.all_is_here() && self.error.is_none() {
             self.error = self.from.and_then(|from| engine.loss_of(from.peer));
         }
+        self.publish();
     }
 
     fn all_is_here(&self) -> bool {
@@ -656,6 +681,7 @@ impl ReceiveSide {
 
     pub(crate) fn finish(&mut self) -> Done {
         let status = self.status();
+        self.arrived.close();
         let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
         Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }

@@ -14,7 +14,7 @@ pub mod neighborhood;
 pub mod reorder;
 mod sparse;
 pub mod split_type;
-mod steps;
+pub(crate) mod steps;
 
 pub use cart::Cart;
 pub use dist_graph::{DistGraph, Edge, Weights};

@@ -14,7 +14,7 @@ use weft::partitioned::Board;
 use weft::types::Types;
 use weft_datatype::{Datatype, RecvBuf, SendBuf};
 use weft_engine::bias::Mine;
-use weft_types::{Handle, Result as Outcome};
+use weft_types::{Handle, HandleKind, Result as Outcome};
 
 use crate::ctypes::{MPI_Comm, MPI_Datatype};
 use crate::gate;
@@ -266,6 +266,29 @@ fn kept<R>(work: impl FnOnce(&mut Kept) -> Outcome<R>) -> Outcome<R> {
 #[inline(never)]
 pub(crate) fn comm<R>(handle: Handle, work: impl FnOnce(&Comm) -> Outcome<R>) -> Outcome<R> {
     kept(|kept| work(kept.comm(handle)?))
+}
+
+/// Lends a datatype, committed or not.
+///
+/// # Errors
+/// `MPI_ERR_TYPE`; what `ask` fails with.
+pub(crate) fn ask<R>(handle: Handle, ask: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
+    if handle.kind_bits() != HandleKind::Datatype as u32 {
+        return ask(PREDEFINED.get_or_init(Types::default).get(handle)?);
+    }
+    // What is not committed may be later, so it is not remembered.
+    let mut ask = Some(ask);
+    let asked = kept(|kept| match kept.datatype(handle) {
+        Ok(datatype) => Ok(ask.take().map(|ask| ask(datatype))),
+        Err(_) => Ok(None),
+    })?;
+    match (asked, ask) {
+        (Some(answer), _) => answer,
+        (None, ask) => gate::with(|process| {
+            let datatype = process.types.get(handle)?;
+            ask.map_or_else(|| unreachable!("nobody was asked"), |ask| ask(datatype))
+        }),
+    }
 }
 
 /// Lends the board of a partitioned request ([`weft::request::Requests::board`]); `None` when it has none. The first look of a

@@ -150,9 +150,7 @@ impl Engine {
         let index = self.state.peers.insert(id, budget, announcements, self.fabric.capabilities(id));
         let peer = self.state.peers.at_mut(index);
         peer.limits.eager = eager;
-        peer.limits.single = eager.min(
-            std::env::var("WEFT_TEST_SINGLE").ok().and_then(|x| x.parse().ok()).unwrap_or(SINGLE_PACKET),
-        );
+        peer.limits.single = eager.min(SINGLE_PACKET);
         peer.limits.lead = eager / 2;
         peer.limits.piece = config.piece.max(1024);
         peer.max_inline = peer.max_inline.min(eager);

@@ -129,6 +129,7 @@ struct Bound {
 
 /// A bound schedule, of this run alone or of many.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most runs are their own, and a start takes no memory")]
 enum Run {
     Own(Bound),
     Kept(Arc<Bound>),

@@ -5,10 +5,11 @@ use std::cell::Cell;
 use crate::Result;
 use crate::tsv::{Row, Table, matches};
 
-const FACTS: [&str; 12] = [
+const FACTS: [&str; 13] = [
     "anytime",
     "width",
     "at-once",
+    "at-once-alone",
     "replacement",
     "direction",
     "length",

@@ -55,6 +55,8 @@ pub struct Procedure {
     pub width: bool,
     /// The entry point first asks a short form of the implementation, which may have the whole answer.
     pub at_once: bool,
+    /// Whether only where one thread calls.
+    pub alone: bool,
     /// Name in the `mpi_f08` module, with remarks.
     pub fortran_2008: String,
     /// Name in the `mpi` module and `mpif.h`, with remarks.
@@ -318,7 +320,8 @@ fn procedure(
         arguments,
         anytime: facts.get(base, "-", "anytime").is_some(),
         width: facts.get(base, "-", "width").is_some(),
-        at_once: facts.get(base, "-", "at-once").is_some(),
+        at_once: facts.get(base, "-", "at-once").is_some() || facts.get(base, "-", "at-once-alone").is_some(),
+        alone: facts.get(base, "-", "at-once-alone").is_some(),
         fortran_2008: cell("f08_interface")?.to_owned(),
         fortran: cell("mpi_mpif.h_interface")?.to_owned(),
         semantics: cell("a2_semantics")?.to_owned(),

@@ -140,11 +140,12 @@ unsafe fn result<'a>(into: *mut c_void, bytes: usize) -> &'a mut [u8] {
 /// `MPI_Barrier`.
 ///
 /// # Safety
-/// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
+/// As for every entry: the program keeps the procedure's contract. One thread calls and MPI is active, as
+/// [`gate::is_active_alone`] said. The same holds for all functions here.
 #[inline(always)]
 pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let (cells, round) = cells(process, comm)?;
     const SIGNATURE: u16 = Shape::Barrier.signature(0);
     let others = cells.others();
@@ -170,8 +171,8 @@ pub(crate) unsafe fn bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, buffer, count, datatype)?;
     let root = root as u32;
     let shape = Shape::Bcast { root };
@@ -251,8 +252,8 @@ pub(crate) unsafe fn allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, recvbuf, count, datatype)?;
     let (from, in_place) = contribution(sendbuf, recvbuf, bytes)?;
     let kernel = kernel(process, op, datatype)?;
@@ -308,8 +309,8 @@ pub(crate) unsafe fn reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, count, datatype)?;
     let kernel = kernel(process, op, datatype)?;
     let root = root as u32;
@@ -365,8 +366,8 @@ pub(crate) unsafe fn allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, sendcount, sendtype)?;
     let (cells, round) = cells(process, comm)?;
     let (members, me, others) = (cells.members(), cells.me(), cells.others());
@@ -418,8 +419,8 @@ pub(crate) unsafe fn alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, sendcount, sendtype)?;
     let (cells, round) = cells(process, comm)?;
     let (members, me, others) = (cells.members(), cells.me(), cells.others());
@@ -474,8 +475,8 @@ pub(crate) unsafe fn reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, recvbuf, recvcount, datatype)?;
     let kernel = kernel(process, op, datatype)?;
     let (cells, round) = cells(process, comm)?;

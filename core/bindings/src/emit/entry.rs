@@ -236,6 +236,11 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             let full = unsafe_block("", &format!("in_full({names})"));
             format!("{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}")
         };
+        if procedure.alone {
+            let full = unsafe_block("return ", &format!("in_full({names})"));
+            let _ = writeln!(text, "}}\nif !gate::is_active_alone() {{\n{full};\n}}\n{}\n}}", ask("at_once"));
+            return Ok(text);
+        }
         // With several threads another function has the same arguments: nothing is saved and moved on the way to it.
         let _ = writeln!(
             text,

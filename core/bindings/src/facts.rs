@@ -5,11 +5,10 @@ use std::cell::Cell;
 use crate::Result;
 use crate::tsv::{Row, Table, matches};
 
-const FACTS: [&str; 13] = [
+const FACTS: [&str; 12] = [
     "anytime",
     "width",
     "at-once",
-    "at-once-alone",
     "replacement",
     "direction",
     "length",

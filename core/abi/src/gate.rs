@@ -6,7 +6,7 @@
 //! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
 //!   one branch on a plain load. With MPI_THREAD_MULTIPLE a mutex is held inside `with`, which is never while waiting.
 //!   Locks are switched on (a session, see [`check_may_open`]) by the thread that makes those calls, which is in no other then.
-//! * Blocked calls loop in [`wait`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
+//! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
 //!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 //!
@@ -334,14 +334,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). What it waits for may
-/// be anything of the process; for requests, [`wait_for`] wakes less often.
-#[inline]
-pub(crate) fn wait<T>(poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-    wait_for("an MPI call", Awaited::Something, poll)
-}
-
-/// As [`wait`], and says for what, so that nobody wakes this thread for anything else and the watchdog can tell.
+/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). `awaited` says for what, so
+/// that nobody wakes this thread for anything else and the watchdog can tell.
 #[inline]
 pub(crate) fn wait_for<T>(
     call: &'static str,

@@ -16,6 +16,7 @@ use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 pub(crate) use self::several::{common_lane, test_all, test_any, test_some, wait_all, wait_any, wait_some};
 use crate::ctypes::*;
 use crate::gate::{self, Blocked};
+use crate::imp::probe::or_hopeless;
 use crate::snapshot;
 use crate::watch::{Awaited, Wait};
 
@@ -271,13 +272,19 @@ pub(crate) fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Opt
 }
 
 /// `MPI_Probe` in a lane.
-pub(crate) fn probe(number: u32, selector: Selector) -> Status {
-    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| inner.engine.iprobe(selector))
+pub(crate) fn probe(number: u32, selector: Selector) -> Outcome<Status> {
+    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| {
+        let found = inner.engine.iprobe(selector);
+        or_hopeless(found, &mut inner.engine, selector)
+    })
 }
 
 /// Takes a matching message of a lane out, waiting for it (section 3.8.2).
-pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> (MessageId, Status) {
-    let take = |inner: &mut Inner| inner.take_message(selector, comm.handle());
+pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> Outcome<(MessageId, Status)> {
+    let take = |inner: &mut Inner| {
+        let found = inner.take_message(selector, comm.handle());
+        or_hopeless(found, &mut inner.engine, selector)
+    };
     wait_in(number, "MPI_Mprobe", Awaited::Probe(selector), take)
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct Node {
 pub(crate) enum Shape {
     /// One gap-free run.
     Run,
-    /// `size / body.size` copies of `body`, `stride` bytes apart; how many are copied at a time, where these are small.
-    Repeat { stride: i64, body: Arc<Node>, shuffle: Prepared },
+    /// `count` copies of `body`, `stride` bytes apart; how several are copied at a time, where these are small.
+    Repeat { count: usize, stride: i64, body: Arc<Node>, shuffle: Prepared },
     /// Runs of `length` bytes each at `places`.
     Blocks { length: usize, places: Arc<[i64]> },
     /// Runs at `places`; `starts[i]` is the packed offset of run `i`.
@@ -47,9 +47,9 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Copies of `body`, `stride` bytes apart.
-    pub(crate) fn repeat(stride: i64, body: Arc<Node>) -> Shape {
-        Shape::Repeat { stride, body, shuffle: Prepared::default() }
+    /// `count` copies of `body`, `stride` bytes apart.
+    pub(crate) fn repeat(count: usize, stride: i64, body: Arc<Node>) -> Shape {
+        Shape::Repeat { count, stride, body, shuffle: Prepared::default() }
     }
 }
 
@@ -89,11 +89,11 @@ impl Node {
             Shape::Repeat { stride: inner, ref body, .. }
                 if inner.checked_mul((self.size / body.size) as i64) == Some(stride) =>
             {
-                Node { at, size, shape: Shape::repeat(inner, Arc::clone(body)) }
+                Node { at, size, shape: Shape::repeat(size / body.size, inner, Arc::clone(body)) }
             }
             shape => {
                 let body = Arc::new(Node { at: 0, size: self.size, shape });
-                Node { at, size, shape: Shape::repeat(stride, body) }
+                Node { at, size, shape: Shape::repeat(count, stride, body) }
             }
         }
     }
@@ -172,7 +172,7 @@ impl Node {
     pub(crate) fn blocks(&self) -> usize {
         match &self.shape {
             Shape::Run => 1,
-            Shape::Repeat { body, .. } => self.size / body.size * body.blocks(),
+            Shape::Repeat { count, body, .. } => count * body.blocks(),
             Shape::Blocks { places, .. } | Shape::Ragged { places, .. } => places.len(),
             Shape::List { nodes, .. } => nodes.iter().map(Node::blocks).sum(),
         }

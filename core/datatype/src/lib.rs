@@ -4,6 +4,9 @@
 //! The copy kernels here are one of the four places where unsafe code lives: a [`SendBuf`] or [`RecvBuf`] is
 //! made once, at the boundary, from the user's address; everything above handles it as a safe value.
 
+#[cfg(test)]
+extern crate self as weft_datatype;
+
 pub mod buffer;
 mod constructors;
 pub mod counts;
@@ -11,8 +14,11 @@ mod darray;
 pub mod decode;
 mod eights;
 pub mod external;
+pub mod iovec;
 mod kernels;
 pub mod layout;
+#[cfg(test)]
+mod levels;
 pub mod memory;
 mod object;
 pub mod op;

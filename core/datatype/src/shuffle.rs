@@ -44,12 +44,11 @@ impl std::fmt::Debug for Prepared {
 impl Prepared {
     /// The steps for copies of `node`, `stride` bytes apart, if steps are faster than runs.
     #[inline]
-    pub(crate) fn of<const PACK: bool>(&self, node: &Node, stride: i64, count: usize) -> Option<&Shuffle> {
+    pub(crate) fn of(&self, node: &Node, stride: i64, count: usize) -> Option<&Shuffle> {
         if count < FEWEST || node.size > LARGEST || level() < Level::Avx512 {
             return None;
         }
-        let found = self.0.get_or_init(|| Shuffle::new(node, stride).map(Box::new)).as_deref()?;
-        (if PACK { found.packs } else { found.unpacks }).then_some(found)
+        self.0.get_or_init(|| Shuffle::new(node, stride).map(Box::new)).as_deref()
     }
 }
 
@@ -62,8 +61,6 @@ pub(crate) struct Shuffle {
     /// Packed bytes of a round.
     size: usize,
     steps: Box<[Step]>,
-    packs: bool,
-    unpacks: bool,
 }
 
 /// One window.
@@ -104,18 +101,13 @@ impl Shuffle {
             .flatten()
             .collect();
         let steps = steps(&places)?;
-        let single = runs.len() == 1;
-        let pieces = runs.len() * elements;
-        // A number at a stride is joined with its neighbours without a permutation just as fast while these are few.
-        let packs = pieces >= 2 * steps.len() && !(single && elements < 4);
-        let unpacks = pieces >= 2 * steps.len() && !(single && node.size > 8 && elements < 4);
-        (packs || unpacks).then(|| Shuffle {
+        // Of numbers at a stride, four or more must go into a step: less is no faster than moving them one by one.
+        let fewest = if runs.len() == 1 { 4 } else { 2 };
+        (runs.len() * elements >= fewest * steps.len()).then(|| Shuffle {
             elements,
             stride: (stride as isize).wrapping_mul(elements as isize),
             size: places.len(),
             steps: steps.into(),
-            packs,
-            unpacks,
         })
     }
 
@@ -296,5 +288,32 @@ mod x86_64 {
             let window = _mm512_permutexvar_epi8(order, bytes);
             _mm512_mask_storeu_epi8(memory.wrapping_offset(step.at).cast(), step.inside, window);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_window_are_one_step_and_long_elements_a_few() {
+        let particle = Node::runs([(0, 4), (8, 48), (56, 7)]);
+        let shuffle = Shuffle::new(&particle, 64).unwrap();
+        assert_eq!((shuffle.elements, shuffle.size, shuffle.steps.len()), (1, 59, 1));
+        let doubles = Shuffle::new(&Node::run(0, 8), 16).unwrap();
+        assert_eq!((doubles.elements, doubles.stride, doubles.steps.len()), (4, 64, 1));
+        let long = Node::runs((0..12).map(|i| (i * 16, 5 + (i as usize & 1))));
+        assert_eq!(Shuffle::new(&long, 200).unwrap().steps.len(), 3);
+        assert!(Shuffle::new(&Node::run(0, 8), 24).is_none());
+        assert!(Shuffle::new(&Node::runs([(0, 8), (100, 9)]), 200).is_none());
+        assert!(Shuffle::new(&particle, -64).is_none());
+    }
+
+    #[test]
+    fn steps_are_kept_for_loops_of_small_elements_only() {
+        let (prepared, particle) = (Prepared::default(), Node::runs([(0, 4), (8, 48), (56, 7)]));
+        assert_eq!(prepared.of(&particle, 64, FEWEST - 1).map(|_| ()), None);
+        assert_eq!(prepared.of(&particle, 64, FEWEST).is_some(), level() >= Level::Avx512);
+        assert!(Prepared::default().of(&Node::run(0, LARGEST + 1), 1024, 100).is_none());
     }
 }

@@ -51,7 +51,8 @@ impl Node {
     ) {
         let loop_of = (stride, shuffle);
         let stride = stride as isize;
-        let (index, skip) = (skip / self.size, skip % self.size);
+        // Divisions are what a short call would wait for.
+        let (index, skip) = if skip < self.size { (0, skip) } else { (skip / self.size, skip % self.size) };
         let mut at = origin.wrapping_offset(stride.wrapping_mul(index as isize));
         let mut packed = packed;
         let mut left = len;
@@ -64,7 +65,7 @@ impl Node {
                 packed = packed.wrapping_add(now);
                 left -= now;
             }
-            let whole = left / self.size;
+            let whole = if left == self.size { 1 } else { left / self.size };
             if whole > 0 {
                 self.copies::<PACK>(at, whole, loop_of, packed);
                 at = at.wrapping_offset(stride.wrapping_mul(whole as isize));
@@ -87,7 +88,7 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => between::<PACK>(at.wrapping_add(skip), packed, len),
-                Shape::Repeat { stride, body, shuffle } => {
+                Shape::Repeat { stride, body, shuffle, .. } => {
                     body.span::<PACK>(at, (*stride, shuffle), skip, len, packed);
                 }
                 Shape::Blocks { length, places } => {
@@ -165,7 +166,7 @@ impl Node {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let done = match shuffle.of::<PACK>(self, stride, count) {
+            let done = match shuffle.of(self, stride, count) {
                 Some(steps) => steps.run::<PACK>(origin, count, packed),
                 None => 0,
             };
@@ -196,8 +197,11 @@ impl Node {
             if let Shape::Run = self.shape {
                 return blocks::<PACK>(at, stride, packed, packed_stride, count, self.size);
             }
-            let portion = PORTION / self.size;
-            if count < FEWEST || portion < FEWEST || self.has_long_loop::<PACK>(count) {
+            if count == 1 {
+                return self.once::<PACK>(at, packed);
+            }
+            let portion = if count < FEWEST { 0 } else { PORTION / self.size };
+            if portion < FEWEST || self.has_long_loop(count) {
                 let (mut at, mut packed) = (at, packed);
                 for _ in 0..count {
                     self.once::<PACK>(at, packed);
@@ -218,12 +222,10 @@ impl Node {
     }
 
     /// Whether the loop inside one copy is longer than the loop over the copies.
-    fn has_long_loop<const PACK: bool>(&self, count: usize) -> bool {
+    fn has_long_loop(&self, count: usize) -> bool {
         match &self.shape {
-            Shape::Repeat { stride, body, shuffle } => {
-                let inside = self.size / body.size;
-                inside >= count.min(PORTION / self.size)
-                    || shuffle.of::<PACK>(body, *stride, inside).is_some()
+            Shape::Repeat { count: inside, stride, body, shuffle } => {
+                *inside >= count.min(PORTION / self.size) || shuffle.of(body, *stride, *inside).is_some()
             }
             Shape::Blocks { places, .. } => places.len() >= count.min(PORTION / self.size),
             _ => false,
@@ -239,8 +241,8 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => between::<PACK>(at, packed, self.size),
-                Shape::Repeat { stride, body, shuffle } => {
-                    body.copies::<PACK>(at, self.size / body.size, (*stride, shuffle), packed);
+                Shape::Repeat { count, stride, body, shuffle } => {
+                    body.copies::<PACK>(at, *count, (*stride, shuffle), packed);
                 }
                 Shape::Blocks { length, places } => listed::<PACK>(at, places, packed, *length),
                 Shape::Ragged { starts, places } => {
@@ -278,8 +280,8 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => blocks::<PACK>(at, stride, packed, packed_stride, count, self.size),
-                Shape::Repeat { stride: inner, body, .. } => {
-                    for index in 0..self.size / body.size {
+                Shape::Repeat { count: inside, stride: inner, body, .. } => {
+                    for index in 0..*inside {
                         let at = at.wrapping_offset((*inner as isize).wrapping_mul(index as isize));
                         body.many::<PACK>(
                             at,

@@ -28,7 +28,11 @@ unsafe extern "C" fn PMPI_Send(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::send(buf, i64::from(count), datatype, dest, tag, comm) }
         };
-        raise::finish_on_comm("MPI_Send", comm, call())
+        raise::finish_on_comm(
+            "MPI_Send",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -85,7 +89,11 @@ unsafe extern "C" fn PMPI_Send_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::send(buf, count, datatype, dest, tag, comm) }
         };
-        raise::finish_on_comm("MPI_Send_c", comm, call())
+        raise::finish_on_comm(
+            "MPI_Send_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -144,7 +152,11 @@ unsafe extern "C" fn PMPI_Recv(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
         };
-        raise::finish_on_comm("MPI_Recv", comm, call())
+        raise::finish_on_comm(
+            "MPI_Recv",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -205,7 +217,11 @@ unsafe extern "C" fn PMPI_Recv_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::recv(buf, count, datatype, source, tag, comm, status) }
         };
-        raise::finish_on_comm("MPI_Recv_c", comm, call())
+        raise::finish_on_comm(
+            "MPI_Recv_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -251,7 +267,10 @@ unsafe extern "C" fn PMPI_Get_count(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_count(status, datatype, CountOut::I32(count)) }
     };
-    raise::finish("MPI_Get_count", call())
+    raise::finish(
+        "MPI_Get_count",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Get_count_c` (3.2.5 Return Status).
@@ -267,7 +286,10 @@ unsafe extern "C" fn PMPI_Get_count_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_count(status, datatype, CountOut::I64(count)) }
     };
-    raise::finish("MPI_Get_count_c", call())
+    raise::finish(
+        "MPI_Get_count_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Status_get_error` (3.2.5 Return Status).
@@ -344,7 +366,11 @@ unsafe extern "C" fn PMPI_Sendrecv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Sendrecv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Sendrecv_c` (3.2.7 Blocking Send-Receive).
@@ -375,7 +401,11 @@ unsafe extern "C" fn PMPI_Sendrecv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Sendrecv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Sendrecv_replace` (3.2.7 Blocking Send-Receive).
@@ -409,7 +439,11 @@ unsafe extern "C" fn PMPI_Sendrecv_replace(
             )
         }
     };
-    raise::finish_on_comm("MPI_Sendrecv_replace", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv_replace",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Sendrecv_replace_c` (3.2.7 Blocking Send-Receive).
@@ -431,7 +465,11 @@ unsafe extern "C" fn PMPI_Sendrecv_replace_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status) }
     };
-    raise::finish_on_comm("MPI_Sendrecv_replace_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv_replace_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Bsend` (3.4 Communication Modes).
@@ -450,7 +488,11 @@ unsafe extern "C" fn PMPI_Bsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Bsend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bsend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Bsend_c` (3.4 Communication Modes).
@@ -469,7 +511,11 @@ unsafe extern "C" fn PMPI_Bsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Bsend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bsend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Rsend` (3.4 Communication Modes).
@@ -488,7 +534,11 @@ unsafe extern "C" fn PMPI_Rsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Rsend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Rsend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Rsend_c` (3.4 Communication Modes).
@@ -507,7 +557,11 @@ unsafe extern "C" fn PMPI_Rsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Rsend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Rsend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ssend` (3.4 Communication Modes).
@@ -526,7 +580,11 @@ unsafe extern "C" fn PMPI_Ssend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Ssend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ssend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ssend_c` (3.4 Communication Modes).
@@ -545,7 +603,11 @@ unsafe extern "C" fn PMPI_Ssend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Ssend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ssend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iprobe` (3.8.1 Probe).
@@ -668,7 +730,7 @@ unsafe extern "C" fn PMPI_Imrecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::imrecv(buf, i64::from(count), datatype, message, request) }
     };
-    raise::finish("MPI_Imrecv", call())
+    raise::finish("MPI_Imrecv", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Imrecv_c` (3.8.3 Matched Receives).
@@ -688,7 +750,7 @@ unsafe extern "C" fn PMPI_Imrecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::imrecv(buf, count, datatype, message, request) }
     };
-    raise::finish("MPI_Imrecv_c", call())
+    raise::finish("MPI_Imrecv_c", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Mrecv` (3.8.3 Matched Receives).
@@ -707,7 +769,7 @@ unsafe extern "C" fn PMPI_Mrecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mrecv(buf, i64::from(count), datatype, message, status) }
     };
-    raise::finish("MPI_Mrecv", call())
+    raise::finish("MPI_Mrecv", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Mrecv_c` (3.8.3 Matched Receives).
@@ -726,7 +788,7 @@ unsafe extern "C" fn PMPI_Mrecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mrecv(buf, count, datatype, message, status) }
     };
-    raise::finish("MPI_Mrecv_c", call())
+    raise::finish("MPI_Mrecv_c", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Cancel` (3.8.4 Cancel).

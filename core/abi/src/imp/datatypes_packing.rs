@@ -67,11 +67,7 @@ unsafe fn data_at<'a>(buffer: *const c_void, position: i64, len: usize) -> &'a [
 
 /// Lends the type of a call, whose communicator is checked first. With several threads it is a reference of the call's own: nobody
 /// waits for the copy of another.
-fn with_type<R>(
-    comm: MPI_Comm,
-    of: MPI_Datatype,
-    work: impl FnOnce(&Datatype) -> Outcome<R>,
-) -> Outcome<R> {
+fn with_type<R>(comm: MPI_Comm, of: MPI_Datatype, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
     fn find(process: &mut Process, comm: MPI_Comm, of: MPI_Datatype) -> Outcome<&Datatype> {
         process.comms.get(comm.handle())?;
         let of = process.types.get(of.handle())?;

@@ -49,12 +49,18 @@ impl Data {
             )
         })?;
         let total = datatype.packed_bytes(elements)?;
-        if self.address.addr() <= super::point_to_point::LAST_ADDRESS_CONSTANT && total > 0 {
+        if self.address.addr() <= super::point_to_point::LAST_ADDRESS_CONSTANT
+            && total > 0
+            && datatype.is_contiguous()
+        {
             return Err(no_buffer(self.address.addr(), total));
         }
         let span = datatype.span(elements)?;
         // SAFETY: the caller's promise: these are the elements of all partitions, back to back (section 4.2.3).
         let memory = unsafe { make(self.address.cast(), datatype, span) };
+        if memory.is_writable() {
+            datatype.check_distinct(elements)?;
+        }
         Ok(Partitions { memory, number, bytes: datatype.packed_bytes(count)? as u64 })
     }
 }

@@ -79,14 +79,14 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::OfSession(handle), |process| {
         process.is_session_quiet(handle, false).then_some(())
     });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
+        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
     }

@@ -209,17 +209,18 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         let on = |kind: &str, object: &str| {
             format!("finish_on(\"{name}\", raise::On::{kind}({object}.handle()), call())")
         };
+        let result = format!("call(){}", naming(procedure));
         let finish = match (object("MPI_Comm"), object("MPI_Win")) {
             _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
             _ if of_files => {
                 on("File", object("MPI_File").map_or("MPI_File::from_raw(abi::MPI_FILE_NULL)", |file| file))
             }
-            (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, call())"),
-            (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, call())"),
+            (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, {result})"),
+            (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, {result})"),
             (None, None) => match (object("MPI_Session"), object("MPI_Group")) {
                 (Some(session), _) => on("Session", session),
                 (None, Some(group)) => on("Group", group),
-                (None, None) => format!("finish(\"{name}\", call())"),
+                (None, None) => format!("finish(\"{name}\", {result})"),
             },
         };
         let block = unsafe_block("", &call);
@@ -248,6 +249,36 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
     }
     text.push_str("}\n");
     Ok(text)
+}
+
+/// What makes an error about one of the datatypes or counts name the argument, for procedures with datatypes.
+fn naming(procedure: &Procedure) -> String {
+    let list = |keep: &dyn Fn(&Argument) -> bool, value: &dyn Fn(&str) -> String| {
+        let kept = procedure.arguments.iter().filter(|argument| keep(argument));
+        let pairs: Vec<String> = kept
+            .map(|argument| format!("(\"{}\", {})", argument.parameter.name, value(&argument.parameter.name)))
+            .collect();
+        pairs.join(", ")
+    };
+    let types = list(
+        &|argument| argument.parameter.ty.base == "MPI_Datatype" && argument.parameter.ty.is_value(),
+        &str::to_owned,
+    );
+    if types.is_empty() {
+        return String::new();
+    }
+    let is_count = |argument: &Argument| {
+        let ty = &argument.parameter.ty;
+        argument.parameter.name.ends_with("count")
+            && ty.is_value()
+            && argument.check == Check::None
+            && matches!(ty.base.as_str(), "int" | "MPI_Count")
+    };
+    let counts = list(&is_count, &|name| match procedure.name().ends_with("_c") {
+        true => name.to_owned(),
+        false => format!("i64::from({name})"),
+    });
+    format!(".map_err(|raised| raised.of_argument(&[{types}], &[{counts}]))")
 }
 
 /// A call of the implementation, with the line that says who answers for it.

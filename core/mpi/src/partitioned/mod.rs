@@ -26,15 +26,17 @@
 mod board;
 mod runs;
 mod sides;
+mod terms;
 #[cfg(test)]
 mod tests;
 
 pub use board::Board;
-pub use sides::{Counterpart, Partitions, ReceiveSide, SendSide};
+pub use sides::{ReceiveSide, SendSide};
+pub use terms::{Counterpart, Partitions};
 
 use crate::request::{Kind, Local, Requests};
-use sides::Answer;
 use std::sync::Arc;
+use terms::Answer;
 use weft_datatype::RecvBuf;
 use weft_engine::{Engine, RequestId, Selector, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, Rank, Result};

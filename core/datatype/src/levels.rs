@@ -6,7 +6,7 @@ mod recipes;
 use crate::processor::tests::at_every_level;
 use crate::{Datatype, Form, Predefined};
 use proptest::prelude::*;
-use recipes::{check_range, is_plain, recipes};
+use recipes::{cases, check_range, is_plain, recipes};
 use weft_types::abi::*;
 
 /// Elements in the property: under Miri every byte is interpreted.
@@ -17,7 +17,7 @@ fn byte() -> Datatype {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn random_types_are_copied_alike_at_every_level(

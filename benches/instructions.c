@@ -227,6 +227,55 @@ static void start_of_receive(int size)
     }
 }
 
+/* Starting collectives that were called before: their schedules are kept. */
+static void ibcast_call(int size)
+{
+    MPI_Request request;
+    if (rank == 0) {
+        COUNT(MPI_Ibcast(data, size, MPI_CHAR, 0, COMM, &request));
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        let_other();
+    } else {
+        await_other();
+        MPI_Bcast(data, size, MPI_CHAR, 0, COMM);
+        done();
+    }
+}
+
+static void ialltoallv_call(int size)
+{
+    MPI_Request request;
+    int counts[2] = {size, size}, places[2] = {0, size};
+    if (rank == 0) {
+        COUNT(MPI_Ialltoallv(data, counts, places, MPI_CHAR, data + 64, counts, places, MPI_CHAR, COMM, &request));
+        let_other();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        await_other();
+        MPI_Ialltoallv(data, counts, places, MPI_CHAR, data + 64, counts, places, MPI_CHAR, COMM, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static MPI_Request persistent_bcast = MPI_REQUEST_NULL;
+
+static void start_of_bcast(int size)
+{
+    if (persistent_bcast == MPI_REQUEST_NULL)
+        MPI_Bcast_init(data, size, MPI_CHAR, 0, COMM, MPI_INFO_NULL, &persistent_bcast);
+    if (rank == 0) {
+        COUNT(MPI_Start(&persistent_bcast));
+        MPI_Wait(&persistent_bcast, MPI_STATUS_IGNORE);
+        let_other();
+    } else {
+        await_other();
+        MPI_Start(&persistent_bcast);
+        MPI_Wait(&persistent_bcast, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
 static void iprobe_of_none(int size)
 {
     int flag;
@@ -320,6 +369,41 @@ static void recv_behind_unexpected(int depth)
     recv_of_arrived(8);
 }
 
+#ifndef LANES
+/* Rank 1 comes first: it says that it is about to call, and rank 0 gives it ample time. */
+static void after_the_other(void)
+{
+    if (rank == 0) {
+        await_other();
+        usleep(2000);
+    } else {
+        done();
+    }
+}
+
+/* A barrier into which the other one has come. */
+static void barrier_call(int size)
+{
+    (void)size;
+    after_the_other();
+    if (rank == 0)
+        COUNT(MPI_Barrier(COMM));
+    else
+        MPI_Barrier(COMM);
+}
+
+/* A sum to which the other one has given its part. */
+static void allreduce_call(int size)
+{
+    double *sum = (double *)data + MOST / sizeof(double) / 2;
+    after_the_other();
+    if (rank == 0)
+        COUNT(MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM));
+    else
+        MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -338,6 +422,11 @@ int main(int argc, char **argv)
         {NAME("MPI_Waitall_of_64_isends_8"), waitall_of_isends, 8},
         {NAME("MPI_Test_of_none"), test_of_none, 8},
         {NAME("MPI_Start_of_send_8"), start_of_send, 8}, {NAME("MPI_Start_of_receive_8"), start_of_receive, 8},
+        {NAME("MPI_Ibcast_8"), ibcast_call, 8}, {NAME("MPI_Ialltoallv_8"), ialltoallv_call, 8},
+        {NAME("MPI_Start_of_bcast_8"), start_of_bcast, 8},
+#ifndef LANES
+        {NAME("MPI_Barrier"), barrier_call, 0}, {NAME("MPI_Allreduce_8"), allreduce_call, 8},
+#endif
         {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
         {NAME("MPI_Wait_behind_10000_posted"), wait_behind_posted, DEEPEST},
         {NAME("MPI_Recv_behind_10_unexpected"), recv_behind_unexpected, 10},
@@ -361,6 +450,13 @@ int main(int argc, char **argv)
     data = buffer(MOST);
     share_line();
     MPI_Barrier(MPI_COMM_WORLD);
+#ifdef LANES
+    /* A lane gets to know who works with it. */
+    for (i = 0; i < 100; i++) {
+        send_call(8);
+        recv_of_arrived(8);
+    }
+#endif
     for (k = 0; k < sizeof rows / sizeof *rows; k++) {
         for (i = -WARMUP; i < CALLS; i++) {
             if (i == 0)
@@ -381,6 +477,7 @@ int main(int argc, char **argv)
         MPI_Request_free(&persistent_send);
         MPI_Request_free(&persistent_receive);
     }
+    MPI_Request_free(&persistent_bcast);
 #ifdef LANES
     MPI_Comm_free(&COMM);
 #endif

@@ -5,15 +5,16 @@
 //! tells, see [`weft::comm::Changes`]). Nothing that a program can change in an object that lives is kept, but for the name of
 //! a communicator in error texts.
 
-use std::cell::{Cell, RefCell};
-use std::sync::OnceLock;
+use std::cell::RefCell;
+use std::sync::{Arc, OnceLock};
 
 use weft::comm::{Changes, Comm};
 use weft::lanes::{Lane, Lanes};
+use weft::partitioned::Board;
 use weft::types::Types;
 use weft_datatype::{Datatype, RecvBuf, SendBuf};
 use weft_engine::bias::Mine;
-use weft_types::{Handle, Result as Outcome};
+use weft_types::{Handle, HandleKind, Result as Outcome};
 
 use crate::ctypes::{MPI_Comm, MPI_Datatype};
 use crate::gate;
@@ -36,6 +37,7 @@ struct Kept {
     count: u64,
     comms: [Option<Box<Known>>; KEPT],
     types: [Option<(Handle, Datatype)>; KEPT],
+    boards: [Option<(Handle, Arc<Board>)>; KEPT],
 }
 
 /// A thread as the library knows it, made when it first needs something remembered.
@@ -50,9 +52,75 @@ pub(crate) struct Here {
     kept: RefCell<Kept>,
 }
 
-thread_local! {
-    /// The calling thread's [`Here`], null before it is made and after it is gone. Without a destructor, so that a look is a load.
-    static HERE: Cell<*const Here> = const { Cell::new(std::ptr::null()) };
+/// The calling thread's [`Here`], null before it is made and after it is gone: a word without a destructor, so that a look is a load.
+///
+/// In a shared library the usual thread-local variable costs a call each time, because the library might come late and with
+/// much; eight bytes at a fixed distance from the thread pointer (the *initial exec* model) fit into what the C library keeps free for
+/// libraries that come late.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod word {
+    use super::Here;
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.weft_here,\"awT\",@nobits",
+        ".globl weft_here",
+        ".hidden weft_here",
+        ".type weft_here,@object",
+        ".size weft_here,8",
+        ".p2align 3",
+        "weft_here:",
+        ".zero 8",
+        ".popsection",
+    );
+
+    #[inline(always)]
+    pub(super) fn get() -> *const Here {
+        let word;
+        // SAFETY: loads the calling thread's copy of the word defined above.
+        unsafe {
+            asm!(
+                "mov {word}, qword ptr [rip + weft_here@GOTTPOFF]",
+                "mov {word}, qword ptr fs:[{word}]",
+                word = out(reg) word,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        word
+    }
+
+    pub(super) fn set(here: *const Here) {
+        // SAFETY: stores into the calling thread's copy of the word defined above.
+        unsafe {
+            asm!(
+                "mov {place}, qword ptr [rip + weft_here@GOTTPOFF]",
+                "mov qword ptr fs:[{place}], {here}",
+                place = out(reg) _,
+                here = in(reg) here,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// See above.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod word {
+    use super::Here;
+    use std::cell::Cell;
+
+    thread_local! {
+        static HERE: Cell<*const Here> = const { Cell::new(std::ptr::null()) };
+    }
+
+    #[inline(always)]
+    pub(super) fn get() -> *const Here {
+        HERE.get()
+    }
+
+    pub(super) fn set(here: *const Here) {
+        HERE.set(here);
+    }
 }
 
 /// Ends a thread's [`Here`] with the thread.
@@ -60,8 +128,9 @@ struct Leave(*mut Here);
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        HERE.set(std::ptr::null());
-        // SAFETY: made by `Box::into_raw` in `make`, reached through `HERE` of this thread only, which is null now; the
+        word::set(std::ptr::null());
+        gate::count_thread(-1);
+        // SAFETY: made by `Box::into_raw` in `make`, reached through the word of this thread only, which is null now; the
         // references that `here` gives out do not outlive a call, and no call is under way while a thread drops this.
         drop(unsafe { Box::from_raw(self.0) });
     }
@@ -74,8 +143,8 @@ impl Here {
     /// The reference does not outlive the call of the program.
     #[inline(always)]
     pub(crate) unsafe fn get<'a>() -> Option<&'a Here> {
-        // SAFETY: `HERE` is null or points to what `make` made for this thread, until `Leave` sets it to null.
-        unsafe { HERE.get().as_ref() }
+        // SAFETY: the word is null or points to what `make` made for this thread, until `Leave` sets it to null.
+        unsafe { word::get().as_ref() }
     }
 
     /// As [`Here::get`], made if need be; `None` when the thread is about to end.
@@ -103,7 +172,8 @@ impl Here {
             predefined: PREDEFINED.get_or_init(Types::default),
             kept: RefCell::new(Kept::new(0)),
         }));
-        HERE.set(here);
+        word::set(here);
+        gate::count_thread(1);
         mine.attach(Box::new(Leave(here)));
         // SAFETY: as in `get`.
         unsafe { Here::get() }
@@ -130,7 +200,12 @@ const _: () = {
 
 impl Kept {
     fn new(count: u64) -> Kept {
-        Kept { count, comms: [const { None }; KEPT], types: [const { None }; KEPT] }
+        Kept {
+            count,
+            comms: [const { None }; KEPT],
+            types: [const { None }; KEPT],
+            boards: [const { None }; KEPT],
+        }
     }
 
     /// Forgets everything when something was removed since the last call.
@@ -191,6 +266,43 @@ fn kept<R>(work: impl FnOnce(&mut Kept) -> Outcome<R>) -> Outcome<R> {
 #[inline(never)]
 pub(crate) fn comm<R>(handle: Handle, work: impl FnOnce(&Comm) -> Outcome<R>) -> Outcome<R> {
     kept(|kept| work(kept.comm(handle)?))
+}
+
+/// Lends a datatype, committed or not.
+///
+/// # Errors
+/// `MPI_ERR_TYPE`; what `ask` fails with.
+pub(crate) fn ask<R>(handle: Handle, ask: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
+    if handle.kind_bits() != HandleKind::Datatype as u32 {
+        return ask(PREDEFINED.get_or_init(Types::default).get(handle)?);
+    }
+    // What is not committed may be later, so it is not remembered.
+    let mut ask = Some(ask);
+    let asked = kept(|kept| match kept.datatype(handle) {
+        Ok(datatype) => Ok(ask.take().map(|ask| ask(datatype))),
+        Err(_) => Ok(None),
+    })?;
+    match (asked, ask) {
+        (Some(answer), _) => answer,
+        (None, ask) => gate::with(|process| {
+            let datatype = process.types.get(handle)?;
+            ask.map_or_else(|| unreachable!("nobody was asked"), |ask| ask(datatype))
+        }),
+    }
+}
+
+/// Lends the board of a partitioned request ([`weft::request::Requests::board`]); `None` when it has none. The first look of a
+/// thread at a request takes the process's lock, later ones do not.
+pub(crate) fn board<R>(handle: Handle, to_mark: bool, work: impl FnOnce(&Board) -> R) -> Option<R> {
+    let work = |kept: &mut Kept| {
+        let place = handle.0 as usize % KEPT;
+        if !matches!(&kept.boards[place], Some((known, _)) if *known == handle) {
+            let board = gate::with(|process| process.requests.board(handle, to_mark));
+            kept.boards[place] = board.map(|board| (handle, board));
+        }
+        Ok(kept.boards[place].as_ref().map(|(_, board)| work(board)))
+    };
+    kept(work).ok().flatten()
 }
 
 /// Lends a datatype that can be used in communication.

@@ -3,6 +3,8 @@
 //!
 //! Locks and wake-ups: the rules at the top of [`crate::gate`].
 
+mod several;
+
 use std::ffi::{c_int, c_void};
 
 use weft::lanes::{Inner, Lane, lane_of, request_handle};
@@ -11,8 +13,10 @@ use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_engine::{Completion, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 
+pub(crate) use self::several::{common_lane, test_all, test_any, test_some, wait_all, wait_any, wait_some};
 use crate::ctypes::*;
 use crate::gate::{self, Blocked};
+use crate::imp::probe::or_hopeless;
 use crate::snapshot;
 use crate::watch::{Awaited, Wait};
 
@@ -255,139 +259,6 @@ pub(crate) fn test(number: u32, request: Handle) -> Outcome<Option<Done>> {
     Ok(turn_in(number, &mut |inner| take(inner, request).ok().flatten()).1)
 }
 
-/// The one lane whose requests these are, when all are of one lane, complete sends, or null: 0 when all are complete or null.
-/// `None` below MPI_THREAD_MULTIPLE.
-#[inline]
-pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
-    if gate::phase() & gate::MULTIPLE == 0 {
-        return None;
-    }
-    let mut common = 0;
-    for request in requests {
-        let handle = request.handle();
-        if handle.0 == abi::MPI_REQUEST_NULL || handle == weft::request::engine_handle(RequestId::COMPLETE) {
-            continue;
-        }
-        let number = lane_of_request(handle)?;
-        if common != 0 && common != number {
-            return None;
-        }
-        common = number;
-    }
-    Some(common)
-}
-
-/// `MPI_Waitall` of requests of one lane, null ones and complete sends: takes those from the front that end well, and answers how many
-/// these are. The others have ended then.
-///
-/// # Errors
-/// `MPI_ERR_REQUEST` for a stale handle, before anything is waited for.
-///
-/// # Safety
-/// The program's statuses, as many as requests, or null.
-pub(crate) unsafe fn wait_all(
-    number: u32,
-    requests: &mut [MPI_Request],
-    statuses: *mut MPI_Status,
-) -> Outcome<usize> {
-    if number == 0 {
-        for (index, request) in requests.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { forget(request, index, statuses) };
-        }
-        return Ok(requests.len());
-    }
-    let mut taken = 0;
-    // What is here already, or one look away, is taken in one visit.
-    let mut begin = |inner: &mut Inner| {
-        if let Some(index) = requests.iter().position(|request| is_stale(inner, request.handle())) {
-            return (false, Err(index));
-        }
-        // SAFETY: the caller's promise.
-        taken = unsafe { take_from(inner, requests, 0, statuses) };
-        let mut moved = false;
-        if taken < requests.len() && inner.engine.progress() {
-            moved = true;
-            // SAFETY: as above.
-            taken = unsafe { take_from(inner, requests, taken, statuses) };
-        }
-        (moved, Ok(()))
-    };
-    if let Err(index) = lane(number).visit(&mut begin) {
-        let error = stale(requests[index].handle());
-        let text = format!("array_of_requests[{index}]: {}", error.text());
-        return Err(Error::new(error.class(), text));
-    }
-    if taken == requests.len() {
-        return Ok(taken);
-    }
-    let (mut ended, rest) = (0, &requests[taken..]);
-    let look = |inner: &mut Inner| all_ended(inner, rest, &mut ended).then_some(());
-    wait_in(number, "MPI_Waitall", Awaited::All(rest), look);
-    // SAFETY: the caller's promise.
-    Ok(lane(number).look(|inner| unsafe { take_from(inner, requests, taken, statuses) }))
-}
-
-/// Takes requests from index `from` on, one after the other, as long as they have ended well; answers where it stopped.
-///
-/// # Safety
-/// As [`wait_all`].
-unsafe fn take_from(
-    inner: &mut Inner,
-    requests: &mut [MPI_Request],
-    from: usize,
-    statuses: *mut MPI_Status,
-) -> usize {
-    for (index, request) in requests.iter_mut().enumerate().skip(from) {
-        let handle = request.handle();
-        if handle.kind_bits() != HandleKind::LaneRequest as u32 {
-            // SAFETY: the caller's promise.
-            unsafe { forget(request, index, statuses) };
-            continue;
-        }
-        let Some(status) = inner.take_well(handle) else { return index };
-        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
-        if !statuses.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { crate::imp::write_message(statuses.add(index), &status) };
-        }
-    }
-    requests.len()
-}
-
-/// Whether the handle is of a lane and names no request any more.
-fn is_stale(inner: &Inner, request: Handle) -> bool {
-    request.kind_bits() == HandleKind::LaneRequest as u32 && inner.find(request).is_none()
-}
-
-/// Whether all requests from `*from` on have ended; moves `*from` past those that have.
-fn all_ended(inner: &Inner, requests: &[MPI_Request], from: &mut usize) -> bool {
-    while let Some(request) = requests.get(*from) {
-        let under_way = request.handle().kind_bits() == HandleKind::LaneRequest as u32
-            && inner.find(request.handle()).is_some_and(|id| !inner.engine.is_complete(id));
-        if under_way {
-            return false;
-        }
-        *from += 1;
-    }
-    true
-}
-
-/// Completes a request that is a complete send or null.
-///
-/// # Safety
-/// As [`wait_all`].
-#[inline]
-unsafe fn forget(request: &mut MPI_Request, index: usize, statuses: *mut MPI_Status) {
-    let null = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
-    let status = if *request == null { MpiStatus::EMPTY } else { MpiStatus::NO_MESSAGE };
-    *request = null;
-    if !statuses.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { crate::imp::write_status(statuses.add(index), &status) };
-    }
-}
-
 /// Takes a request of a lane that has ended.
 pub(crate) fn finish(number: u32, request: Handle) -> Done {
     let taken = lane(number).look(|inner| take(inner, request));
@@ -401,13 +272,19 @@ pub(crate) fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Opt
 }
 
 /// `MPI_Probe` in a lane.
-pub(crate) fn probe(number: u32, selector: Selector) -> Status {
-    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| inner.engine.iprobe(selector))
+pub(crate) fn probe(number: u32, selector: Selector) -> Outcome<Status> {
+    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| {
+        let found = inner.engine.iprobe(selector);
+        or_hopeless(found, &mut inner.engine, selector)
+    })
 }
 
 /// Takes a matching message of a lane out, waiting for it (section 3.8.2).
-pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> (MessageId, Status) {
-    let take = |inner: &mut Inner| inner.take_message(selector, comm.handle());
+pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> Outcome<(MessageId, Status)> {
+    let take = |inner: &mut Inner| {
+        let found = inner.take_message(selector, comm.handle());
+        or_hopeless(found, &mut inner.engine, selector)
+    };
     wait_in(number, "MPI_Mprobe", Awaited::Probe(selector), take)
 }
 

@@ -38,6 +38,7 @@ mod partition;
 mod reduce;
 mod reduce_scatter;
 pub mod registry;
+pub mod reproducible;
 pub mod rounds;
 mod scan;
 pub mod schedule;
@@ -47,6 +48,7 @@ pub use call::{Block, Call, Group, Vector};
 pub use execution::Execution;
 pub use inter::{InterCall, Root, Sides, plan_inter};
 pub use registry::{Algorithm, Cost, Model, plan, rank_algorithms};
+pub use reproducible::plan_reproducible;
 pub use schedule::{Buffer, Builder, Range, Schedule, ScratchNeed, Step, StepId};
 
 use weft_types::Tag;

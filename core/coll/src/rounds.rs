@@ -8,7 +8,7 @@
 //! others read the last ones:
 //!
 //! - **flat**: every writer writes its piece, every reader reads all. One round a piece.
-//! - **two phases** (reductions of longer vectors among more than two): everybody writes its piece; each member combines
+//! - **two phases** (reductions of longer vectors): everybody writes what others combine of its piece; each member combines
 //!   its part of all and writes that; each reads the parts. Two rounds a piece, and no element is combined twice. The
 //!   second round of a piece comes after the first one of the next, so that nobody only waits.
 //!
@@ -18,8 +18,15 @@
 use crate::call::Group;
 use crate::partition::Partition;
 
-/// Bytes from which a reduction among more than two members goes in two phases.
+/// Bytes from which a reduction goes in two phases among more than two members.
 const TWO_PHASES_FROM: u64 = 512;
+/// The same among two, where less is saved.
+const TWO_PHASES_OF_TWO_FROM: u64 = 32 << 10;
+/// What others wrote is fetched in copies of this length before it is combined: a block move goes faster between two cores
+/// than the loads of a loop.
+const FETCH: usize = 4096;
+/// Shorter payloads are combined where they are.
+const LEAST_FETCH: usize = 2048;
 /// Pieces a call of medium size is cut into, so that writing and reading overlap.
 const PIECES: u64 = 2;
 /// Rounds that a member writes before it reads the first of them; below the number of cells.
@@ -62,12 +69,58 @@ pub enum Shape {
     ReduceScatter,
 }
 
+impl Shape {
+    /// Blocks in one payload.
+    fn blocks(self, members: u32) -> u64 {
+        match self {
+            // One for each of the others.
+            Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter => u64::from(members.max(2) - 1),
+            _ => 1,
+        }
+    }
+
+    /// What must be the same at all members of a call, in 16 bits: enough to notice nearly all calls that do not match.
+    #[inline]
+    pub const fn signature(self, bytes: u64) -> u16 {
+        let (kind, root) = match self {
+            Shape::Barrier => (0, 0),
+            Shape::Bcast { root } => (1, root),
+            Shape::Gather { root } => (2, root),
+            Shape::Scatter { root } => (3, root),
+            Shape::Allgather => (4, 0),
+            Shape::Alltoall => (5, 0),
+            Shape::Reduce { root } => (6, root),
+            Shape::Allreduce => (7, 0),
+            Shape::ReduceScatter => (8, 0),
+        };
+        let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
+        kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
+    }
+}
+
+/// Where the block for `member` lies in the payload of `writer`, which has none for itself.
+#[inline]
+pub fn block_of(member: u32, writer: u32) -> usize {
+    member as usize - usize::from(member > writer)
+}
+
+/// Lends what another member wrote, fetched to this core where that is worth it, part by part.
+fn fetched(payload: &[u8], mut work: impl FnMut(usize, &[u8])) {
+    if payload.len() < LEAST_FETCH {
+        return work(0, payload);
+    }
+    let mut near = [0; FETCH];
+    for (index, part) in payload.chunks(FETCH).enumerate() {
+        let near = &mut near[..part.len()];
+        near.copy_from_slice(part);
+        work(index * FETCH, near);
+    }
+}
+
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
     const SHORT: usize;
-    /// Bytes of a long payload.
-    fn long(&self) -> usize;
     /// The first round of the next operation.
     fn next(&self) -> u64;
     /// Whether this member may write in a round.
@@ -80,8 +133,8 @@ pub trait Slots {
     fn missing(&self, round: u64, signature: u16, of: u64) -> u64;
     /// A member of `of` that is in another operation in the same round.
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32>;
-    /// The payloads.
-    fn payloads(&self) -> &dyn Payloads;
+    /// Lends the payloads.
+    fn read(&self, work: impl FnOnce(&dyn Payloads));
     /// All members have begun the operation with that first round.
     fn heard_of_all(&mut self, first: u64);
     /// This member has finished the rounds below.
@@ -110,6 +163,8 @@ pub trait Operands {
     fn combine(&mut self, left: &[u8], at: u64);
     /// `result = own contribution op result`, the two being apart.
     fn combine_own(&mut self, at: u64, len: usize);
+    /// `into = own contribution op into`.
+    fn combine_with_own(&self, at: u64, into: &mut [u8]);
     /// `into = left op into`.
     fn combine_apart(&self, left: &[u8], into: &mut [u8]);
 }
@@ -163,19 +218,16 @@ impl Script {
     /// Cuts a call. `bytes`: the whole of a vector or of a broadcast; of one block where each member gives one or gives one to each.
     /// `element`: bytes that stay together. `slot`: bytes of a long payload.
     pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, slot: usize) -> Script {
-        let blocks = match shape {
-            Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter => u64::from(group.size),
-            _ => 1,
-        };
+        let blocks = shape.blocks(group.size);
         let element = element.max(1);
-        let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce)
-            && group.size > 2
-            && bytes >= TWO_PHASES_FROM;
-        let fits = slot as u64 / blocks / element * element;
-        // Long calls go in full pieces, medium ones in two, short ones in one.
-        let wanted = bytes.div_ceil(PIECES).max(LEAST_PIECE / blocks).next_multiple_of(64);
-        let wanted = wanted.div_ceil(element) * element;
-        let piece = wanted.min(fits).min(bytes.max(1)).max(1);
+        let from = if group.size > 2 { TWO_PHASES_FROM } else { TWO_PHASES_OF_TWO_FROM };
+        let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && bytes >= from;
+        let fits = (slot as u64 / blocks / element * element).max(1);
+        // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
+        let several = (bytes / (LEAST_PIECE / blocks).max(1)).min(PIECES);
+        let pieces = bytes.div_ceil(fits).max(several).max(1);
+        let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
+        let piece = piece.min(fits).min(bytes.max(1)).max(1);
         let pieces = bytes.div_ceil(piece).max(1);
         Script { shape, group, bytes, element, in_place, piece, pieces, two_phases, long: false }
     }
@@ -187,12 +239,8 @@ impl Script {
 
     /// Bytes of the longest payload: a call that needs more than the cell itself needs slots.
     pub fn payload(&self) -> u64 {
-        let blocks = match self.shape {
-            Shape::Barrier => 0,
-            Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter => u64::from(self.group.size),
-            _ => 1,
-        };
-        self.piece.min(self.bytes) * blocks
+        self.piece.min(self.bytes)
+            * if self.shape == Shape::Barrier { 0 } else { self.shape.blocks(self.group.size) }
     }
 
     /// Whether an element fits into a slot at all.
@@ -202,18 +250,7 @@ impl Script {
 
     /// What must be the same at all members.
     pub fn signature(&self) -> u16 {
-        let (kind, root) = match self.shape {
-            Shape::Barrier => (0, 0),
-            Shape::Bcast { root } => (1, root),
-            Shape::Gather { root } => (2, root),
-            Shape::Scatter { root } => (3, root),
-            Shape::Allgather => (4, 0),
-            Shape::Alltoall => (5, 0),
-            Shape::Reduce { root } => (6, root),
-            Shape::Allreduce => (7, 0),
-            Shape::ReduceScatter => (8, 0),
-        };
-        signature(kind, root, self.bytes)
+        self.shape.signature(self.bytes)
     }
 
     fn rounds(&self) -> u64 {
@@ -333,11 +370,9 @@ impl Script {
         match (self.shape, phase) {
             (Shape::Barrier, _) => {}
             (Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter, _) => {
-                for member in 0..self.group.size {
-                    // What stays here needs no detour, but for reductions, whose operands are overwritten in place.
-                    if member != me || self.shape == Shape::ReduceScatter {
-                        operands.take(own(member), &mut to[member as usize * len..][..len]);
-                    }
+                // What stays here needs no detour.
+                for member in (0..self.group.size).filter(|&member| member != me) {
+                    operands.take(own(member), &mut to[block_of(member, me) * len..][..len]);
                 }
             }
             (Shape::Allgather, _) => {
@@ -347,13 +382,34 @@ impl Script {
                 let round = first + self.parts_round(piece);
                 let (at, part) = self.part(len, me);
                 let term = |member: u32| &from.get(member, round, self.long, len)[at..at + part];
-                let last = self.group.size - 1;
-                to[..part].copy_from_slice(term(last));
-                for member in (0..last).rev() {
-                    operands.combine_apart(term(member), &mut to[..part]);
+                self.fold(operands, begin + at as u64, term, &mut to[..part]);
+            }
+            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) if self.two_phases => {
+                for member in (0..self.group.size).filter(|&member| member != me) {
+                    let (at, part) = self.part(len, member);
+                    operands.take(begin + at as u64, &mut to[at..at + part]);
                 }
             }
             _ => operands.take(begin, &mut to[..len]),
+        }
+    }
+
+    /// Combines the terms of all members in the order of ranks, the own one at `own` of what this member contributes.
+    fn fold<'a>(&self, operands: &impl Operands, own: u64, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
+        let (me, last) = (self.group.rank, self.group.size - 1);
+        if me == last {
+            operands.take(own, into)
+        } else {
+            into.copy_from_slice(term(last))
+        }
+        for member in (0..last).rev() {
+            if member == me {
+                operands.combine_with_own(own, into);
+            } else {
+                fetched(term(member), |at, left| {
+                    operands.combine_apart(left, &mut into[at..at + left.len()])
+                });
+            }
         }
     }
 
@@ -361,6 +417,7 @@ impl Script {
     fn read(&self, phase: Phase, piece: u64, round: u64, operands: &mut impl Operands, from: &dyn Payloads) {
         let (begin, len) = self.range(piece);
         let (me, size) = (self.group.rank, self.group.size);
+        let others = size as usize - 1;
         let own = |block: u32| u64::from(block) * self.bytes + begin;
         let get = |member: u32, len: usize| from.get(member, round, self.long, len);
         match (self.shape, phase) {
@@ -372,7 +429,7 @@ impl Script {
             }
             (Shape::Scatter { root }, _) => match me == root {
                 true => operands.keep(own(me), begin, len),
-                false => operands.give(begin, &get(root, len * size as usize)[me as usize * len..][..len]),
+                false => operands.give(begin, &get(root, len * others)[block_of(me, root) * len..][..len]),
             },
             (Shape::Gather { root }, _) if me != root => {}
             (Shape::Gather { .. } | Shape::Allgather, _) => {
@@ -385,16 +442,24 @@ impl Script {
             }
             (Shape::Alltoall, _) => {
                 for member in (0..size).filter(|&member| member != me) {
-                    operands.give(own(member), &get(member, len * size as usize)[me as usize * len..][..len]);
+                    operands
+                        .give(own(member), &get(member, len * others)[block_of(me, member) * len..][..len]);
                 }
                 if !self.in_place {
                     operands.keep(own(me), own(me), len);
                 }
             }
             (Shape::ReduceScatter, _) => {
-                let term = |member: u32| &get(member, len * size as usize)[me as usize * len..][..len];
-                operands.give(begin, term(size - 1));
-                (0..size - 1).rev().for_each(|member| operands.combine(term(member), begin));
+                // Not straight into the result: in place the own term may lie there.
+                let mut result = [0; FETCH];
+                for at in (0..len).step_by(FETCH) {
+                    let count = FETCH.min(len - at);
+                    let result = &mut result[..count];
+                    let term =
+                        |member: u32| &get(member, len * others)[block_of(me, member) * len + at..][..count];
+                    self.fold(operands, own(me) + at as u64, term, result);
+                    operands.give(begin + at as u64, result);
+                }
             }
             (Shape::Reduce { root }, _) if me != root => {}
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
@@ -413,7 +478,7 @@ impl Script {
                 }
                 for member in (0..size - 1).rev() {
                     if member != me || self.writes(phase) {
-                        operands.combine(get(member, len), begin);
+                        fetched(get(member, len), |at, left| operands.combine(left, begin + at as u64));
                     } else {
                         // Only a root that wrote nothing: its operand is apart from the result.
                         operands.combine_own(begin, len);
@@ -424,17 +489,13 @@ impl Script {
     }
 }
 
-/// What must be the same at all members, in 16 bits: enough to notice nearly all calls that do not match.
-#[inline]
-pub const fn signature(kind: u16, root: u32, bytes: u64) -> u16 {
-    let folded = bytes ^ bytes >> 11 ^ bytes >> 22 ^ bytes >> 33;
-    kind << 12 | ((folded as u16).wrapping_add(root as u16) & 0xfff)
-}
-
 impl Run {
-    /// Begins a call.
+    /// Begins a call, of which the first round may be written already.
     pub fn begin<S: Slots>(script: Script, slots: &S) -> Run {
-        Run { script: script.placed(S::SHORT), first: slots.next(), written: 0, read: 0 }
+        let (script, first) = (script.placed(S::SHORT), slots.next());
+        // A short form may have written the one cell of the call before it gave up waiting.
+        let shown = slots.missing(first, script.signature(), 1 << script.group.rank) == 0;
+        Run { script, first, written: u64::from(shown), read: 0 }
     }
 
     /// Goes as far as it can without waiting.
@@ -448,7 +509,7 @@ impl Run {
                 let (phase, piece) = script.of(self.read);
                 let (round, awaited) = (self.first + self.read, script.awaits(phase));
                 if slots.missing(round, signature, awaited) == 0 {
-                    script.read(phase, piece, round, operands, slots.payloads());
+                    slots.read(|from| script.read(phase, piece, round, operands, from));
                     self.read += 1;
                     moved = true;
                     if self.read == rounds {

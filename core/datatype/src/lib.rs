@@ -14,6 +14,7 @@ mod darray;
 pub mod decode;
 mod eights;
 pub mod external;
+pub mod iovec;
 mod kernels;
 pub mod layout;
 #[cfg(test)]

@@ -150,6 +150,9 @@ impl Datatype {
     }
 }
 
+/// Runs that are checked before more are listed.
+const RUNS_AT_ONCE: usize = 256;
+
 impl Memory {
     /// No elements at all (an argument that is not significant at this rank).
     pub fn none() -> Memory {
@@ -180,6 +183,11 @@ impl Memory {
     /// until the operation is complete.
     pub unsafe fn write(address: *mut u8, datatype: &Datatype, (low, high): (i64, i64)) -> Memory {
         Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: None }
+    }
+
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// Zeroed memory of the library, in the memory layout of `count` elements of `datatype`.
@@ -250,6 +258,47 @@ impl Memory {
     #[must_use]
     pub fn retyped(&self, datatype: &Datatype) -> Memory {
         Memory { datatype: datatype.clone(), ..self.clone() }
+    }
+
+    /// `count` elements of `datatype`, `at` bytes from address 0, when every run of them lies in one of `parts`, or in some that
+    /// touch: memory of which nothing but these elements may be looked at. `None` when some byte lies in none.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COUNT` when the elements do not fit 63 bits.
+    pub fn across(parts: &[&Memory], datatype: &Datatype, count: u64, at: i64) -> Result<Option<Memory>> {
+        let (low, high) = datatype.span(count)?;
+        let total = datatype.packed_bytes(count)?;
+        let mut parts: Vec<(i128, i128)> = parts
+            .iter()
+            .map(|part| {
+                let start = part.address as usize as i128;
+                (start + i128::from(part.low), start + i128::from(part.high))
+            })
+            .collect();
+        parts.sort_unstable();
+        let covered = |mut first: i128, last: i128| {
+            for &(low, high) in &parts {
+                if low <= first && first < high {
+                    first = high;
+                }
+            }
+            first >= last
+        };
+        let (mut done, mut runs) = (0, Vec::new());
+        while done < total {
+            runs.clear();
+            done += datatype.layout().list_runs(done, total - done, RUNS_AT_ONCE, &mut runs);
+            let inside = |&(place, len): &(i64, usize)| {
+                let first = i128::from(at) + i128::from(place);
+                covered(first, first + len as i128)
+            };
+            if !runs.iter().all(inside) {
+                return Ok(None);
+            }
+        }
+        let (Some(low), Some(high)) = (at.checked_add(low), at.checked_add(high)) else { return Ok(None) };
+        let datatype = datatype.clone();
+        Ok(Some(Memory { address: std::ptr::null_mut(), datatype, low, high, writable: true, keep: None }))
     }
 
     /// The address the argument began at.

@@ -12,6 +12,27 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
+    fn lists_of_runs_name_the_bytes_in_packed_order_whatever_their_room(
+        recipe in recipes(), count in 1_i64..4, most in 1_usize..20
+    ) {
+        let places = recipe.map().bytes(count);
+        prop_assume!(places.len() < 300);
+        let layout = recipe.build(Form::Int).layout().clone();
+        for from in 0..=places.len() {
+            let (mut at, mut got) = (from, Vec::new());
+            while at < places.len() {
+                let mut runs = Vec::new();
+                let listed = layout.list_runs(at, places.len() - at, most, &mut runs);
+                prop_assert!(listed > 0 && runs.len() <= most);
+                prop_assert_eq!(listed, runs.iter().map(|run| run.1).sum::<usize>());
+                got.extend(runs.iter().flat_map(|&(at, len)| at..at + len as i64));
+                at += listed;
+            }
+            prop_assert_eq!(&got[..], &places[from..]);
+        }
+    }
+
+    #[test]
     fn every_cut_packs_and_unpacks_the_bytes_between(recipe in recipes(), count in 1_i64..4) {
         let places = recipe.map().bytes(count);
         prop_assume!(places.len() < 150 && is_plain(&places));

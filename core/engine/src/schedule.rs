@@ -9,6 +9,8 @@
 //! A run that fails (a lost process, a message of the wrong length) starts nothing more, takes its receives back, and
 //! ends with the first error when no request of its own can touch its memory any more.
 
+mod failure;
+
 use crate::engine::Engine;
 use crate::internal::Notice;
 use crate::outlook::Running;
@@ -50,6 +52,8 @@ pub struct Reduction {
     pub datatype: Datatype,
     /// The operation.
     pub operation: Operation,
+    /// What error texts call the operation.
+    pub name: &'static str,
 }
 
 /// The memory of a call. What is not significant, or `MPI_IN_PLACE`, is `Memory::none()`.
@@ -125,6 +129,7 @@ struct Bound {
 
 /// A bound schedule, of this run alone or of many.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most runs are their own, and a start takes no memory")]
 enum Run {
     Own(Bound),
     Kept(Arc<Bound>),
@@ -406,6 +411,8 @@ impl Engine {
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
+            self.explain_failure(&mut active);
+            self.fail_others(&active);
             for &(_, request) in &active.vectors.pending {
                 // One that ended meanwhile is gone; its notice waits.
                 if self.exists(request) {

@@ -48,7 +48,7 @@ fn content(memory: &Memory, ints: u64) -> Vec<i32> {
 
 fn sum() -> Option<Reduction> {
     let kernel = PredefinedOp::Sum.kernel(&int()).unwrap();
-    Some(Reduction { datatype: int(), operation: Operation::Predefined(kernel) })
+    Some(Reduction { datatype: int(), operation: Operation::Predefined(kernel), name: "MPI_SUM" })
 }
 
 /// Runs user callbacks and reports the request's end.
@@ -214,8 +214,11 @@ fn user_operations_on_derived_types_keep_rank_order() {
         let operation = Arc::new(MatrixProduct { calls: Mutex::default() });
         let mut world = World::new(size).seed(seed).full(0.1).build();
         let vector = Vector { count, element: 16, commutative: false };
-        let reduction =
-            Some(Reduction { datatype: matrix.clone(), operation: Operation::User(operation.clone()) });
+        let reduction = Some(Reduction {
+            datatype: matrix.clone(),
+            operation: Operation::User(operation.clone()),
+            name: "",
+        });
         let room = || (0..size).map(|_| Memory::scratch(&matrix, count).unwrap()).collect::<Vec<_>>();
         let (scans, alls, roots) = (room(), room(), room());
         // Three collectives at once, on one communicator.

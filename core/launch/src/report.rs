@@ -32,6 +32,26 @@ pub fn watched(found: &str) -> String {
     text
 }
 
+/// The message for the last death that the others survive.
+pub fn lost(judge: &Judge, known: &Known, host: &str) -> String {
+    let Some(lost) = judge.lost().last() else { return String::new() };
+    let (others, Known { pid, program, .. }) = (judge.running().count(), known);
+    let mut text = format!(
+        "mpiexec: rank {} ({program}, pid {pid} on {host}) {}\n",
+        lost.rank,
+        how(lost.end, lost.stage)
+    );
+    match others {
+        1 => line(&mut text, "the other running rank goes on without it: its error handler returns"),
+        _ => line(
+            &mut text,
+            &format!("the {others} other running ranks go on without it: their error handlers return"),
+        ),
+    }
+    line(&mut text, hint(lost.end, lost.stage, others + 1));
+    text
+}
+
 /// The message for a job, empty when there is nothing to say. `waiting`: who waited for what when the end began, if that is known.
 pub fn failure(judge: &Judge, ranks: &[Known], host: &str, waiting: &str) -> String {
     failure_on(judge, ranks, &|_| host, waiting)

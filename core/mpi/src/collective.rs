@@ -1,10 +1,11 @@
 //! From a collective call to a running schedule (chapter 6): the plan, its cache, its number.
 
+mod check;
 mod plans;
 
 pub use plans::{Plans, Work};
 
-use crate::comm::{Comm, Everyone};
+use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Operation};
@@ -23,7 +24,15 @@ impl Process {
     /// What the cost formulas assume of this machine; the same at all ranks, because the launcher tells all the same.
     pub(crate) fn model(&self) -> Model {
         let ranks = self.job.local_ranks.len() as f64;
-        Model { ranks_per_core: ranks / self.job.cores.max(1) as f64, ..Model::default() }
+        // On several nodes each knows its own cores only, and ranks that choose different algorithms wait for ever.
+        let alone = self.job.local_ranks.len() == self.job.size as usize;
+        let ranks_per_core = if alone { ranks / self.job.cores.max(1) as f64 } else { 1.0 };
+        Model { ranks_per_core, ..Model::default() }
+    }
+
+    /// How schedules are chosen; the same at all ranks.
+    fn planning(&self) -> Planning {
+        Planning { model: self.model(), reproducible: self.parameters.reproducible }
     }
 
     /// Starts a collective. Local (section 2.4.1). The kind of work is that of the communicator: the caller has looked.
@@ -38,9 +47,14 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
-        let model = self.model();
+        if let Work::Collective(call) = work
+            && self.take_over(comm, call, &arguments, reduction.as_ref())?
+        {
+            return Ok(RequestId::COMPLETE);
+        }
+        let planning = self.planning();
         let comm = self.comms.get_mut(comm)?;
-        let run = comm.bind(work, &model, arguments, reduction, Numbers::Once)?;
+        let run = comm.bind(work, &planning, arguments, reduction, Numbers::Once)?;
         let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
         self.start_run(run, owner, lane)
     }
@@ -56,9 +70,9 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<Handle> {
-        let model = self.model();
+        let planning = self.planning();
         let of = self.comms.get_mut(comm)?;
-        let run = of.bind(work, &model, arguments, reduction, Numbers::Persistent)?;
+        let run = of.bind(work, &planning, arguments, reduction, Numbers::Persistent)?;
         self.keep_run(run, comm)
     }
 
@@ -121,6 +135,14 @@ impl Process {
     }
 }
 
+/// How schedules are chosen.
+#[derive(Clone, Debug)]
+struct Planning {
+    model: Model,
+    /// Whether reductions have one order on every communicator.
+    reproducible: bool,
+}
+
 /// From which of a communicator's two counters a collective takes its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
@@ -138,20 +160,18 @@ impl Comm {
     fn bind(
         &mut self,
         work: &Work<'_>,
-        model: &Model,
+        planning: &Planning,
         arguments: Arguments,
         reduction: Option<Reduction>,
         numbers: Numbers,
     ) -> Result<ScheduleRun> {
         let everyone = self.everyone();
         let mut plans = std::mem::take(&mut self.plans);
-        let schedule = plans.get(work, || self.plan(work, &everyone, model));
+        let schedule = plans.get(work, || self.plan(work, &everyone, planning));
         self.plans = plans;
         let persistent = numbers == Numbers::Persistent;
         let sequence = if persistent { self.persistent_collectives } else { self.collectives };
-        let Everyone { peers, place, .. } = everyone;
-        let context = self.context.collective();
-        let channel = Channel { context, rank: place, peers, sequence, persistent };
+        let channel = self.channel(everyone, sequence, persistent);
         let run = ScheduleRun::new(schedule?, arguments, reduction, channel)?;
         match numbers {
             Numbers::Once => self.collectives = sequence.wrapping_add(1),
@@ -160,11 +180,24 @@ impl Comm {
         Ok(run)
     }
 
+    /// Whether its info asks for reductions that do not depend on layout and algorithm.
+    pub(crate) fn is_reproducible(&self) -> bool {
+        self.hints.text(REPRODUCIBLE) == Some("true")
+    }
+
+    fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
+        Channel { context: self.context.collective(), rank: place, peers, sequence, persistent }
+    }
+
     #[cold]
-    fn plan(&self, work: &Work<'_>, everyone: &Everyone, model: &Model) -> Result<Schedule> {
+    fn plan(&self, work: &Work<'_>, everyone: &Everyone, planning: &Planning) -> Result<Schedule> {
+        let model = &planning.model;
         match *work {
             Work::Collective(call) => {
                 let group = weft_coll::Group { rank: everyone.place.0, size: everyone.size };
+                if planning.reproducible || self.is_reproducible() {
+                    return Ok(weft_coll::plan_reproducible(call, group, model));
+                }
                 Ok(weft_coll::plan(call, group, model))
             }
             Work::Inter(call) => Ok(weft_coll::plan_inter(call, self.sides()?, model)),

@@ -9,6 +9,7 @@ use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
+use crate::rounds::{Node, OnNode};
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;
@@ -27,6 +28,9 @@ pub const HINTS: [&str; 5] = [
 
 /// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
 pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
+
+/// Our own hint: whether reductions on the communicator combine operands in one order that depends on its size alone.
+pub const REPRODUCIBLE: &str = "weft_reproducible";
 
 /// One communicator as this process sees it.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub struct Comm {
     pub persistent_collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
+    /// Collectives by shared memory.
+    pub node: Node,
     /// The virtual topology (chapter 8).
     pub topology: Option<Arc<Topology>>,
 }
@@ -84,6 +90,7 @@ impl Comm {
             collectives: 0,
             persistent_collectives: 0,
             plans: Plans::default(),
+            node: Node::default(),
             topology: None,
         }
     }
@@ -180,6 +187,12 @@ impl Comm {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
+        }
+        if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
+            self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
+            self.plans = Plans::default();
+            // Which way the next calls go is found out again, at all members.
+            self.node = Node::default();
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
@@ -291,6 +304,15 @@ impl Comms {
     #[inline(always)]
     pub fn predefined(&self, raw: usize) -> Option<&Comm> {
         self.predefined.get(raw.wrapping_sub(abi::MPI_COMM_WORLD as usize))?.as_deref()
+    }
+
+    /// The communicator of a handle as programs hold it, to change it; `None` when there is none.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, raw: usize) -> Option<&mut Comm> {
+        match self.predefined.get_mut(raw.wrapping_sub(abi::MPI_COMM_WORLD as usize)) {
+            Some(predefined) => predefined.as_deref_mut(),
+            None => self.table.find_mut(Handle(raw as u32)).map(|comm| &mut **comm),
+        }
     }
 
     /// The communicator of a handle; `None` when there is none.

@@ -18,7 +18,7 @@ use crate::request::COLLECTIVE;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use weft_engine::bias::{BiasedLock, Guard, Mine};
+use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::{Callback, Ending, Engine, MessageId, RequestId, Selector, Status};
 use weft_types::{Handle, HandleKind, Result};
 
@@ -149,30 +149,14 @@ impl Lane {
         inner
     }
 
-    /// Lends the lane to the thread to whom its lock is biased, for an operation that can neither end a request nor let a probe find
-    /// something (a send to another process, a receive that is posted); `None`, and nothing done, to others.
+    /// The lane, for the thread to whom its lock is biased; `None` to others. Dropped as it is after an operation that can neither
+    /// end a request nor let a probe find something (a send to another process, a receive that is posted), otherwise given back with
+    /// [`Own::leave`].
     #[inline(always)]
-    pub fn own_quietly<R>(&self, mine: Mine, work: impl FnOnce(&mut Inner) -> R) -> Option<R> {
-        self.inner.own(mine, |inner| {
-            self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            work(inner)
-        })
-    }
-
-    /// Lends the lane to the thread to whom its lock is biased; `None`, and nothing done, to others. `work` answers first whether it
-    /// changed what others may wait for (progress that moved something).
-    #[inline(always)]
-    pub fn own<R>(&self, mine: Mine, work: impl FnOnce(&mut Inner) -> (bool, R)) -> Option<R> {
-        let (rings, result) = self.own_quietly(mine, |inner| {
-            let (changed, result) = work(inner);
-            let watched =
-                || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
-            (inner.engine.take_ended_watched() || changed && watched(), result)
-        })?;
-        if rings {
-            self.ring();
-        }
-        Some(result)
+    pub fn own(&self, mine: Mine) -> Option<Own<'_>> {
+        let inner = self.inner.own(mine)?;
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        Some(Own { inner, lane: self })
     }
 
     /// Wakes the sleepers of this process, from outside the lock.
@@ -200,11 +184,17 @@ impl Lane {
     pub fn visit<R>(&self, work: impl FnOnce(&mut Inner) -> (bool, R)) -> R {
         let mut inner = self.enter();
         let (changed, result) = work(&mut inner);
-        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
-        if inner.engine.take_ended_watched() || changed && watched() {
+        if self.rings(&mut inner, changed) {
             ring(inner);
         }
         result
+    }
+
+    /// Whether sleepers must be woken; `changed`: something moved that they may wait for.
+    #[inline(always)]
+    fn rings(&self, inner: &mut Inner, changed: bool) -> bool {
+        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
+        inner.engine.take_ended_watched() || changed && watched()
     }
 
     /// Lends the lane for a look, or for what changes nothing that others wait for.
@@ -239,9 +229,7 @@ impl Lane {
         let moved = inner.engine.progress();
         let found = look(&mut inner);
         let callback = inner.engine.take_callback();
-        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
-        let rings = inner.engine.take_ended_watched() || moved && watched();
-        if rings {
+        if self.rings(&mut inner, moved) {
             ring(inner);
         }
         Turn { moved, found, callback }
@@ -291,6 +279,26 @@ impl Lane {
     /// Whether nobody is blocked here, and the calls so far.
     pub fn attendance(&self) -> (bool, u64) {
         (self.attendants.load(Ordering::Relaxed) == 0, self.calls.load(Ordering::Relaxed))
+    }
+}
+
+/// A lane, lent to the thread to whom its lock is biased.
+#[derive(Debug)]
+pub struct Own<'a> {
+    /// What the lock protects.
+    pub inner: bias::Own<'a, Inner>,
+    lane: &'a Lane,
+}
+
+impl Own<'_> {
+    /// Gives the lane back; `changed`: something moved that others may wait for.
+    #[inline(always)]
+    pub fn leave(mut self, changed: bool) {
+        let rings = self.lane.rings(&mut self.inner, changed);
+        drop(self.inner);
+        if rings {
+            self.lane.ring();
+        }
     }
 }
 

@@ -181,6 +181,8 @@ impl Process {
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => {
                     if let Some(freed) = self.requests.free_partitioned(&mut self.engine, local) {
                         freed?;
+                        // Threads remember its board.
+                        self.comms.changes.add();
                     }
                 }
                 Local::Construction(_) => {

@@ -241,7 +241,8 @@ static inline void work_call(struct work *w)
     const void *send = w->in_place ? in_place : w->send;
     void *recv = w->recv;
     MPI_Datatype type = w->ordered ? pair_type : MPI_LONG;
-    MPI_Op op = !w->ordered ? MPI_SUM : w->large ? compose_c : compose;
+    /* Both function forms, each in calls of both forms. */
+    MPI_Op op = !w->ordered ? MPI_SUM : (w->large + w->kind) % 2 ? compose_c : compose;
     int vector = vector_of(w) * (w->ordered ? 1 : 2), block = block_of(w) * (w->ordered ? 1 : 2);
     /* Arguments that mean nothing at this process. */
     if (is_rooted(w->kind) && w->in_place && !at_root && w->kind != SCATTER && w->kind != SCATTERV) send = w->send;

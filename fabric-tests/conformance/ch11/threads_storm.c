@@ -136,7 +136,7 @@ static void exchange(int t, int round, unsigned *state)
 {
     struct message plan[MOST], *mine[2 * MOST];
     MPI_Request requests[2 * MOST], persistent[MOST], freed;
-    int posted = round % 2, count = plan_of(plan, t, round, posted), receives = 0, used, kept = 0;
+    int posted = round % 2, count = plan_of(plan, t, round, posted), receives = 0, used = 0, kept = 0;
     int nobody = 0;
     if (posted)
         CHECK_OK(MPI_Irecv(&nobody, 1, MPI_INT, MPI_ANY_SOURCE, THREADS * ROUNDS * MOST + t, shared, &freed));
@@ -152,7 +152,7 @@ static void exchange(int t, int round, unsigned *state)
         if (late == posted) {
             /* The own communicator's other ranks: all of the threads t have posted their receives. */
             if (posted) CHECK_OK(MPI_Barrier(own[t]));
-            used = 0;
+
             for (int i = 0; i < count; i++) {
                 if (sent[i].from != check_rank) continue;
                 MPI_Comm comm = comm_of(&sent[i], t);

@@ -13,6 +13,7 @@
 pub mod kit;
 pub mod verbs;
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weft_types::{PeerId, Result};
@@ -33,6 +34,12 @@ pub struct Capabilities {
     pub copy_bandwidth: f64,
     /// Model: bytes per second of a single copy.
     pub single_copy_bandwidth: f64,
+    /// Scatter-gather entries that one [`Transport::read_remote_runs`] takes on either side; 1: no lists.
+    pub most_runs: usize,
+    /// Model: seconds for each run of the other side's memory in such a list.
+    pub remote_run: f64,
+    /// Model: seconds for each run of the own side's memory.
+    pub local_run: f64,
 }
 
 /// Why a packet was not taken.
@@ -184,6 +191,27 @@ pub trait Transport {
     /// # Errors
     /// The kernel or device denied it; the engine then streams instead.
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Copies runs of `peer`'s memory (address, bytes) onto runs of ours, in order: single copy from layout to layout. Both lists
+    /// have the same number of bytes and at most `most_runs` entries. The default reads every piece by itself.
+    ///
+    /// # Errors
+    /// As [`Transport::read_remote`]; some of the bytes may have been copied.
+    fn read_remote_runs(
+        &mut self,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        let mut piece = Vec::new();
+        let mut cells = local.iter().flat_map(|run| run.iter());
+        for &(address, len) in remote {
+            piece.resize(len, 0);
+            self.read_remote(peer, address, &mut piece)?;
+            piece.iter().zip(cells.by_ref()).for_each(|(byte, cell)| cell.set(*byte));
+        }
+        Ok(())
+    }
 
     /// The bell to sleep on.
     fn bell(&self) -> Self::Bell;

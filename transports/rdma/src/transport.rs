@@ -469,6 +469,9 @@ impl<H: Hca> Transport for Rdma<H> {
             latency: 15e-6,
             copy_bandwidth: 1e9,
             single_copy_bandwidth: 1e9,
+            most_runs: 1,
+            remote_run: 0.0,
+            local_run: 0.0,
         }
     }
 

@@ -62,7 +62,7 @@ pub trait Words {
 }
 
 /// The fast way in. False: not the owner, or kept out.
-#[inline]
+#[inline(always)]
 pub fn enter_fast(words: &impl Words, me: usize) -> bool {
     if words.owner() != me {
         return false;
@@ -77,7 +77,7 @@ pub fn enter_fast(words: &impl Words, me: usize) -> bool {
 }
 
 /// The fast way out.
-#[inline]
+#[inline(always)]
 pub fn leave_fast(words: &impl Words, me: usize) {
     words.set_inside(me, false);
 }
@@ -157,7 +157,7 @@ impl Mine {
         let _ = MINE.try_with(|taken| taken.attached.borrow_mut().push(what));
     }
 
-    #[inline]
+    #[inline(always)]
     fn address(self) -> usize {
         std::ptr::from_ref(self.seat).expose_provenance()
     }
@@ -205,21 +205,32 @@ pub struct Guard<'a, T> {
     slow: ManuallyDrop<Option<(MutexGuard<'a, History>, bool)>>,
 }
 
-/// A thread inside on the fast way.
-struct Fast<'a, T> {
+/// The value, locked on the fast way: what [`Guard`] is, without the question which way it was.
+#[derive(Debug)]
+pub struct Own<'a, T> {
     lock: &'a BiasedLock<T>,
     me: usize,
 }
 
-impl<T> Fast<'_, T> {
+impl<T> Deref for Own<'_, T> {
+    type Target = T;
+
     #[inline(always)]
-    fn value(&mut self) -> &mut T {
+    fn deref(&self) -> &T {
         // SAFETY: this exists only inside, where one thread is at a time.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Own<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above; borrowed exclusively.
         unsafe { &mut *self.lock.value.get() }
     }
 }
 
-impl<T> Drop for Fast<'_, T> {
+impl<T> Drop for Own<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         leave_fast(&self.lock.words(), self.me);
@@ -234,16 +245,16 @@ struct Real<'a> {
 }
 
 impl Real<'_> {
-    #[inline]
+    #[inline(always)]
     fn flag(&self, seat: usize) -> &AtomicBool {
-        // SAFETY: seats are made by `Taken::new` and never freed; the number is the address of one.
-        let seat = unsafe { &*std::ptr::with_exposed_provenance::<Seat>(seat) };
-        &seat.inside[self.place]
+        // SAFETY: seats are made by `Taken::new` and never freed; the number is the address of one. `BiasedLock::new` has checked
+        // the place.
+        unsafe { (*std::ptr::with_exposed_provenance::<Seat>(seat)).inside.get_unchecked(self.place) }
     }
 }
 
 impl Words for Real<'_> {
-    #[inline]
+    #[inline(always)]
     fn set_inside(&self, seat: usize, inside: bool) {
         self.flag(seat).store(inside, Ordering::Release);
     }
@@ -253,12 +264,12 @@ impl Words for Real<'_> {
         self.flag(seat).load(Ordering::Acquire)
     }
 
-    #[inline]
+    #[inline(always)]
     fn owner(&self) -> usize {
         self.owner.load(Ordering::Relaxed).addr()
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
@@ -267,7 +278,7 @@ impl Words for Real<'_> {
         self.wanted.store(wanted, Ordering::Release);
     }
 
-    #[inline]
+    #[inline(always)]
     fn light_barrier(&self) {
         compiler_fence(Ordering::SeqCst);
     }
@@ -295,7 +306,7 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn words(&self) -> Real<'_> {
         Real { owner: &self.owner, wanted: &self.wanted, place: self.place }
     }
@@ -319,17 +330,12 @@ impl<T> BiasedLock<T> {
         self.lock_slowly(me)
     }
 
-    /// Lends the value to the thread to which the lock is biased; `None` to all others, and while it is kept out: they
+    /// The value, for the thread to which the lock is biased; `None` to all others, and while it is kept out: they
     /// [`BiasedLock::lock`].
     #[inline(always)]
-    pub fn own<R>(&self, mine: Mine, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub fn own(&self, mine: Mine) -> Option<Own<'_, T>> {
         let me = mine.address();
-        if !enter_fast(&self.words(), me) {
-            return None;
-        }
-        // Left also when `work` panics.
-        let mut guard = Fast { lock: self, me };
-        Some(work(guard.value()))
+        enter_fast(&self.words(), me).then_some(Own { lock: self, me })
     }
 
     #[cold]
@@ -465,17 +471,17 @@ mod tests {
         let lock = Arc::new(BiasedLock::new(0_u64, 1));
         // SAFETY: used in this test only.
         let mine = unsafe { Mine::get() }.expect("a thread in the middle of its life");
-        assert_eq!(lock.own(mine, |value| *value), None, "biased to nobody yet");
+        assert_eq!(lock.own(mine).map(|value| *value), None, "biased to nobody yet");
         for _ in 0..=STREAK {
             *lock.lock() += 1;
         }
-        let value = lock.own(mine, |value| *value);
+        let value = lock.own(mine).map(|value| *value);
         assert_eq!(value, lock.can_bias.then_some(u64::from(STREAK) + 1));
         let other = Arc::clone(&lock);
         // SAFETY: used at once.
         let theirs =
-            std::thread::spawn(move || other.own(unsafe { Mine::get() }.expect("a thread"), |value| *value));
-        assert_eq!(theirs.join().expect("no panic"), None);
+            std::thread::spawn(move || other.own(unsafe { Mine::get() }.expect("a thread")).is_none());
+        assert!(theirs.join().expect("no panic"));
     }
 
     #[test]

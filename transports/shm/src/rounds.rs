@@ -41,6 +41,7 @@ mod memory;
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use memory::Memory;
+pub use memory::Payloads;
 use std::sync::Arc;
 
 /// Cells of a member: rounds that it can be ahead of the slowest.
@@ -50,9 +51,10 @@ pub const IN_CELL: usize = 112;
 /// Most members.
 pub const MOST_MEMBERS: u32 = 16;
 
-/// Bytes of a slot with `members` members: what one round carries of each.
+/// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
+/// share one place of the caches.
 pub const fn slot_bytes(members: u32) -> usize {
-    if members <= 4 { 16 << 10 } else { 8 << 10 }
+    if members <= 4 { 63 << 8 } else { 63 << 7 }
 }
 
 /// The stamp of a round. `signature`: what must be the same at all members.
@@ -63,6 +65,8 @@ pub const fn stamp(round: u64, signature: u16) -> u64 {
 
 /// The words of the protocol, so that the model checker can stand in.
 pub trait Words {
+    /// Cells of a member.
+    const CELLS: u64 = CELLS;
     /// A member's stamp in the cell of a round (Acquire).
     fn stamp(&self, member: u32, round: u64) -> u64;
     /// Sets the own stamp in the cell of a round (Release).
@@ -89,7 +93,7 @@ pub struct Pace {
 impl Pace {
     /// Before the first round.
     pub fn new(me: u32, members: u32) -> Pace {
-        Pace { me, members, next: 0, room: CELLS }
+        Pace { me, members, next: 0, room: 0 }
     }
 
     /// Whether the own cell of `round` may be written (rule B).
@@ -99,17 +103,17 @@ impl Pace {
     }
 
     #[cold]
-    fn look_for_room(&mut self, words: &impl Words, round: u64) -> bool {
+    fn look_for_room<W: Words>(&mut self, words: &W, round: u64) -> bool {
         let others = (0..self.members).filter(|&member| member != self.me);
         let slowest = others.map(|member| words.finished(member)).min().unwrap_or(round);
-        self.room = self.room.max(slowest + CELLS);
+        self.room = self.room.max(slowest + W::CELLS);
         round < self.room
     }
 
     /// Every other member has begun the operation of which `first` is the first round.
     #[inline]
-    pub fn heard_of(&mut self, first: u64) {
-        self.room = self.room.max(first + CELLS);
+    pub fn heard_of<W: Words>(&mut self, _: &W, first: u64) {
+        self.room = self.room.max(first + W::CELLS);
     }
 
     /// The members without the stamp of a round, of those with a bit in `of`.
@@ -228,12 +232,12 @@ impl Rounds {
         self.pace.has_room(&self.memory, round)
     }
 
-    /// The own payload of a round, to be written before [`Rounds::publish`]. `long`: in the slot.
+    /// The own payload of a round, to be written before [`Rounds::publish`], and all others. `long`: in the slot.
     ///
     /// # Panics
     /// When the round has no room, or there are no slots.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool) -> &mut [u8] {
+    pub fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
         assert!(self.has_room(round), "a cell is written before all have read it");
         self.memory.room(round, long)
     }
@@ -259,19 +263,16 @@ impl Rounds {
         })
     }
 
-    /// The payload of a member in a round, `len` bytes.
-    ///
-    /// # Panics
-    /// When its stamp is not there, this member has finished the round, or it cannot be that long.
+    /// The payloads.
     #[inline]
-    pub fn payload(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
-        self.memory.payload(member, round, long, len)
+    pub fn payloads(&self) -> Payloads<'_> {
+        self.memory.payloads()
     }
 
     /// Everybody has begun the operation of which `first` is the first round, as this member saw from their stamps.
     #[inline]
     pub fn heard_of_all(&mut self, first: u64) {
-        self.pace.heard_of(first);
+        self.pace.heard_of(&self.memory, first);
     }
 
     /// This member has finished all rounds below `rounds`.
@@ -297,6 +298,12 @@ impl Rounds {
     #[inline]
     pub fn fetch(&self, round: u64) {
         self.memory.fetch(round);
+    }
+
+    /// Fetches the cells of `of` in a round, whose writers seem to be ahead.
+    #[inline]
+    pub fn expect(&self, of: u64, round: u64) {
+        self.memory.expect(of, round);
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -218,8 +218,11 @@ impl Segment {
     /// Says that `rank` died, and wakes everybody so that they can see it.
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
+        // All are told before any is woken: who hears of it from another one first knows by then.
         for other in 0..self.layout.ranks {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
+        }
+        for other in 0..self.layout.ranks {
             // The other side arms, fences and looks at the count (see [`crate::bell`]). The launcher is not subject to membarrier.
             fence(Ordering::SeqCst);
             (0..LANES).for_each(|lane| self.slot(other).doors.ring(lane));

@@ -28,7 +28,12 @@ unsafe extern "C" fn PMPI_Bcast(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bcast(buffer, i64::from(count), datatype, root, comm) }
     };
-    raise::finish_on_comm("MPI_Bcast", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bcast",
+        comm,
+        call()
+            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
+    )
 }
 
 /// `MPI_Bcast_c` (6.4 Broadcast).
@@ -45,7 +50,11 @@ unsafe extern "C" fn PMPI_Bcast_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bcast(buffer, count, datatype, root, comm) }
     };
-    raise::finish_on_comm("MPI_Bcast_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bcast_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+    )
 }
 
 /// `MPI_Gather` (6.5 Gather).
@@ -76,7 +85,16 @@ unsafe extern "C" fn PMPI_Gather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gather_c` (6.5 Gather).
@@ -96,7 +114,16 @@ unsafe extern "C" fn PMPI_Gather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm) }
     };
-    raise::finish_on_comm("MPI_Gather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gatherv` (6.5 Gather).
@@ -129,7 +156,16 @@ unsafe extern "C" fn PMPI_Gatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gatherv_c` (6.5 Gather).
@@ -162,7 +198,13 @@ unsafe extern "C" fn PMPI_Gatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Scatter` (6.6 Scatter).
@@ -193,7 +235,16 @@ unsafe extern "C" fn PMPI_Scatter(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatter", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatter",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatter_c` (6.6 Scatter).
@@ -213,7 +264,16 @@ unsafe extern "C" fn PMPI_Scatter_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm) }
     };
-    raise::finish_on_comm("MPI_Scatter_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatter_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatterv` (6.6 Scatter).
@@ -246,7 +306,16 @@ unsafe extern "C" fn PMPI_Scatterv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatterv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatterv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatterv_c` (6.6 Scatter).
@@ -279,7 +348,13 @@ unsafe extern "C" fn PMPI_Scatterv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatterv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatterv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("recvcount", recvcount)])
+        }),
+    )
 }
 
 /// `MPI_Allgather` (6.7 Gather-to-all).
@@ -309,7 +384,16 @@ unsafe extern "C" fn PMPI_Allgather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Allgather_c` (6.7 Gather-to-all).
@@ -329,7 +413,13 @@ unsafe extern "C" fn PMPI_Allgather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     };
-    raise::finish_on_comm("MPI_Allgather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Allgatherv` (6.7 Gather-to-all).
@@ -360,7 +450,16 @@ unsafe extern "C" fn PMPI_Allgatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Allgatherv_c` (6.7 Gather-to-all).
@@ -391,7 +490,13 @@ unsafe extern "C" fn PMPI_Allgatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Alltoall` (6.8 All-to-All Scatter/Gather).
@@ -421,7 +526,16 @@ unsafe extern "C" fn PMPI_Alltoall(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoall", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoall",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Alltoall_c` (6.8 All-to-All Scatter/Gather).
@@ -441,7 +555,13 @@ unsafe extern "C" fn PMPI_Alltoall_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     };
-    raise::finish_on_comm("MPI_Alltoall_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoall_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Alltoallv` (6.8 All-to-All Scatter/Gather).
@@ -474,7 +594,11 @@ unsafe extern "C" fn PMPI_Alltoallv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoallv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Alltoallv_c` (6.8 All-to-All Scatter/Gather).
@@ -507,7 +631,11 @@ unsafe extern "C" fn PMPI_Alltoallv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoallv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Alltoallw` (6.8 All-to-All Scatter/Gather).

@@ -32,7 +32,12 @@ unsafe extern "C" fn PMPI_Bcast_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bcast_init(buffer, i64::from(count), datatype, root, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Bcast_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bcast_init",
+        comm,
+        call()
+            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
+    )
 }
 
 /// `MPI_Bcast_init_c` (6.13.2 Persistent Broadcast).
@@ -52,7 +57,11 @@ unsafe extern "C" fn PMPI_Bcast_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bcast_init(buffer, count, datatype, root, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Bcast_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bcast_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+    )
 }
 
 /// `MPI_Gather_init` (6.13.3 Persistent Gather).
@@ -88,7 +97,16 @@ unsafe extern "C" fn PMPI_Gather_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gather_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gather_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gather_init_c` (6.13.3 Persistent Gather).
@@ -115,7 +133,16 @@ unsafe extern "C" fn PMPI_Gather_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gather_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gather_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gatherv_init` (6.13.3 Persistent Gather).
@@ -153,7 +180,16 @@ unsafe extern "C" fn PMPI_Gatherv_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gatherv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gatherv_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gatherv_init_c` (6.13.3 Persistent Gather).
@@ -191,7 +227,13 @@ unsafe extern "C" fn PMPI_Gatherv_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gatherv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gatherv_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Scatter_init` (6.13.4 Persistent Scatter).
@@ -227,7 +269,16 @@ unsafe extern "C" fn PMPI_Scatter_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatter_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatter_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatter_init_c` (6.13.4 Persistent Scatter).
@@ -254,7 +305,16 @@ unsafe extern "C" fn PMPI_Scatter_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatter_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatter_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatterv_init` (6.13.4 Persistent Scatter).
@@ -292,7 +352,16 @@ unsafe extern "C" fn PMPI_Scatterv_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatterv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatterv_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatterv_init_c` (6.13.4 Persistent Scatter).
@@ -330,7 +399,13 @@ unsafe extern "C" fn PMPI_Scatterv_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatterv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatterv_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("recvcount", recvcount)])
+        }),
+    )
 }
 
 /// `MPI_Allgather_init` (6.13.5 Persistent Gather-to-all).
@@ -365,7 +440,16 @@ unsafe extern "C" fn PMPI_Allgather_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgather_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgather_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Allgather_init_c` (6.13.5 Persistent Gather-to-all).
@@ -392,7 +476,13 @@ unsafe extern "C" fn PMPI_Allgather_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgather_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgather_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Allgatherv_init` (6.13.5 Persistent Gather-to-all).
@@ -428,7 +518,16 @@ unsafe extern "C" fn PMPI_Allgatherv_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgatherv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgatherv_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Allgatherv_init_c` (6.13.5 Persistent Gather-to-all).
@@ -464,7 +563,13 @@ unsafe extern "C" fn PMPI_Allgatherv_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgatherv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgatherv_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Alltoall_init` (6.13.6 Persistent All-to-All Scatter/Gather).
@@ -499,7 +604,16 @@ unsafe extern "C" fn PMPI_Alltoall_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoall_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoall_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Alltoall_init_c` (6.13.6 Persistent All-to-All Scatter/Gather).
@@ -526,7 +640,13 @@ unsafe extern "C" fn PMPI_Alltoall_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoall_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoall_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Alltoallv_init` (6.13.6 Persistent All-to-All Scatter/Gather).
@@ -564,7 +684,11 @@ unsafe extern "C" fn PMPI_Alltoallv_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoallv_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Alltoallv_init_c` (6.13.6 Persistent All-to-All Scatter/Gather).
@@ -602,7 +726,11 @@ unsafe extern "C" fn PMPI_Alltoallv_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoallv_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Alltoallw_init` (6.13.6 Persistent All-to-All Scatter/Gather).

@@ -35,7 +35,16 @@ unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgather_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgather_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Neighbor_allgather_init_c` (8.8.1 Persistent Neighborhood Gather).
@@ -62,7 +71,13 @@ unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgather_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgather_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Neighbor_allgatherv_init` (8.8.1 Persistent Neighborhood Gather).
@@ -98,7 +113,16 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgatherv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgatherv_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Neighbor_allgatherv_init_c` (8.8.1 Persistent Neighborhood Gather).
@@ -134,7 +158,13 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgatherv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgatherv_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Neighbor_alltoall_init` (8.8.2 Persistent Neighborhood Alltoall).
@@ -169,7 +199,16 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoall_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoall_init",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Neighbor_alltoall_init_c` (8.8.2 Persistent Neighborhood Alltoall).
@@ -196,7 +235,13 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoall_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoall_init_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Neighbor_alltoallv_init` (8.8.2 Persistent Neighborhood Alltoall).
@@ -234,7 +279,11 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoallv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoallv_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Neighbor_alltoallv_init_c` (8.8.2 Persistent Neighborhood Alltoall).
@@ -272,7 +321,11 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoallv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoallv_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Neighbor_alltoallw_init` (8.8.2 Persistent Neighborhood Alltoall).

@@ -19,7 +19,12 @@ unsafe extern "C" fn PMPI_Reduce(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce",
+        comm,
+        call()
+            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
+    )
 }
 
 /// `MPI_Reduce_c` (6.9.1 Reduce).
@@ -38,7 +43,11 @@ unsafe extern "C" fn PMPI_Reduce_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+    )
 }
 
 /// `MPI_Type_get_value_index` (6.9.4 MINLOC and MAXLOC).
@@ -54,7 +63,12 @@ unsafe extern "C" fn PMPI_Type_get_value_index(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_value_index(value_type, index_type, pair_type) }
     };
-    raise::finish("MPI_Type_get_value_index", call())
+    raise::finish(
+        "MPI_Type_get_value_index",
+        call().map_err(|raised| {
+            raised.of_argument(&[("value_type", value_type), ("index_type", index_type)], &[])
+        }),
+    )
 }
 
 /// `MPI_Op_create` (6.9.5 User-Defined Reduction Operations).
@@ -117,7 +131,11 @@ unsafe extern "C" fn PMPI_Allreduce(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Allreduce", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allreduce",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Allreduce_c` (6.9.6 All-Reduce).
@@ -136,7 +154,11 @@ unsafe extern "C" fn PMPI_Allreduce_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Allreduce_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allreduce_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Op_commutative` (6.9.7 MPI Process-Local Reduction).
@@ -166,7 +188,10 @@ unsafe extern "C" fn PMPI_Reduce_local(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_local(inbuf, inoutbuf, i64::from(count), datatype, op) }
     };
-    raise::finish("MPI_Reduce_local", call())
+    raise::finish(
+        "MPI_Reduce_local",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_local_c` (6.9.7 MPI Process-Local Reduction).
@@ -184,7 +209,10 @@ unsafe extern "C" fn PMPI_Reduce_local_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_local(inbuf, inoutbuf, count, datatype, op) }
     };
-    raise::finish("MPI_Reduce_local_c", call())
+    raise::finish(
+        "MPI_Reduce_local_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_block` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -203,7 +231,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_block", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_block",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_block_c` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -222,7 +254,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_block_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_block_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter` (6.10.2 MPI_REDUCE_SCATTER).
@@ -240,7 +276,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_c` (6.10.2 MPI_REDUCE_SCATTER).
@@ -258,7 +298,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Scan` (6.11.1 Inclusive Scan).
@@ -277,7 +321,11 @@ unsafe extern "C" fn PMPI_Scan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Scan", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scan",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Scan_c` (6.11.1 Inclusive Scan).
@@ -296,7 +344,11 @@ unsafe extern "C" fn PMPI_Scan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Scan_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scan_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Exscan` (6.11.2 Exclusive Scan).
@@ -315,7 +367,11 @@ unsafe extern "C" fn PMPI_Exscan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Exscan", comm, call())
+    raise::finish_on_comm(
+        "MPI_Exscan",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Exscan_c` (6.11.2 Exclusive Scan).
@@ -334,7 +390,11 @@ unsafe extern "C" fn PMPI_Exscan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Exscan_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Exscan_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

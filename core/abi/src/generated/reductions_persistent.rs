@@ -24,7 +24,12 @@ unsafe extern "C" fn PMPI_Reduce_init(
             imp::reduce_init(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm, info, request)
         }
     };
-    raise::finish_on_comm("MPI_Reduce_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_init",
+        comm,
+        call()
+            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
+    )
 }
 
 /// `MPI_Reduce_init_c` (6.13.7 Persistent Reduce).
@@ -46,7 +51,11 @@ unsafe extern "C" fn PMPI_Reduce_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Reduce_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+    )
 }
 
 /// `MPI_Allreduce_init` (6.13.8 Persistent All-Reduce).
@@ -68,7 +77,11 @@ unsafe extern "C" fn PMPI_Allreduce_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::allreduce_init(sendbuf, recvbuf, i64::from(count), datatype, op, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Allreduce_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allreduce_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Allreduce_init_c` (6.13.8 Persistent All-Reduce).
@@ -90,7 +103,11 @@ unsafe extern "C" fn PMPI_Allreduce_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Allreduce_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allreduce_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_block_init` (6.13.9 Persistent Reduce-Scatter with Equal Blocks).
@@ -123,7 +140,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_block_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_block_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_block_init_c` (6.13.9 Persistent Reduce-Scatter with Equal Blocks).
@@ -147,7 +168,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             imp::reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request)
         }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_block_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_block_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_init` (6.13.10 Persistent Reduce-Scatter).
@@ -179,7 +204,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_init(
             )
         }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_init_c` (6.13.10 Persistent Reduce-Scatter).
@@ -211,7 +240,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Scan_init` (6.13.11 Persistent Inclusive Scan).
@@ -233,7 +266,11 @@ unsafe extern "C" fn PMPI_Scan_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan_init(sendbuf, recvbuf, i64::from(count), datatype, op, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Scan_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scan_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Scan_init_c` (6.13.11 Persistent Inclusive Scan).
@@ -255,7 +292,11 @@ unsafe extern "C" fn PMPI_Scan_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Scan_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scan_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Exscan_init` (6.13.12 Persistent Exclusive Scan).
@@ -277,7 +318,11 @@ unsafe extern "C" fn PMPI_Exscan_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan_init(sendbuf, recvbuf, i64::from(count), datatype, op, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Exscan_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Exscan_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Exscan_init_c` (6.13.12 Persistent Exclusive Scan).
@@ -299,7 +344,11 @@ unsafe extern "C" fn PMPI_Exscan_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Exscan_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Exscan_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

@@ -8,14 +8,14 @@ use weft::lanes::{Lane, lane_of};
 use weft::request::{MpiStatus, engine_handle};
 use weft_datatype::RecvBuf;
 use weft_engine::bias::Mine;
-use weft_engine::{Envelope, RequestId, Soon};
+use weft_engine::{Envelope, RequestId, Selector, Soon};
 use weft_types::{Handle, HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use super::status;
 use crate::ctypes::*;
 use crate::gate;
-use crate::snapshot::Here;
+use crate::snapshot::{Here, Known};
 use crate::threads::LOCKED_SPINS;
 
 /// Everything was done.
@@ -76,8 +76,7 @@ impl Message<'_> {
         let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
-        let sent = self.lane.own_quietly(self.mine, |inner| inner.engine.send_at_once(envelope, data))?;
-        sent.then_some(())
+        self.lane.own(self.mine)?.inner.engine.send_at_once(envelope, data).then_some(())
     }
 
     /// The envelope of what a receive waits for.
@@ -92,8 +91,8 @@ impl Message<'_> {
 ///
 /// # Safety
 /// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
-#[inline(never)]
-pub(super) unsafe fn send(
+#[inline(always)]
+pub(crate) unsafe fn send(
     buf: *const c_void,
     count: i64,
     datatype: MPI_Datatype,
@@ -110,8 +109,8 @@ pub(super) unsafe fn send(
 ///
 /// # Safety
 /// See [`send`].
-#[inline(never)]
-pub(super) unsafe fn isend(
+#[inline(always)]
+pub(crate) unsafe fn isend(
     buf: *const c_void,
     count: i64,
     datatype: MPI_Datatype,
@@ -135,8 +134,8 @@ pub(super) unsafe fn isend(
 ///
 /// # Safety
 /// See [`send`].
-#[inline(never)]
-pub(super) unsafe fn recv(
+#[inline(always)]
+pub(crate) unsafe fn recv(
     buf: *mut c_void,
     count: i64,
     datatype: MPI_Datatype,
@@ -148,13 +147,13 @@ pub(super) unsafe fn recv(
     // SAFETY: nothing is kept.
     let message = unsafe { message((buf, count, datatype), source, tag, comm)? };
     let envelope = message.awaited(source, tag);
+    let spins = gate::spins().min(LOCKED_SPINS);
+    let mut own = message.lane.own(message.mine)?;
     // SAFETY: the caller's promise: the program's memory is ours during this call.
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
-    let spins = gate::spins().min(LOCKED_SPINS);
     // A receive that looks again makes progress, and that may concern others.
-    let soon = message
-        .lane
-        .own(message.mine, |inner| (spins > 1, inner.engine.receive_at_once(envelope, &mut buffer, spins)))?;
+    let soon = own.inner.engine.receive_at_once(envelope, &mut buffer, spins);
+    own.leave(spins > 1);
     let Soon::Received(received) = soon else { return None };
     // SAFETY: the program's status.
     unsafe { status::write_message(status, &received) };
@@ -165,8 +164,8 @@ pub(super) unsafe fn recv(
 ///
 /// # Safety
 /// See [`send`].
-#[inline(never)]
-pub(super) unsafe fn irecv(
+#[inline(always)]
+pub(crate) unsafe fn irecv(
     buf: *mut c_void,
     count: i64,
     datatype: MPI_Datatype,
@@ -181,15 +180,58 @@ pub(super) unsafe fn irecv(
     // SAFETY: nothing is kept.
     let message = unsafe { message((buf, count, datatype), source, tag, comm)? };
     let envelope = message.awaited(source, tag);
+    let owner = message.comm.handle.0;
+    let mut own = message.lane.own(message.mine)?;
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
     let buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
-    let owner = message.comm.handle.0;
-    let posted = message.lane.own_quietly(message.mine, |inner| {
-        let id = inner.engine.post_at_once(envelope, buffer, owner)?;
-        Some(inner.handle(id))
-    })?;
+    let id = own.inner.engine.post_at_once(envelope, buffer, owner)?;
+    let posted = own.inner.handle(id);
     // SAFETY: not null, so the program's request.
-    unsafe { request.write(MPI_Request::from_raw(posted?.0)) };
+    unsafe { request.write(MPI_Request::from_raw(posted.0)) };
+    DONE
+}
+
+/// `MPI_Iprobe`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: nothing is kept.
+    let here = unsafe { here()? };
+    let Known { comm, lane } = here.known(comm)?;
+    let lane = (*lane)?;
+    if flag.is_null() || (source as u32) >= comm.size || tag < 0 {
+        return None;
+    }
+    let source = Rank(source as u32);
+    let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
+    let selector = Selector { context: comm.context, peer, source: Some(source), tag };
+    // Every test moves everything of the process (section 2.9); user functions may run, so nothing remembered is used any more.
+    let (mine, number) = (here.mine, comm.lane);
+    gate::progress_process();
+    gate::progress_lanes(number);
+    let mut own = lane.own(mine)?;
+    let moved = own.inner.engine.progress();
+    let due = own.inner.engine.has_callback();
+    let found = own.inner.engine.iprobe(selector);
+    own.leave(moved);
+    if due {
+        return None;
+    }
+    // SAFETY: not null; the program's status.
+    unsafe {
+        flag.write(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            status::write_message(status, &found);
+        }
+    }
     DONE
 }
 
@@ -207,8 +249,8 @@ fn lane_of_request(here: &Here, request: MPI_Request) -> Option<(Handle, &'stati
 ///
 /// # Safety
 /// See [`send`].
-#[inline(never)]
-pub(super) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
+#[inline(always)]
+pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     // SAFETY: nothing is kept.
     let here = unsafe { here()? };
     if request.is_null() {
@@ -225,13 +267,14 @@ pub(super) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         return DONE;
     }
     let (handle, lane) = lane_of_request(here, pending)?;
-    let done = lane.own(here.mine, |inner| match inner.take_well(handle) {
-        Some(done) => (false, Some(done)),
-        None => {
-            let moved = inner.engine.progress();
-            (moved, inner.take_well(handle))
-        }
-    })??;
+    let mut own = lane.own(here.mine)?;
+    let (mut done, mut moved) = (own.inner.take_well(handle), false);
+    if done.is_none() {
+        moved = own.inner.engine.progress();
+        done = own.inner.take_well(handle);
+    }
+    own.leave(moved);
+    let done = done?;
     // SAFETY: the program's request and status.
     unsafe {
         request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));

@@ -13,11 +13,11 @@ use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::{Handle, Result as Outcome, abi};
 
-use super::collective_forms::{Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
 use super::collective_inter as inter;
 use super::collective_memory::{
-    Data, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes, write,
-    write_blocks,
+    Data, List, Places, Typed, check_own, is_in_place, read, read_blocks, read_copies, typed_reads,
+    typed_writes, writable, write, write_blocks,
 };
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
@@ -30,8 +30,9 @@ use crate::raise::Raised;
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
 pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
-    let request =
-        gate::with(|process| start_barrier(Start, process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD)))?;
+    let request = gate::with(|process| {
+        start_barrier(Start("finalize"), process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD))
+    })?;
     let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
         match process.engine.is_complete(request) {
             true => Some(process.engine.take(request).error),
@@ -77,7 +78,12 @@ unsafe fn start_bcast<F: Form>(
     }
     let root = place.root(root)?.0;
     // SAFETY: the program's memory stays until the operation is complete.
-    let (memory, bytes) = unsafe { write(process, data, 1)? };
+    let (memory, bytes) = unsafe {
+        match place.rank.0 == root {
+            true => writable(process, data, 1)?,
+            false => write(process, data, 1)?,
+        }
+    };
     let arguments = Arguments::new(Memory::none(), memory);
     form.collective(process, comm, &Call::Bcast { root, bytes }, arguments, None)
 }
@@ -105,6 +111,9 @@ unsafe fn start_gather<F: Form>(
         )
     };
     let bytes = if rank == root { received } else { sent };
+    if rank == root && !in_place {
+        check_own(sent, received)?;
+    }
     let call = Call::Gather { root, bytes, in_place };
     form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
@@ -129,8 +138,11 @@ unsafe fn start_gatherv<F: Form>(
         let (from, bytes) = if in_place { (Memory::none(), 0) } else { read(process, send)? };
         let (blocks, into) = match rank == root {
             true => write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?,
-            false => (Vec::new(), Memory::none()),
+            false => (List::new(), Memory::none()),
         };
+        if rank == root && !in_place {
+            check_own(bytes, blocks[rank as usize].bytes)?;
+        }
         let call = Call::Gatherv { root, bytes, blocks: &blocks, in_place };
         form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
@@ -159,6 +171,9 @@ unsafe fn start_scatter<F: Form>(
         )
     };
     let bytes = if rank == root { sent } else { received };
+    if rank == root && !in_place {
+        check_own(sent, received)?;
+    }
     let call = Call::Scatter { root, bytes, in_place };
     form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
@@ -183,8 +198,11 @@ unsafe fn start_scatterv<F: Form>(
         let (into, bytes) = if in_place { (Memory::none(), 0) } else { write(process, recv, 1)? };
         let (blocks, from) = match rank == root {
             true => read_blocks(process, sendbuf, sendtype, "sendcounts", send, size)?,
-            false => (Vec::new(), Memory::none()),
+            false => (List::new(), Memory::none()),
         };
+        if rank == root && !in_place {
+            check_own(blocks[rank as usize].bytes, bytes)?;
+        }
         let call = Call::Scatterv { root, bytes, blocks: &blocks, in_place };
         form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
@@ -205,9 +223,12 @@ unsafe fn start_allgather<F: Form>(
     let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
-    let (from, (into, bytes)) = unsafe {
-        (if in_place { Memory::none() } else { read(process, send)?.0 }, write(process, recv, size)?)
+    let ((from, sent), (into, bytes)) = unsafe {
+        (if in_place { (Memory::none(), 0) } else { read(process, send)? }, write(process, recv, size)?)
     };
+    if !in_place {
+        check_own(sent, bytes)?;
+    }
     let call = Call::Allgather { bytes, in_place };
     form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
@@ -224,12 +245,15 @@ unsafe fn start_allgatherv<F: Form>(
         // SAFETY: as here.
         return unsafe { inter::start_allgatherv(form, process, send, (recvbuf, recv, recvtype), comm) };
     }
-    let size = place.size;
+    let (size, rank) = (place.size, place.rank.0 as usize);
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
-        let from = if in_place { Memory::none() } else { read(process, send)?.0 };
+        let (from, sent) = if in_place { (Memory::none(), 0) } else { read(process, send)? };
         let (blocks, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
+        if !in_place {
+            check_own(sent, blocks[rank].bytes)?;
+        }
         let call = Call::Allgatherv { blocks: &blocks, in_place };
         form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
@@ -250,12 +274,15 @@ unsafe fn start_alltoall<F: Form>(
     let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
-    let (from, (into, bytes)) = unsafe {
+    let ((from, sent), (into, bytes)) = unsafe {
         (
-            if in_place { Memory::none() } else { read_copies(process, send, size)?.0 },
+            if in_place { (Memory::none(), 0) } else { read_copies(process, send, size)? },
             write(process, recv, size)?,
         )
     };
+    if !in_place {
+        check_own(sent, bytes)?;
+    }
     let call = Call::Alltoall { bytes, in_place };
     form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
@@ -274,15 +301,18 @@ unsafe fn start_alltoallv<F: Form>(
             inter::start_alltoallv(form, process, (sendbuf, send, sendtype), (recvbuf, recv, recvtype), comm)
         };
     }
-    let size = place.size;
+    let (size, rank) = (place.size, place.rank.0 as usize);
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, from) = match in_place {
-            true => (Vec::new(), Memory::none()),
+            true => (List::new(), Memory::none()),
             false => read_blocks(process, sendbuf, sendtype, "sendcounts", send, size)?,
         };
         let (received, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
+        if !in_place {
+            check_own(sent[rank].bytes, received[rank].bytes)?;
+        }
         let call = Call::Alltoallv { send: &sent, recv: &received, in_place };
         form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
@@ -300,15 +330,18 @@ unsafe fn start_alltoallw<F: Form>(
         // SAFETY: as here.
         return unsafe { inter::start_alltoallw(form, process, (sendbuf, send), (recvbuf, recv), comm) };
     }
-    let size = place.size;
+    let (size, rank) = (place.size, place.rank.0 as usize);
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, send_peers) = match in_place {
-            true => (Vec::new(), Vec::new()),
+            true => (List::new(), Vec::new()),
             false => typed_reads(process, sendbuf, send, size)?,
         };
         let (received, recv_peers) = typed_writes(process, recvbuf, recv, size)?;
+        if !in_place {
+            check_own(sent[rank], received[rank])?;
+        }
         let call = Call::Alltoallw { send: &sent, recv: &received, in_place };
         let arguments =
             Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
@@ -398,7 +431,10 @@ operations! {
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
     ) "Reduce_scatter_block" |form, process| {
-        let counts = vec![recvcount as u64; place(process, comm)?.local_group().size() as usize];
+        let mut counts = List::new();
+        for _ in 0..place(process, comm)?.local_group().size() {
+            counts.push(recvcount as u64);
+        }
         start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
 }

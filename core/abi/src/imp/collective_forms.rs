@@ -2,11 +2,13 @@
 
 use weft::Process;
 use weft::collective::Work;
+use weft::rounds::Begun;
 use weft::topology::neighborhood::Blocks;
 use weft_coll::{Call, InterCall};
 use weft_engine::{Arguments, Reduction, RequestId};
 use weft_types::{Handle, Result as Outcome};
 
+use super::on_node;
 use super::partitioned::check_info;
 use super::point_to_point::complete;
 use crate::ctypes::*;
@@ -18,10 +20,17 @@ type Begin<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 
 /// Starts, then waits.
 pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raised> {
-    let request = gate::with(|process| start(process))?;
-    match complete(call, request).error {
-        None => Ok(()),
-        Some(error) => Err(error.into()),
+    loop {
+        match gate::with(|process| process.by_rounds(|process| start(process)))? {
+            Begun::Rounds(under_way) => return on_node::finish(call, *under_way),
+            Begun::Agree(comm, slots) => on_node::agree(call, comm, slots)?,
+            Begun::Messages(request) => {
+                return match complete(call, request).error {
+                    None => Ok(()),
+                    Some(error) => Err(error.into()),
+                };
+            }
+        }
     }
 }
 
@@ -80,18 +89,21 @@ pub(super) trait Form: Sized {
         self,
         process: &mut Process,
         comm: MPI_Comm,
-        (send, recv): (&Blocks, &Blocks),
+        (send, recv): (&Blocks<'_>, &Blocks<'_>),
         arguments: Arguments,
     ) -> Outcome<Self::Made> {
         self.begin(process, comm, &Work::Neighborhood(send, recv), arguments, None)
     }
 }
 
-/// It starts.
-pub(super) struct Start;
+/// It starts. Holds the procedure's name in lower case, without `MPI_`.
+pub(super) struct Start(pub(super) &'static str);
 
 /// It becomes a persistent request.
 pub(super) struct Keep;
+
+/// It is checked before it becomes a persistent request (`WEFT_CHECK=collectives`).
+pub(super) struct Check(pub(super) &'static str);
 
 impl Form for Start {
     type Made = RequestId;
@@ -104,7 +116,25 @@ impl Form for Start {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Outcome<RequestId> {
+        if process.checks_collectives() {
+            return process.start_checked(self.0, comm.handle(), work, arguments, reduction);
+        }
         process.start_work(comm.handle(), work, arguments, reduction)
+    }
+}
+
+impl Form for Check {
+    type Made = RequestId;
+
+    fn begin(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<RequestId> {
+        process.start_check(self.0, comm.handle(), work, &arguments, reduction.as_ref())
     }
 }
 
@@ -123,19 +153,22 @@ impl Form for Keep {
     }
 }
 
-/// Makes a persistent request.
+/// Makes a persistent request. `check` is done first where collectives are checked.
 ///
 /// # Safety
 /// The entry has refused a null `request`.
 pub(super) unsafe fn persistent(
+    call: &'static str,
     info: MPI_Info,
     request: *mut MPI_Request,
+    check: Begin<'_>,
     keep: &mut dyn FnMut(&mut Process) -> Outcome<Handle>,
 ) -> Result<(), Raised> {
-    let kept = gate::with(|process| {
-        check_info(info)?;
-        keep(process)
-    })?;
+    gate::with(|_| check_info(info))?;
+    if gate::with(|process| process.checks_collectives()) {
+        blocking(call, check)?;
+    }
+    let kept = gate::with(|process| keep(process))?;
     // SAFETY: the caller's promise.
     unsafe { request.write(MPI_Request::from_raw(kept.0)) };
     Ok(())
@@ -149,7 +182,7 @@ macro_rules! operations {
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
             let work = &mut |$process: &mut Process| {
-                let $form = Start;
+                let $form = Start(stringify!($blocking));
                 // SAFETY: the program keeps the procedure's contract until this call returns.
                 unsafe { $start }
             };
@@ -159,7 +192,7 @@ macro_rules! operations {
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {
             let work = &mut |$process: &mut Process| {
-                let $form = Start;
+                let $form = Start(stringify!($nonblocking));
                 // SAFETY: the program keeps the procedure's contract until the request is complete.
                 unsafe { $start }
             };
@@ -171,13 +204,18 @@ macro_rules! operations {
         pub(crate) unsafe fn $persistent(
             $($argument: $ty,)* info: MPI_Info, request: *mut MPI_Request
         ) -> Result<(), Raised> {
+            let check = &mut |$process: &mut Process| {
+                let $form = Check(stringify!($persistent));
+                // SAFETY: nothing is read or written.
+                unsafe { $start }
+            };
             let work = &mut |$process: &mut Process| {
                 let $form = Keep;
                 // SAFETY: the program keeps the procedure's contract while a started request is under way.
                 unsafe { $start }
             };
             // SAFETY: the entry has refused a null request.
-            unsafe { persistent(info, request, work) }
+            unsafe { persistent(concat!("MPI_", $name, "_init"), info, request, check, work) }
         }
     )*};
 }

@@ -13,8 +13,8 @@ use weft_types::{Error, ErrorClass, Result as Outcome};
 use super::collective::place;
 use super::collective_forms::Form;
 use super::collective_memory::{
-    Data, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes, write,
-    write_blocks,
+    Data, List, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes,
+    writable, write, write_blocks,
 };
 use super::reductions::{operands, reduction};
 use crate::ctypes::*;
@@ -70,6 +70,7 @@ pub(super) unsafe fn start_bcast<F: Form>(
     // SAFETY: the program's memory stays until the operation is complete.
     let (memory, bytes) = match root {
         Root::Elsewhere => none(),
+        Root::Here => unsafe { writable(process, data, 1)? },
         _ => unsafe { write(process, data, 1)? },
     };
     let arguments = Arguments::new(Memory::none(), memory);
@@ -115,9 +116,9 @@ pub(super) unsafe fn start_gatherv<F: Form>(
             Root::Here => (none(), write_blocks(process, recvbuf, recvtype, "recvcounts", recv, others)?),
             Root::Remote(_) => {
                 not_in_place(process, comm, send.0)?;
-                (read(process, send)?, (Vec::new(), Memory::none()))
+                (read(process, send)?, (List::new(), Memory::none()))
             }
-            Root::Elsewhere => (none(), (Vec::new(), Memory::none())),
+            Root::Elsewhere => (none(), (List::new(), Memory::none())),
         }
     };
     let call = InterCall::Gatherv { root, bytes, blocks: &blocks };
@@ -163,9 +164,9 @@ pub(super) unsafe fn start_scatterv<F: Form>(
             Root::Here => (read_blocks(process, sendbuf, sendtype, "sendcounts", send, others)?, none()),
             Root::Remote(_) => {
                 not_in_place(process, comm, recv.0)?;
-                ((Vec::new(), Memory::none()), write(process, recv, 1)?)
+                ((List::new(), Memory::none()), write(process, recv, 1)?)
             }
-            Root::Elsewhere => ((Vec::new(), Memory::none()), none()),
+            Root::Elsewhere => ((List::new(), Memory::none()), none()),
         }
     };
     let call = InterCall::Scatterv { root, bytes, blocks: &blocks };

@@ -1,7 +1,9 @@
 //! The buffer arguments of collective operations as memory with its packed bytes. Only what is significant at the calling process is
 //! looked at (section 2.3).
 
+use std::cell::RefCell;
 use std::ffi::c_void;
+use std::ops::Deref;
 
 use weft::Process;
 use weft_coll::Block;
@@ -10,6 +12,75 @@ use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
+use crate::raise::negative_count;
+
+/// A list that lives as long as a call: its room is kept for the next one.
+#[derive(Debug)]
+pub(super) struct List<T: Listed>(Vec<T>);
+
+/// What such lists hold.
+pub(super) trait Listed: Sized + 'static {
+    fn with_kept<R>(work: impl FnOnce(&mut Vec<Vec<Self>>) -> R) -> Option<R>;
+}
+
+/// Rooms kept by each thread: a call has four lists at most.
+const KEPT: usize = 4;
+
+/// Lists with more entries give their memory back.
+const LONGEST: usize = 4096;
+
+macro_rules! listed {
+    ($($name:ident: $ty:ty;)*) => {$(
+        thread_local! {
+            static $name: RefCell<Vec<Vec<$ty>>> = const { RefCell::new(Vec::new()) };
+        }
+
+        impl Listed for $ty {
+            fn with_kept<R>(work: impl FnOnce(&mut Vec<Vec<$ty>>) -> R) -> Option<R> {
+                // None while the thread ends.
+                $name.try_with(|kept| work(&mut kept.borrow_mut())).ok()
+            }
+        }
+    )*};
+}
+
+listed! {
+    BLOCKS: Block;
+    NUMBERS: u64;
+}
+
+impl<T: Listed> List<T> {
+    /// An empty list.
+    pub(super) fn new() -> List<T> {
+        List(T::with_kept(Vec::pop).flatten().unwrap_or_default())
+    }
+
+    pub(super) fn push(&mut self, value: T) {
+        self.0.push(value);
+    }
+}
+
+impl<T: Listed> Drop for List<T> {
+    fn drop(&mut self) {
+        let mut room = std::mem::take(&mut self.0);
+        room.clear();
+        if room.capacity() > 0 && room.capacity() <= LONGEST {
+            T::with_kept(|kept| {
+                if kept.len() < KEPT {
+                    kept.push(room);
+                }
+            });
+        }
+    }
+}
+
+impl<T: Listed> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
 
 /// One buffer argument: address, count, datatype.
 pub(super) type Data<P> = (P, i64, MPI_Datatype);
@@ -26,10 +97,27 @@ fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -
     Ok(())
 }
 
+/// Refuses a call whose own data are not as long as the room for them: what a process sends itself must fit like all else (section 6.1).
+#[inline]
+pub(super) fn check_own(sent: u64, received: u64) -> Outcome<()> {
+    if sent == received { Ok(()) } else { Err(own_differs(sent, received)) }
+}
+
+#[cold]
+fn own_differs(sent: u64, received: u64) -> Error {
+    let class = if sent > received { ErrorClass::TRUNCATE } else { ErrorClass::COUNT };
+    Error::new(
+        class,
+        format!(
+            "this process's own block has {sent} bytes in the send argument, but {received} bytes in the receive argument; counts are \
+             those of one process's block, not of all"
+        ),
+    )
+}
+
 /// A count that the entry could not check, because it is not significant at every process.
 fn whole(count: i64) -> Outcome<u64> {
-    u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::COUNT, format!("count is {count}, but it must not be negative")))
+    u64::try_from(count).map_err(|_| Error::new(ErrorClass::COUNT, negative_count(count)))
 }
 
 /// A send argument of `count` elements, with its packed bytes.
@@ -54,6 +142,22 @@ pub(super) unsafe fn read(
 /// # Safety
 /// The program leaves the memory alone until the operation is complete.
 pub(super) unsafe fn write(
+    process: &Process,
+    data: Data<*mut c_void>,
+    copies: u32,
+) -> Outcome<(Memory, u64)> {
+    // SAFETY: the caller's promise.
+    let argument = unsafe { writable(process, data, copies)? };
+    let all = (data.1 as u64).saturating_mul(u64::from(copies));
+    process.types.get(data.2.handle())?.check_distinct(all)?;
+    Ok(argument)
+}
+
+/// As [`write`], of a type whose entries may overlap: the root's of a broadcast, which gets back what it holds.
+///
+/// # Safety
+/// As [`write`].
+pub(super) unsafe fn writable(
     process: &Process,
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
@@ -100,12 +204,12 @@ unsafe fn blocks(
     name: &str,
     places: Places,
     size: u32,
-) -> Outcome<(Vec<Block>, (i64, i64))> {
+) -> Outcome<(List<Block>, (i64, i64))> {
     if (places.counts.is_null() || places.displacements.is_null()) && size > 0 {
         return Err(Error::new(ErrorClass::ARG, format!("{name} or its displacements is a null pointer")));
     }
     let extent = datatype.bounds().extent;
-    let mut all = Vec::with_capacity(size as usize);
+    let mut all = List::new();
     let mut reach: Option<(i64, i64)> = None;
     for rank in 0..size as usize {
         // SAFETY: the caller's promise.
@@ -141,11 +245,14 @@ pub(super) unsafe fn write_blocks(
     name: &str,
     places: Places,
     size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
+) -> Outcome<(List<Block>, Memory)> {
     let datatype = process.types.usable(datatype.handle())?;
     // SAFETY: the caller's promise.
     unsafe {
         let (blocks, span) = blocks(datatype, name, places, size)?;
+        for rank in 0..size as usize {
+            datatype.check_distinct(places.counts.get(rank) as u64)?;
+        }
         check_address(address.addr(), datatype, span)?;
         Ok((blocks, Memory::write(address.cast(), datatype, span)))
     }
@@ -162,7 +269,7 @@ pub(super) unsafe fn read_blocks(
     name: &str,
     places: Places,
     size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
+) -> Outcome<(List<Block>, Memory)> {
     let datatype = process.types.usable(datatype.handle())?;
     // SAFETY: the caller's promise.
     unsafe {
@@ -190,9 +297,9 @@ unsafe fn typed_blocks(
     typed: Typed,
     size: u32,
     bind: impl Fn(i64, &Datatype, (i64, i64)) -> Memory,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
+) -> Outcome<(List<u64>, Vec<Memory>)> {
     if size == 0 {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok((List::new(), Vec::new()));
     }
     if typed.places.counts.is_null() || typed.places.displacements.is_null() || typed.types.is_null() {
         return Err(Error::new(
@@ -200,7 +307,7 @@ unsafe fn typed_blocks(
             format!("{name}, its displacements or its datatypes is a null pointer"),
         ));
     }
-    let (mut bytes, mut memories) = (Vec::new(), Vec::new());
+    let (mut bytes, mut memories) = (List::new(), Vec::with_capacity(size as usize));
     for rank in 0..size as usize {
         // SAFETY: the caller's promise.
         let (count, displacement, datatype) = unsafe {
@@ -213,11 +320,19 @@ unsafe fn typed_blocks(
         let count = u64::try_from(count).map_err(|_| {
             Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
         })?;
-        let datatype = process.types.usable(datatype.handle())?;
+        let of_rank = |error: Error| {
+            let types = name.replace("counts", "types");
+            Error::new(error.class(), format!("{types}[{rank}]: {}", error.text()))
+        };
+        let datatype = process.types.usable(datatype.handle()).map_err(of_rank)?;
         let span = datatype.span(count)?;
         check_address(address, datatype, span)?;
         bytes.push(datatype.packed_bytes(count)? as u64);
-        memories.push(bind(displacement, datatype, span));
+        let memory = bind(displacement, datatype, span);
+        if memory.is_writable() {
+            datatype.check_distinct(count).map_err(of_rank)?;
+        }
+        memories.push(memory);
     }
     Ok((bytes, memories))
 }
@@ -231,7 +346,7 @@ pub(super) unsafe fn typed_reads(
     buffer: *const c_void,
     typed: Typed,
     size: u32,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
+) -> Outcome<(List<u64>, Vec<Memory>)> {
     // SAFETY: the caller's promise.
     unsafe {
         typed_blocks(process, "sendcounts", buffer.addr(), typed, size, |at, datatype, span| {
@@ -249,7 +364,7 @@ pub(super) unsafe fn typed_writes(
     buffer: *mut c_void,
     typed: Typed,
     size: u32,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
+) -> Outcome<(List<u64>, Vec<Memory>)> {
     // SAFETY: the caller's promise.
     unsafe {
         typed_blocks(process, "recvcounts", buffer.addr(), typed, size, |at, datatype, span| {

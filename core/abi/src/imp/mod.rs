@@ -3,7 +3,8 @@
 
 mod abi_support;
 pub(crate) mod at_once;
-mod at_once_lanes;
+pub(crate) mod at_once_lanes;
+mod at_once_rounds;
 mod attributes;
 mod buffers;
 mod collective;
@@ -23,12 +24,13 @@ mod info;
 mod init;
 mod intercommunicators;
 mod neighborhood;
+mod on_node;
 mod one_sided;
 mod ops;
 mod partitioned;
 mod persistent;
 mod point_to_point;
-mod probe;
+pub(crate) mod probe;
 mod reductions;
 mod sendrecv;
 mod sessions;

@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use weft::Process;
-use weft::topology::neighborhood::{Blocks, Ends};
+use weft::topology::neighborhood::Blocks;
 use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::Result as Outcome;
 
-use super::collective_forms::{Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
 use super::collective_memory::{
     Data, Places, Typed, read, read_blocks, read_copies, typed_reads, typed_writes, write, write_blocks,
 };
@@ -18,8 +18,7 @@ use crate::raise::Raised;
 /// Numbers of sources and destinations of the calling process.
 fn degrees(process: &Process, comm: MPI_Comm) -> Outcome<(u32, u32)> {
     let comm = process.comms.get(comm.handle())?;
-    let Ends { sources, destinations } = comm.any_topology()?.ends(comm.rank.0 as i32)?;
-    Ok((sources.len() as u32, destinations.len() as u32))
+    comm.any_topology()?.degrees(comm.rank.0 as i32)
 }
 
 unsafe fn start_allgather<F: Form>(
@@ -49,7 +48,7 @@ unsafe fn start_allgatherv<F: Form>(
         (read(process, send)?, write_blocks(process, recvbuf, recvtype, "recvcounts", recv, sources)?)
     };
     let arguments = Arguments::new(from, into);
-    form.neighborhood(process, comm, (&Blocks::One(sent), &Blocks::Placed(blocks)), arguments)
+    form.neighborhood(process, comm, (&Blocks::One(sent), &Blocks::Placed(&blocks)), arguments)
 }
 
 unsafe fn start_alltoall<F: Form>(
@@ -83,7 +82,7 @@ unsafe fn start_alltoallv<F: Form>(
         )
     };
     let arguments = Arguments::new(from, into);
-    form.neighborhood(process, comm, (&Blocks::Placed(sent), &Blocks::Placed(received)), arguments)
+    form.neighborhood(process, comm, (&Blocks::Placed(&sent), &Blocks::Placed(&received)), arguments)
 }
 
 unsafe fn start_alltoallw<F: Form>(
@@ -99,7 +98,7 @@ unsafe fn start_alltoallw<F: Form>(
         (typed_reads(process, sendbuf, send, destinations)?, typed_writes(process, recvbuf, recv, sources)?)
     };
     let arguments = Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
-    let (send, recv) = (Blocks::PerNeighbor(sent), Blocks::PerNeighbor(received));
+    let (send, recv) = (Blocks::PerNeighbor(&sent), Blocks::PerNeighbor(&received));
     form.neighborhood(process, comm, (&send, &recv), arguments)
 }
 

@@ -11,7 +11,7 @@ use weft_types::{Error, ErrorClass, Result as Outcome};
 use super::collective::place;
 use super::collective_forms::Form;
 use super::collective_inter as inter;
-use super::collective_memory::{is_in_place, read, write};
+use super::collective_memory::{List, is_in_place, read, write};
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 
@@ -152,20 +152,20 @@ pub(super) unsafe fn scatter_counts(
     process: &Process,
     counts: IntArray,
     comm: MPI_Comm,
-) -> Outcome<Vec<u64>> {
+) -> Outcome<List<u64>> {
     if counts.is_null() {
         return Err(Error::new(ErrorClass::ARG, "recvcounts is a null pointer"));
     }
-    (0..place(process, comm)?.local_group().size() as usize)
-        .map(|rank| {
-            // SAFETY: the program passes one count for every rank.
-            let count = unsafe { counts.get(rank) };
-            u64::try_from(count).map_err(|_| {
-                Error::new(
-                    ErrorClass::COUNT,
-                    format!("recvcounts[{rank}] is {count}, but it must not be negative"),
-                )
-            })
-        })
-        .collect()
+    let mut all = List::new();
+    for rank in 0..place(process, comm)?.local_group().size() as usize {
+        // SAFETY: the program passes one count for every rank.
+        let count = unsafe { counts.get(rank) };
+        all.push(u64::try_from(count).map_err(|_| {
+            Error::new(
+                ErrorClass::COUNT,
+                format!("recvcounts[{rank}] is {count}, but it must not be negative"),
+            )
+        })?);
+    }
+    Ok(all)
 }

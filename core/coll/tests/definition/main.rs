@@ -7,4 +7,5 @@ mod case;
 mod inter;
 mod movement;
 mod reductions;
+mod same_bits;
 mod world;

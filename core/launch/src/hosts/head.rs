@@ -132,6 +132,16 @@ impl Head {
             }
         }
         let orders = orders(sections, settings, &names, &host_of, slots)?;
+        // Before signals are blocked, which agents and ranks would inherit. A signal that ends mpiexec here ends them too, since
+        // their way to it is gone then.
+        let agents: Vec<(Vec<OsString>, io::Result<Child>)> = names
+            .iter()
+            .map(|name| {
+                let words = agent_words(name, settings);
+                let child = start_agent(&words);
+                (words, child)
+            })
+            .collect();
         let mut mask: SigSet = ENDING.into_iter().chain(PASSED_ON).collect();
         mask.add(Signal::SIGCHLD);
         mask.add(Signal::SIGPIPE);
@@ -182,9 +192,8 @@ impl Head {
             });
             frames::emit(Kind::Start, 0, &orders.emit(), &mut head.hosts[index].out);
         }
-        for (index, name) in names.iter().enumerate() {
-            let words = agent_words(name, settings);
-            match start_agent(&words) {
+        for (index, (words, child)) in agents.into_iter().enumerate() {
+            match child {
                 Ok(child) => head.hosts[index].child = Some(child),
                 Err(error) => {
                     let program = words[0].to_string_lossy().into_owned();
@@ -490,6 +499,11 @@ impl Head {
                 self.send_to(&doomed, Signal::SIGCONT, None);
             }
             Some(Order::KillDoomed) => self.send_to(&doomed, Signal::SIGKILL, None),
+            // The fabric tells the others: their retries end, or the silence does.
+            Some(Order::Tell(lost)) => {
+                let host = &self.hosts[self.host_of[lost]].name;
+                eprint!("{}", report::lost(&self.judge, &self.known[lost], host));
+            }
         }
     }
 

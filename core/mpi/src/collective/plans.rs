@@ -12,7 +12,7 @@ pub enum Work<'a> {
     /// Chapter 6, on an intercommunicator.
     Inter(&'a InterCall<'a>),
     /// Sections 8.6 to 8.8: blocks that go out and blocks that come in.
-    Neighborhood(&'a Blocks, &'a Blocks),
+    Neighborhood(&'a Blocks<'a>, &'a Blocks<'a>),
 }
 
 /// Schedules of recent calls.

@@ -63,19 +63,19 @@ fn counted(list: &[i32]) -> Vec<End> {
 }
 
 /// How the blocks of an argument lie.
-#[derive(Clone, Debug)]
-pub enum Blocks {
+#[derive(Clone, Copy, Debug)]
+pub enum Blocks<'a> {
     /// The same bytes for every neighbour.
     One(u64),
     /// So many bytes for each, one after another.
     Even(u64),
     /// At displacements.
-    Placed(Vec<weft_coll::Block>),
+    Placed(&'a [weft_coll::Block]),
     /// Each block is an argument of its own.
-    PerNeighbor(Vec<u64>),
+    PerNeighbor(&'a [u64]),
 }
 
-impl Blocks {
+impl Blocks<'_> {
     fn range(&self, place: usize, whole: Buffer, own: fn(u32) -> Buffer) -> Range {
         match self {
             Blocks::One(bytes) => Range::new(whole, 0, *bytes),
@@ -94,9 +94,9 @@ impl Comm {
     ///
     /// # Errors
     /// `MPI_ERR_TOPOLOGY` for a communicator without topology.
-    pub(crate) fn plan_neighborhood(&self, send: &Blocks, recv: &Blocks) -> Result<Schedule> {
+    pub(crate) fn plan_neighborhood(&self, send: &Blocks<'_>, recv: &Blocks<'_>) -> Result<Schedule> {
         let Ends { sources, destinations } = self.any_topology()?.ends(self.rank.0 as i32)?;
-        let edges = |ends: &[End], blocks: &Blocks, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
+        let edges = |ends: &[End], blocks: &Blocks<'_>, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
             let edge = |(place, end): (usize, &End)| {
                 end.map(|(neighbor, channel)| {
                     let block = blocks.range(place, whole, own);

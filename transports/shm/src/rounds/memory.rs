@@ -54,7 +54,7 @@ pub(super) struct Memory {
     slot_bytes: usize,
     me: u32,
     members: u32,
-    /// The rounds that this member has finished, and the stamps it has published.
+    /// The rounds that this member has finished.
     finished: u64,
     /// Whether this process fences itself, because sleepers cannot do it for it.
     fenced: bool,
@@ -161,26 +161,22 @@ impl Memory {
 
     /// The own payload of a round for which the caller has found room (rule B).
     #[inline]
-    pub(super) fn room(&mut self, round: u64, long: bool) -> &mut [u8] {
+    pub(super) fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
         let (place, len) = self.place(self.me, round, long);
-        // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away.
-        unsafe { std::slice::from_raw_parts_mut(place, len) }
+        // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away, and the view of
+        // payloads leaves out this one.
+        let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
+        (room, Payloads { memory: self, but: Some(round % CELLS) })
+    }
+
+    #[inline]
+    pub(super) fn payloads(&self) -> Payloads<'_> {
+        Payloads { memory: self, but: None }
     }
 
     #[inline]
     pub(super) fn publish(&self, round: u64, stamp: u64) {
         self.set_stamp(round, stamp);
-    }
-
-    /// The payload of a member in a round (rule A).
-    #[inline]
-    pub(super) fn payload(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
-        let there = member < self.members && self.stamp(member, round) >> 16 == round + 1;
-        let (place, most) = self.place(member, round, long);
-        assert!(there && round >= self.finished && len <= most, "a payload that may not be read");
-        // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; a slice borrows
-        // `self`, so it cannot say so while the slice lives.
-        unsafe { std::slice::from_raw_parts(place, len) }
     }
 
     #[inline]
@@ -220,6 +216,24 @@ impl Memory {
         let _ = round;
     }
 
+    #[inline]
+    pub(super) fn expect(&self, of: u64, round: u64) {
+        let mut left = of;
+        while left != 0 {
+            let member = left.trailing_zeros();
+            left &= left - 1;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch reads nothing and may be given any address.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    self.cell(member, round).cast(),
+                );
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = (member, round);
+        }
+    }
+
     pub(super) fn shares_processor(&self, of: u64) -> bool {
         let here = sys::processor() + 1;
         let own = &self.course(self.me).processor;
@@ -228,6 +242,35 @@ impl Memory {
         }
         let mut members = (0..self.members).filter(|member| of >> member & 1 == 1);
         members.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here)
+    }
+}
+
+/// What all members have written.
+#[derive(Clone, Copy, Debug)]
+pub struct Payloads<'a> {
+    memory: &'a Memory,
+    /// The own cell that is being written.
+    but: Option<u64>,
+}
+
+impl<'a> Payloads<'a> {
+    /// The payload of a member in a round, `len` bytes; `long`: in the slot.
+    ///
+    /// # Panics
+    /// When its stamp is not there, this member has finished the round, or it cannot be that long.
+    #[inline]
+    pub fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &'a [u8] {
+        let memory = self.memory;
+        let there = member < memory.members && memory.stamp(member, round) >> 16 == round + 1;
+        let (place, most) = memory.place(member, round, long);
+        let written = member == memory.me && self.but == Some(round % CELLS);
+        assert!(
+            there && !written && round >= memory.finished && len <= most,
+            "a payload that may not be read"
+        );
+        // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
+        // while the slice borrows `memory`.
+        unsafe { std::slice::from_raw_parts(place, len) }
     }
 }
 

@@ -4,11 +4,14 @@
 //! nearly every block is a miss of the nearest cache, gathers and scatters keep more misses under way than single moves do,
 //! on processors that are good at them; between lines that follow each other the prefetcher does as well.
 
+#[cfg(target_arch = "x86_64")]
 use crate::processor::{Level, level};
 
 /// Lines that fit the nearest cache, with room for the packed bytes.
+#[cfg(target_arch = "x86_64")]
 const NEAR_LINES: usize = 512;
 /// Distance from which on the processor does not fetch the next line by itself.
+#[cfg(target_arch = "x86_64")]
 const FAR: usize = 128;
 
 /// Where blocks are.
@@ -133,6 +136,7 @@ unsafe fn pack_singly<P: Places>(packed: *mut u8, from: P, first: usize, count: 
 }
 
 /// Whether gathers and scatters are worth it.
+#[cfg(target_arch = "x86_64")]
 #[inline]
 fn misses_hide(stride: isize, count: usize) -> bool {
     count > NEAR_LINES && stride.unsigned_abs() >= FAR && level() >= Level::Gather

@@ -6,7 +6,7 @@ mod recipes;
 use crate::processor::tests::at_every_level;
 use crate::{Datatype, Form, Predefined};
 use proptest::prelude::*;
-use recipes::{check_range, is_plain, recipes};
+use recipes::{Recipe, cases, check_range, is_plain, recipes};
 use weft_types::abi::*;
 
 /// Elements in the property: under Miri every byte is interpreted.
@@ -17,9 +17,10 @@ fn byte() -> Datatype {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "making random types takes minutes there; nested ones are below")]
     fn random_types_are_copied_alike_at_every_level(
         recipe in recipes(),
         count in 1..MOST,
@@ -68,6 +69,50 @@ proptest! {
             check_range(&element, count as u64, &all, all.len() / 3, all.len() - all.len() / 4);
             let inside = Datatype::hvector(count, 1, extent, &element, Form::Int).unwrap();
             check_range(&inside, 1, &all, all.len() / 5, all.len());
+        });
+    }
+}
+
+/// A few types of every shape, cut anywhere.
+#[test]
+fn nested_types_are_copied_alike_at_every_level_and_cut() {
+    let boxed = |recipe: &Recipe| Box::new(recipe.clone());
+    let double = Recipe::Basic(MPI_DOUBLE);
+    let pair = Recipe::Basic(MPI_SHORT_INT);
+    let particle = Recipe::Resized(
+        -3,
+        31,
+        Box::new(Recipe::Struct(vec![
+            (1, 12, pair.clone()),
+            (2, -3, Recipe::Basic(MPI_BYTE)),
+            (1, 20, double.clone()),
+        ])),
+    );
+    let recipes = [
+        Recipe::Vector(9, 1, 2, boxed(&double)),
+        Recipe::Hvector(9, 2, -40, boxed(&pair)),
+        Recipe::Vector(3, 9, 10, boxed(&particle)),
+        Recipe::Indexed(vec![(2, 5), (1, 0), (3, 9)], boxed(&particle)),
+        Recipe::IndexedBlock(1, vec![9, 2, 4, 0, 7, 5, 3, 1, 8], boxed(&double)),
+        Recipe::Subarray(vec![(4, 3, 1), (3, 2, 0), (3, 1, 2)], false, boxed(&pair)),
+        Recipe::Darray(
+            vec![(9, 2, MPI_DISTRIBUTE_CYCLIC, 2), (4, 1, MPI_DISTRIBUTE_NONE, 1)],
+            1,
+            true,
+            boxed(&double),
+        ),
+    ];
+    for recipe in recipes {
+        let places = recipe.map().bytes(9);
+        assert!(is_plain(&places), "{recipe:?}");
+        let step = if cfg!(miri) { places.len() / 3 } else { 7 };
+        at_every_level(|_| {
+            let datatype = recipe.build(Form::Int);
+            for from in (0..places.len()).step_by(step) {
+                for to in (from..=places.len()).rev().step_by(3 * step) {
+                    check_range(&datatype, 9, &places, from, to);
+                }
+            }
         });
     }
 }

@@ -64,6 +64,10 @@ pub(crate) struct Shuffle {
 }
 
 /// One window.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "no other processor has the instructions yet")
+)]
 struct Step {
     /// For each packed byte, its place in the window.
     gather: [u8; WINDOW],

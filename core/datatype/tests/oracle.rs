@@ -3,13 +3,13 @@
 mod recipes;
 
 use proptest::prelude::*;
-use recipes::recipes;
+use recipes::{cases, recipes};
 use weft_datatype::counts::{bytes_of_elements, get_count, get_elements};
 use weft_datatype::{Datatype, Form, Memory, Predefined, memory};
 use weft_types::abi::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(cases(1500))]
 
     #[test]
     fn types_are_what_their_type_map_says(recipe in recipes(), count in 0_i64..4, cuts in (0_usize..1000, 0_usize..1000)) {

@@ -3,13 +3,13 @@
 mod recipes;
 
 use proptest::prelude::*;
-use recipes::{Recipe, check_range, image, is_plain, recipes};
+use recipes::{Recipe, cases, check_range, image, is_plain, recipes};
 use std::sync::Arc;
 use weft_datatype::{Datatype, Form, Layout, Predefined, RecvBuf, SendBuf};
 use weft_types::abi::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn lists_of_runs_name_the_bytes_in_packed_order_whatever_their_room(

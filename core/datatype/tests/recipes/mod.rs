@@ -359,6 +359,13 @@ pub(crate) fn recipes() -> impl Strategy<Value = Recipe> {
     })
 }
 
+/// `usual` cases of every property, or what PROPTEST_CASES says.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let given = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { given.cases } else { usual };
+    ProptestConfig { cases, ..given }
+}
+
 /// Memory in which every byte of an element can be told from its neighbours.
 pub(crate) fn image(bytes: i64) -> Vec<u8> {
     (0..bytes).map(|i| (i % 251) as u8).collect()

@@ -9,7 +9,7 @@ use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
-use crate::rounds::{Node, OnNode};
+use crate::rounds::Node;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;

@@ -6,12 +6,26 @@ use super::prelude::*;
 /// `MPI_Barrier` (6.3 Barrier Synchronization).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(comm: MPI_Comm) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::barrier(comm) }
+        };
+        raise::finish_on_comm("MPI_Barrier", comm, call())
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::barrier(comm) }
-    };
-    raise::finish_on_comm("MPI_Barrier", comm, call())
+        return unsafe { in_full(comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::barrier(comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(comm) }
 }
 
 /// `MPI_Bcast` (6.4 Broadcast).
@@ -23,17 +37,38 @@ unsafe extern "C" fn PMPI_Bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::bcast(buffer, i64::from(count), datatype, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Bcast",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::bcast(buffer, i64::from(count), datatype, root, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Bcast",
-        comm,
-        call()
-            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
-    )
+        return unsafe { in_full(buffer, count, datatype, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::bcast(buffer, i64::from(count), datatype, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Bcast_c` (6.4 Broadcast).
@@ -45,16 +80,36 @@ unsafe extern "C" fn PMPI_Bcast_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buffer: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::bcast(buffer, count, datatype, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Bcast_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::bcast(buffer, count, datatype, root, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Bcast_c",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
-    )
+        return unsafe { in_full(buffer, count, datatype, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::bcast(buffer, count, datatype, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Gather` (6.5 Gather).
@@ -368,32 +423,64 @@ unsafe extern "C" fn PMPI_Allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe {
+                imp::allgather(
+                    sendbuf,
+                    i64::from(sendcount),
+                    sendtype,
+                    recvbuf,
+                    i64::from(recvcount),
+                    recvtype,
+                    comm,
+                )
+            }
+        };
+        raise::finish_on_comm(
+            "MPI_Allgather",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", i64::from(sendcount))],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe {
-            imp::allgather(
-                sendbuf,
-                i64::from(sendcount),
-                sendtype,
-                recvbuf,
-                i64::from(recvcount),
-                recvtype,
-                comm,
-            )
-        }
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::allgather(
+            sendbuf,
+            i64::from(sendcount),
+            sendtype,
+            recvbuf,
+            i64::from(recvcount),
+            recvtype,
+            comm,
+        )
     };
-    raise::finish_on_comm(
-        "MPI_Allgather",
-        comm,
-        call().map_err(|raised| {
-            raised.of_argument(
-                &[("sendtype", sendtype), ("recvtype", recvtype)],
-                &[("sendcount", i64::from(sendcount))],
-            )
-        }),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgather_c` (6.7 Gather-to-all).
@@ -407,19 +494,45 @@ unsafe extern "C" fn PMPI_Allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Allgather_c",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", sendcount)],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Allgather_c",
-        comm,
-        call().map_err(|raised| {
-            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
-        }),
-    )
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgatherv` (6.7 Gather-to-all).
@@ -510,32 +623,64 @@ unsafe extern "C" fn PMPI_Alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe {
+                imp::alltoall(
+                    sendbuf,
+                    i64::from(sendcount),
+                    sendtype,
+                    recvbuf,
+                    i64::from(recvcount),
+                    recvtype,
+                    comm,
+                )
+            }
+        };
+        raise::finish_on_comm(
+            "MPI_Alltoall",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", i64::from(sendcount))],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe {
-            imp::alltoall(
-                sendbuf,
-                i64::from(sendcount),
-                sendtype,
-                recvbuf,
-                i64::from(recvcount),
-                recvtype,
-                comm,
-            )
-        }
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::alltoall(
+            sendbuf,
+            i64::from(sendcount),
+            sendtype,
+            recvbuf,
+            i64::from(recvcount),
+            recvtype,
+            comm,
+        )
     };
-    raise::finish_on_comm(
-        "MPI_Alltoall",
-        comm,
-        call().map_err(|raised| {
-            raised.of_argument(
-                &[("sendtype", sendtype), ("recvtype", recvtype)],
-                &[("sendcount", i64::from(sendcount))],
-            )
-        }),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoall_c` (6.8 All-to-All Scatter/Gather).
@@ -549,19 +694,45 @@ unsafe extern "C" fn PMPI_Alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Alltoall_c",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", sendcount)],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Alltoall_c",
-        comm,
-        call().map_err(|raised| {
-            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
-        }),
-    )
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoallv` (6.8 All-to-All Scatter/Gather).

@@ -14,17 +14,41 @@ unsafe extern "C" fn PMPI_Reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Reduce",
-        comm,
-        call()
-            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
-    )
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Reduce_c` (6.9.1 Reduce).
@@ -38,16 +62,38 @@ unsafe extern "C" fn PMPI_Reduce_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Reduce_c",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
-    )
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Type_get_value_index` (6.9.4 MINLOC and MAXLOC).
@@ -125,17 +171,38 @@ unsafe extern "C" fn PMPI_Allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Allreduce",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Allreduce",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Allreduce_c` (6.9.6 All-Reduce).
@@ -148,17 +215,38 @@ unsafe extern "C" fn PMPI_Allreduce_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", count)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", count)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Allreduce_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Allreduce_c",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, count, datatype, op, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Op_commutative` (6.9.7 MPI Process-Local Reduction).
@@ -225,17 +313,40 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_scatter_block",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm) }
+        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm)
     };
-    raise::finish_on_comm(
-        "MPI_Reduce_scatter_block",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter_block_c` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -248,17 +359,39 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_scatter_block_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
-    };
-    raise::finish_on_comm(
-        "MPI_Reduce_scatter_block_c",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter` (6.10.2 MPI_REDUCE_SCATTER).

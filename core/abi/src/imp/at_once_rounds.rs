@@ -139,11 +139,12 @@ unsafe fn result<'a>(into: *mut c_void, bytes: usize) -> &'a mut [u8] {
 /// `MPI_Barrier`.
 ///
 /// # Safety
-/// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
+/// As for every entry, the program keeps the contract of the procedure; [`gate::is_active_alone`] has just said so. The same holds for
+/// all functions here.
 #[inline(always)]
 pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let (cells, round) = cells(process, comm)?;
     const SIGNATURE: u16 = Shape::Barrier.signature(0);
     let others = cells.others();
@@ -170,7 +171,7 @@ pub(crate) unsafe fn bcast(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, buffer, count, datatype)?;
     let root = root as u32;
     let shape = Shape::Bcast { root };
@@ -251,7 +252,7 @@ pub(crate) unsafe fn allreduce(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, recvbuf, count, datatype)?;
     let (from, in_place) = contribution(sendbuf, recvbuf, bytes)?;
     let kernel = kernel(process, op, datatype)?;
@@ -308,7 +309,7 @@ pub(crate) unsafe fn reduce(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, count, datatype)?;
     let kernel = kernel(process, op, datatype)?;
     let root = root as u32;
@@ -365,7 +366,7 @@ pub(crate) unsafe fn allgather(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, sendcount, sendtype)?;
     let (cells, round) = cells(process, comm)?;
     let (members, me, others) = (cells.members(), cells.me(), cells.others());
@@ -418,7 +419,7 @@ pub(crate) unsafe fn alltoall(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, sendcount, sendtype)?;
     let (cells, round) = cells(process, comm)?;
     let (members, me, others) = (cells.members(), cells.me(), cells.others());
@@ -474,7 +475,7 @@ pub(crate) unsafe fn reduce_scatter_block(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    let process = unsafe { gate::process_alone() };
     let bytes = plain(process, recvbuf, recvcount, datatype)?;
     let kernel = kernel(process, op, datatype)?;
     let (cells, round) = cells(process, comm)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Argument, Check, Form, Model, Procedure};
+use crate::model::{Argument, AtOnce, Check, Form, Model, Procedure};
 use crate::prototype::CType;
 use crate::{Result, TableError};
 
@@ -180,7 +180,7 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         procedure.title,
         parameters.join(", "),
     );
-    if procedure.at_once {
+    if procedure.at_once.is_some() {
         // The rest is a function of its own with the same arguments, so that the short way saves no registers.
         let _ = writeln!(
             text,
@@ -228,7 +228,7 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
     } else {
         let _ = writeln!(text, "{}", unsafe_block("", &call));
     }
-    if procedure.at_once {
+    if let Some(at_once_where) = procedure.at_once {
         let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
         let names = names.join(", ");
         let ask = |module: &str| {
@@ -236,14 +236,23 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             let full = unsafe_block("", &format!("in_full({names})"));
             format!("{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}")
         };
-        // With several threads another function has the same arguments: nothing is saved and moved on the way to it.
+        let with_threads = match at_once_where {
+            AtOnce::Alone => "in_full",
+            // Another function has the same arguments: nothing is saved and moved on the way to it.
+            AtOnce::Always => {
+                let _ = writeln!(
+                    text,
+                    "}}\n#[inline(never)]\nunsafe extern \"C\" fn with_threads({}) -> {result} {{\n{}",
+                    parameters.join(", "),
+                    ask("at_once_lanes"),
+                );
+                "with_threads"
+            }
+        };
         let _ = writeln!(
             text,
-            "}}\n#[inline(never)]\nunsafe extern \"C\" fn with_threads({}) -> {result} {{\n{}\n}}\n\
-             if !gate::is_active_alone() {{\n{};\n}}\n{}",
-            parameters.join(", "),
-            ask("at_once_lanes"),
-            unsafe_block("return ", &format!("with_threads({names})")),
+            "}}\nif !gate::is_active_alone() {{\n{};\n}}\n{}",
+            unsafe_block("return ", &format!("{with_threads}({names})")),
             ask("at_once"),
         );
     }

@@ -30,8 +30,12 @@ mod alltoall;
 mod barrier;
 mod bcast;
 pub mod call;
+mod circulant;
 pub mod execution;
 mod gather;
+pub mod layout;
+mod leveled;
+pub mod model;
 pub mod neighbor;
 mod partition;
 mod reduce;
@@ -43,7 +47,9 @@ mod tree;
 
 pub use call::{Block, Call, Group, Vector};
 pub use execution::Execution;
-pub use registry::{Algorithm, Cost, Model, plan, rank_algorithms};
+pub use layout::{Layout, Level, Partition};
+pub use model::{Estimate, Link, Model};
+pub use registry::{Algorithm, plan, rank_algorithms};
 pub use schedule::{Buffer, Builder, Range, Schedule, ScratchNeed, Step, StepId};
 
 use weft_types::Tag;

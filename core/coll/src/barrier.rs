@@ -58,7 +58,7 @@ pub(crate) fn dissemination_estimate(estimate: &mut Estimate<'_>, group: Group, 
     let mut distance = 1;
     while distance < group.size {
         let others = (1..radix).take_while(|k| distance.saturating_mul(*k) < group.size).count() as u32;
-        estimate.exchange_many(f64::from(others), distance * others, 0.0);
+        estimate.exchange_many(others, distance, None, 0.0);
         distance = distance.saturating_mul(radix);
     }
 }

@@ -73,12 +73,14 @@ impl Partition {
         }
     }
 
-    /// How many messages leave a group at once, at most, when every rank sends to the rank `distance` further on.
-    pub fn crossing(&self, distance: u32, size: u32) -> f64 {
+    /// How many messages leave a group at once, at most, when every rank sends to the rank `distance` further on; with a
+    /// `window`, both are in the same one of the windows of so many ranks that follow one another from rank 0 on.
+    pub fn crossing(&self, distance: u32, window: Option<u32>, size: u32) -> f64 {
         if self.groups(size) <= 1 {
             return 0.0;
         }
         let crossing = match self {
+            Partition::Block(block) if window.is_some_and(|window| block.is_multiple_of(window)) => 0,
             Partition::Block(block) => distance.min(*block),
             Partition::Cyclic(groups) if distance.is_multiple_of(*groups) => 0,
             Partition::Cyclic(_) | Partition::Listed(_) => self.fullest(size),

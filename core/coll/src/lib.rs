@@ -43,6 +43,7 @@ mod reduce_scatter;
 pub mod registry;
 mod scan;
 pub mod schedule;
+pub mod simulation;
 mod tree;
 
 pub use call::{Block, Call, Group, Vector};

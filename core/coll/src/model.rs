@@ -46,6 +46,12 @@ impl Link {
         shared_per_byte: 0.04e-9,
     };
 
+    /// Seconds for which a processor is busy with a byte at either end: in shared memory it moves the bytes, an adapter
+    /// moves them by itself.
+    pub(crate) fn per_byte_of_processor(&self) -> f64 {
+        if self.duplex > 1.0 { self.per_byte } else { 0.0 }
+    }
+
     /// Seconds of one message of `bytes` at both ends and on the way, while `injectors` ranks of a group send one each.
     fn message(&self, bytes: f64, injectors: f64, ends: f64, moves: f64) -> f64 {
         let alone = bytes * self.per_byte * moves;
@@ -107,11 +113,11 @@ impl Model {
         apart.map_or(&self.inside, |level| &level.link)
     }
 
-    /// The slowest link in use when every rank sends to the one `distance` further on, and how many messages leave one of
-    /// its groups then.
-    fn slowest(&self, distance: u32, size: u32) -> (&Link, f64) {
+    /// The slowest link in use when every rank sends to the one `distance` further on (within its `window`), and how many
+    /// messages leave one of its groups then.
+    fn slowest(&self, distance: u32, window: Option<u32>, size: u32) -> (&Link, f64) {
         for level in &self.layout.levels {
-            let crossing = level.groups.crossing(distance, size);
+            let crossing = level.groups.crossing(distance, window, size);
             if crossing > 0.0 {
                 return (&level.link, crossing);
             }
@@ -144,25 +150,38 @@ impl<'m> Estimate<'m> {
         f64::from(self.size)
     }
 
-    /// Every rank sends `bytes` to the one `distance` further on (or whose number differs by that bit) and receives as
-    /// many, `times` times, one after another.
+    /// Every rank sends `bytes` to the one `distance` further on and receives as many, `times` times, one after another.
     pub(crate) fn exchange(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_in(None, times, distance, bytes);
+    }
+
+    /// The same with the rank whose number differs by the bit `distance`.
+    pub(crate) fn exchange_bit(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_in(distance.checked_mul(2), times, distance, bytes);
+    }
+
+    fn exchange_in(&mut self, window: Option<u32>, times: f64, distance: u32, bytes: f64) {
         if self.size < 2 {
             return;
         }
-        let (link, injectors) = self.model.slowest(distance, self.size);
+        let (link, injectors) = self.model.slowest(distance, window, self.size);
         self.path += times * link.message(bytes, injectors, 2.0, link.duplex);
         self.count(times * self.ranks(), times * self.ranks() * bytes, times * self.ranks());
     }
 
-    /// Every rank sends `bytes` to each of `others` others, the last of them `distance` further on, all at once.
-    pub(crate) fn exchange_many(&mut self, others: f64, distance: u32, bytes: f64) {
-        if self.size < 2 {
+    /// Every rank sends `bytes` to each of `others` others, at multiples of `distance`, all at once; those of a `window`
+    /// to one another.
+    pub(crate) fn exchange_many(&mut self, others: u32, distance: u32, window: Option<u32>, bytes: f64) {
+        if self.size < 2 || others == 0 {
             return;
         }
-        let (link, injectors) = self.model.slowest(distance, self.size);
-        let all = link.message(others * bytes, injectors, 2.0 * others, link.duplex);
-        self.path += all + (others - 1.0) * injectors * link.shared_per_message;
+        let (link, injectors) = self.model.slowest(distance.saturating_mul(others), window, self.size);
+        let others = f64::from(others);
+        let alone = bytes * (link.per_byte + (others - 1.0) * link.per_byte_of_processor()) * link.duplex;
+        let shared = others * injectors * (link.shared_per_message + bytes * link.shared_per_byte);
+        // What has come is received while the last is under way.
+        let work = (link.latency + (others + 1.0) * link.overhead).max(2.0 * others * link.overhead);
+        self.path += work + alone.max(shared);
         self.count(others * self.ranks(), others * self.ranks() * bytes, self.ranks());
     }
 
@@ -180,7 +199,7 @@ impl<'m> Estimate<'m> {
             inner = inner.min(fullest);
         }
         path += far(&self.model.inside, inner - 1.0, 1.0, bytes);
-        let (link, _) = self.model.slowest(self.size / 2, self.size);
+        let (link, _) = self.model.slowest(self.size / 2, None, self.size);
         self.path += path + batches * link.latency;
         self.count(n * (n - 1.0), n * (n - 1.0) * bytes, n * batches);
     }
@@ -190,12 +209,17 @@ impl<'m> Estimate<'m> {
         if self.size < 2 || children == 0 {
             return;
         }
-        let (link, injectors) = self.model.slowest(distance.saturating_mul(children), self.size);
+        let (link, injectors) = self.model.slowest(
+            distance.saturating_mul(children),
+            distance.checked_mul(children + 1),
+            self.size,
+        );
         let families = (self.ranks() / f64::from(distance) / f64::from(children + 1)).ceil();
         let children = f64::from(children);
         // One rank in so many sends at this level of the tree.
         let sharing = (injectors / f64::from(distance)).max(1.0) * children;
-        let alone = (children - 1.0) * (link.overhead + bytes * link.per_byte) + bytes * link.per_byte;
+        let alone =
+            (children - 1.0) * (link.overhead + bytes * link.per_byte_of_processor()) + bytes * link.per_byte;
         let shared = sharing * (link.shared_per_message + bytes * link.shared_per_byte);
         self.path += link.latency + 2.0 * link.overhead + alone.max(shared);
         self.count(families * children, families * children * bytes, 0.0);
@@ -213,12 +237,13 @@ impl<'m> Estimate<'m> {
             let outside = (inner - fullest).max(0.0);
             let link = &level.link;
             let shared = outside * (link.shared_per_message + bytes * link.shared_per_byte);
-            self.path += (outside * (link.overhead + bytes * link.per_byte)).max(shared);
+            let alone = outside * (link.overhead + bytes * link.per_byte_of_processor());
+            self.path += alone.max(shared) + if outside > 0.0 { bytes * link.per_byte } else { 0.0 };
             inner = inner.min(fullest);
         }
         let inside = &self.model.inside;
         self.path += (inner - 1.0) * (inside.overhead + bytes * inside.per_byte);
-        let (link, _) = self.model.slowest(self.size / 2, self.size);
+        let (link, _) = self.model.slowest(self.size / 2, None, self.size);
         self.path += link.latency + link.overhead;
         self.count(n - 1.0, (n - 1.0) * bytes, 0.0);
     }
@@ -251,6 +276,27 @@ impl<'m> Estimate<'m> {
         self.count((n - 1.0) * segments, (n - 1.0) * segments * bytes, n * segments);
     }
 
+    /// Every rank passes on what it got, `bytes` at a time, until all have gone round.
+    pub(crate) fn ring(&mut self, bytes: f64) {
+        if self.size < 2 {
+            return;
+        }
+        let n = self.ranks();
+        let mut hops = n - 1.0;
+        let busy = hops * each(&self.model.inside, bytes);
+        let mut path = 0.0;
+        for level in &self.model.layout.levels {
+            // The ranks on both sides of a border wait for no other messages than these.
+            let groups = f64::from(level.groups.groups(self.size));
+            let across = if level.groups.is_contiguous() { groups.min(hops) } else { hops };
+            path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+            hops -= across;
+        }
+        path += hops * self.model.inside.message(bytes, 1.0, 2.0, self.model.inside.duplex);
+        self.path += path.max(busy);
+        self.count(n * (n - 1.0), n * (n - 1.0) * bytes, n * (n - 1.0));
+    }
+
     /// A rank on the longest path combines, or copies, `bytes`.
     pub(crate) fn combine(&mut self, bytes: f64) {
         self.path += bytes * self.model.per_byte_reduced;
@@ -278,6 +324,11 @@ impl<'m> Estimate<'m> {
         self.waits += waits;
     }
 
+    /// Messages of all ranks together.
+    pub fn messages(&self) -> f64 {
+        self.messages
+    }
+
     /// The time, in seconds.
     pub fn seconds(&self) -> f64 {
         let Model { ranks_per_core, inside, per_switch, .. } = self.model;
@@ -293,12 +344,13 @@ impl<'m> Estimate<'m> {
 
 /// `peers` exchanges of `bytes` over a link at once, from each of `injectors` ranks of a group.
 fn far(link: &Link, peers: f64, injectors: f64, bytes: f64) -> f64 {
-    let alone = 2.0 * link.overhead + bytes * link.per_byte * link.duplex;
+    let alone = 2.0 * link.overhead + bytes * link.per_byte_of_processor() * link.duplex;
     let shared = injectors * (link.shared_per_message + bytes * link.shared_per_byte);
     peers * alone.max(shared)
 }
 
 /// What a rank is busy with for each piece that it takes from one rank and gives to the next.
 fn each(link: &Link, bytes: f64) -> f64 {
-    (2.0 * link.overhead).max(bytes * link.per_byte * link.duplex)
+    let work = 2.0 * link.overhead + bytes * link.per_byte_of_processor() * link.duplex;
+    work.max(bytes * link.shared_per_byte)
 }

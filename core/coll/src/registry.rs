@@ -49,6 +49,11 @@ impl Algorithm {
     pub fn seconds(&self, call: &Call<'_>, group: Group, model: &Model) -> f64 {
         self.time(call, group, model).seconds()
     }
+
+    /// Messages of all ranks together, about.
+    pub fn messages(&self, call: &Call<'_>, group: Group, model: &Model) -> f64 {
+        self.time(call, group, model).messages()
+    }
 }
 
 /// This rank's schedule for a call, by the algorithm that the model finds cheapest.

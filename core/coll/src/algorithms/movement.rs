@@ -113,7 +113,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
                 estimate.fan(1, distance, f64::from(distance.min(group.size - distance)) * part);
             }
             estimate.waits(ranks(group));
-            estimate.exchange(ranks(group) - 1.0, 1, part);
+            estimate.ring(part);
         },
         write: |b, call, group, _| {
             let &Call::Bcast { root, bytes } = call else { wrong(call) };
@@ -163,7 +163,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         applies: always,
         estimate: |estimate, call, group, _| {
             let n = ranks(group);
-            estimate.exchange(n - 1.0, 1, total_gathered(call, n) / n);
+            estimate.ring(total_gathered(call, n) / n);
         },
         write: |b, call, group, _| {
             let (blocks, in_place) = gathered(call);
@@ -214,7 +214,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         applies: power_of_two,
         estimate: |estimate, call, group, _| {
             for distance in doubling(group) {
-                estimate.exchange(1.0, distance, f64::from(distance) * bytes_of(call));
+                estimate.exchange_bit(1.0, distance, f64::from(distance) * bytes_of(call));
             }
         },
         write: |b, call, group, _| {

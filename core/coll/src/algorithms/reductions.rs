@@ -42,7 +42,8 @@ const fn multiplying<const RADIX: u32>(name: &'static str) -> Algorithm {
             let mut distance = 1;
             while distance < power {
                 let members = RADIX.min(power / distance);
-                estimate.exchange_many(f64::from(members - 1), distance * (members - 1), bytes_of(call));
+                let window = Some(distance * members);
+                estimate.exchange_many(members - 1, distance, window, bytes_of(call));
                 estimate.combine(f64::from(members - 1) * bytes_of(call));
                 distance *= members;
             }
@@ -101,7 +102,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         estimate: |estimate, call, group, _| {
             fold(estimate, group, bytes_of(call));
             for distance in doubling(Group { size: 1 << group.size.ilog2(), ..group }) {
-                estimate.exchange(1.0, distance, bytes_of(call));
+                estimate.exchange_bit(1.0, distance, bytes_of(call));
                 estimate.combine(bytes_of(call));
             }
         },
@@ -122,7 +123,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             let mut part = bytes_of(call);
             for distance in doubling(Group { size: 1 << group.size.ilog2(), ..group }) {
                 part /= 2.0;
-                estimate.exchange(2.0, distance, part);
+                estimate.exchange_bit(2.0, distance, part);
                 estimate.combine(part);
             }
         },

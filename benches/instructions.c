@@ -3,10 +3,20 @@
  * Rank 0 runs under callgrind and collects only between two marks; rank 1 runs free. The two agree through a shared line
  * outside MPI on whose turn it is, so that a message is known to have arrived, or to have been taken, before the call that is
  * counted, and every count is the same in every run.
+ *
+ * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...".
  */
 #define _GNU_SOURCE
 #include "osu/line.h"
 #include <valgrind/callgrind.h>
+
+#ifdef LANES
+static MPI_Comm COMM;
+#define NAME(row) "lane_" row
+#else
+#define COMM MPI_COMM_WORLD
+#define NAME(row) row
+#endif
 
 enum { CALLS = 50, WARMUP = 20, MOST = 8192, WINDOW = 64 };
 
@@ -49,11 +59,11 @@ static void nothing(int size)
 static void send_call(int size)
 {
     if (rank == 0) {
-        COUNT(MPI_Send(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD));
+        COUNT(MPI_Send(data, size, MPI_CHAR, 1, 7, COMM));
         let_other();
     } else {
         await_other();
-        MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(data, size, MPI_CHAR, 0, 7, COMM, MPI_STATUS_IGNORE);
         done();
     }
 }
@@ -63,16 +73,16 @@ static void isend_with(int size, int count_wait)
     MPI_Request request;
     if (rank == 0) {
         if (count_wait) {
-            MPI_Isend(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+            MPI_Isend(data, size, MPI_CHAR, 1, 7, COMM, &request);
             COUNT(MPI_Wait(&request, MPI_STATUS_IGNORE));
         } else {
-            COUNT(MPI_Isend(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request));
+            COUNT(MPI_Isend(data, size, MPI_CHAR, 1, 7, COMM, &request));
             MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
         let_other();
     } else {
         await_other();
-        MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(data, size, MPI_CHAR, 0, 7, COMM, MPI_STATUS_IGNORE);
         done();
     }
 }
@@ -92,10 +102,10 @@ static void recv_of_arrived(int size)
 {
     if (rank == 0) {
         let_other();
-        COUNT(MPI_Recv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        COUNT(MPI_Recv(data, size, MPI_CHAR, 1, 7, COMM, MPI_STATUS_IGNORE));
     } else {
         await_other();
-        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
         done();
     }
 }
@@ -106,17 +116,17 @@ static void irecv_with(int size, int count_wait)
     MPI_Request request;
     if (rank == 0) {
         if (count_wait) {
-            MPI_Irecv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+            MPI_Irecv(data, size, MPI_CHAR, 1, 7, COMM, &request);
             let_other();
             COUNT(MPI_Wait(&request, MPI_STATUS_IGNORE));
         } else {
-            COUNT(MPI_Irecv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request));
+            COUNT(MPI_Irecv(data, size, MPI_CHAR, 1, 7, COMM, &request));
             let_other();
             MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
     } else {
         await_other();
-        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
         done();
     }
 }
@@ -136,12 +146,12 @@ static void irecv_and_wait(int size)
 {
     MPI_Request request;
     if (rank == 0) {
-        COUNT(MPI_Irecv(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request));
+        COUNT(MPI_Irecv(data, size, MPI_CHAR, 1, 7, COMM, &request));
         let_other();
         COUNT(MPI_Wait(&request, MPI_STATUS_IGNORE));
     } else {
         await_other();
-        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
         done();
     }
 }
@@ -153,7 +163,7 @@ static void waitall_of_arrived(int size)
     int i;
     for (i = 0; i < WINDOW; i++) {
         if (rank == 0)
-            MPI_Irecv(data + i * size, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &requests[i]);
+            MPI_Irecv(data + i * size, size, MPI_CHAR, 1, 7, COMM, &requests[i]);
     }
     if (rank == 0) {
         let_other();
@@ -161,7 +171,7 @@ static void waitall_of_arrived(int size)
     } else {
         await_other();
         for (i = 0; i < WINDOW; i++)
-            MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+            MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
         done();
     }
 }
@@ -173,13 +183,13 @@ static void waitall_of_isends(int size)
     int i;
     if (rank == 0) {
         for (i = 0; i < WINDOW; i++)
-            MPI_Isend(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &requests[i]);
+            MPI_Isend(data, size, MPI_CHAR, 1, 7, COMM, &requests[i]);
         COUNT(MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE));
         let_other();
     } else {
         await_other();
         for (i = 0; i < WINDOW; i++)
-            MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(data, size, MPI_CHAR, 0, 7, COMM, MPI_STATUS_IGNORE);
         done();
     }
 }
@@ -191,13 +201,13 @@ static void start_of_send(int size)
 {
     if (rank == 0) {
         if (persistent_send == MPI_REQUEST_NULL)
-            MPI_Send_init(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &persistent_send);
+            MPI_Send_init(data, size, MPI_CHAR, 1, 7, COMM, &persistent_send);
         COUNT(MPI_Start(&persistent_send));
         MPI_Wait(&persistent_send, MPI_STATUS_IGNORE);
         let_other();
     } else {
         await_other();
-        MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(data, size, MPI_CHAR, 0, 7, COMM, MPI_STATUS_IGNORE);
         done();
     }
 }
@@ -206,13 +216,62 @@ static void start_of_receive(int size)
 {
     if (rank == 0) {
         if (persistent_receive == MPI_REQUEST_NULL)
-            MPI_Recv_init(data, size, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &persistent_receive);
+            MPI_Recv_init(data, size, MPI_CHAR, 1, 7, COMM, &persistent_receive);
         COUNT(MPI_Start(&persistent_receive));
         let_other();
         MPI_Wait(&persistent_receive, MPI_STATUS_IGNORE);
     } else {
         await_other();
-        MPI_Send(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
+        done();
+    }
+}
+
+/* Starting collectives that were called before: their schedules are kept. */
+static void ibcast_call(int size)
+{
+    MPI_Request request;
+    if (rank == 0) {
+        COUNT(MPI_Ibcast(data, size, MPI_CHAR, 0, COMM, &request));
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        let_other();
+    } else {
+        await_other();
+        MPI_Bcast(data, size, MPI_CHAR, 0, COMM);
+        done();
+    }
+}
+
+static void ialltoallv_call(int size)
+{
+    MPI_Request request;
+    int counts[2] = {size, size}, places[2] = {0, size};
+    if (rank == 0) {
+        COUNT(MPI_Ialltoallv(data, counts, places, MPI_CHAR, data + 64, counts, places, MPI_CHAR, COMM, &request));
+        let_other();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        await_other();
+        MPI_Ialltoallv(data, counts, places, MPI_CHAR, data + 64, counts, places, MPI_CHAR, COMM, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static MPI_Request persistent_bcast = MPI_REQUEST_NULL;
+
+static void start_of_bcast(int size)
+{
+    if (persistent_bcast == MPI_REQUEST_NULL)
+        MPI_Bcast_init(data, size, MPI_CHAR, 0, COMM, MPI_INFO_NULL, &persistent_bcast);
+    if (rank == 0) {
+        COUNT(MPI_Start(&persistent_bcast));
+        MPI_Wait(&persistent_bcast, MPI_STATUS_IGNORE);
+        let_other();
+    } else {
+        await_other();
+        MPI_Start(&persistent_bcast);
+        MPI_Wait(&persistent_bcast, MPI_STATUS_IGNORE);
         done();
     }
 }
@@ -222,7 +281,23 @@ static void iprobe_of_none(int size)
     int flag;
     (void)size;
     if (rank == 0)
-        COUNT(MPI_Iprobe(1, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+        COUNT(MPI_Iprobe(1, 9, COMM, &flag, MPI_STATUS_IGNORE));
+}
+
+static void test_of_none(int size)
+{
+    MPI_Request request;
+    int flag;
+    if (rank == 0) {
+        MPI_Irecv(data, size, MPI_CHAR, 1, 7, COMM, &request);
+        COUNT(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+        let_other();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        await_other();
+        MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
+        done();
+    }
 }
 
 static void comm_rank_call(int size)
@@ -230,7 +305,7 @@ static void comm_rank_call(int size)
     int mine;
     (void)size;
     if (rank == 0)
-        COUNT(MPI_Comm_rank(MPI_COMM_WORLD, &mine));
+        COUNT(MPI_Comm_rank(COMM, &mine));
 }
 
 /* Older receives or messages that match something else; the row's size is their number. */
@@ -243,7 +318,7 @@ static void post(int depth)
 {
     for (; posted < depth; posted++)
         if (rank == 0)
-            MPI_Irecv(&olds[posted], 1, MPI_CHAR, 1, OLD + posted, MPI_COMM_WORLD, &old[posted]);
+            MPI_Irecv(&olds[posted], 1, MPI_CHAR, 1, OLD + posted, COMM, &old[posted]);
 }
 
 static void unpost(void)
@@ -261,20 +336,20 @@ static void send_old(int depth)
     int before = unexpected;
     for (; unexpected < depth; unexpected++)
         if (rank == 1)
-            MPI_Isend(&olds[unexpected], 1, MPI_CHAR, 0, UNASKED + unexpected, MPI_COMM_WORLD, &old[unexpected]);
+            MPI_Isend(&olds[unexpected], 1, MPI_CHAR, 0, UNASKED + unexpected, COMM, &old[unexpected]);
     if (before == depth)
         return;
     if (rank == 1)
-        MPI_Send(NULL, 0, MPI_CHAR, 0, LAST, MPI_COMM_WORLD);
+        MPI_Send(NULL, 0, MPI_CHAR, 0, LAST, COMM);
     else
-        MPI_Recv(NULL, 0, MPI_CHAR, 1, LAST, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(NULL, 0, MPI_CHAR, 1, LAST, COMM, MPI_STATUS_IGNORE);
 }
 
 static void receive_old(void)
 {
     int i;
     for (i = 0; rank == 0 && i < unexpected; i++)
-        MPI_Recv(&olds[i], 1, MPI_CHAR, 1, UNASKED + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(&olds[i], 1, MPI_CHAR, 1, UNASKED + i, COMM, MPI_STATUS_IGNORE);
     if (rank == 1)
         MPI_Waitall(unexpected, old, MPI_STATUSES_IGNORE);
     unexpected = 0;
@@ -294,6 +369,41 @@ static void recv_behind_unexpected(int depth)
     recv_of_arrived(8);
 }
 
+#ifndef LANES
+/* Rank 1 comes first: it says that it is about to call, and rank 0 gives it ample time. */
+static void after_the_other(void)
+{
+    if (rank == 0) {
+        await_other();
+        usleep(2000);
+    } else {
+        done();
+    }
+}
+
+/* A barrier into which the other one has come. */
+static void barrier_call(int size)
+{
+    (void)size;
+    after_the_other();
+    if (rank == 0)
+        COUNT(MPI_Barrier(COMM));
+    else
+        MPI_Barrier(COMM);
+}
+
+/* A sum to which the other one has given its part. */
+static void allreduce_call(int size)
+{
+    double *sum = (double *)data + MOST / sizeof(double) / 2;
+    after_the_other();
+    if (rank == 0)
+        COUNT(MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM));
+    else
+        MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -301,25 +411,38 @@ int main(int argc, char **argv)
         void (*one)(int);
         int size;
     } rows[] = {
-        {"nothing", nothing, 0},          {"MPI_Comm_rank", comm_rank_call, 0},
-        {"MPI_Isend_8", isend_call, 8},   {"MPI_Wait_of_isend_8", wait_of_isend, 8},
-        {"MPI_Send_8", send_call, 8},     {"MPI_Send_1024", send_call, 1024},
-        {"MPI_Irecv_8", irecv_call, 8},   {"MPI_Wait_of_arrived_8", wait_of_arrived, 8},
-        {"MPI_Recv_of_arrived_8", recv_of_arrived, 8}, {"MPI_Recv_of_arrived_1024", recv_of_arrived, 1024},
-        {"MPI_Iprobe_of_none", iprobe_of_none, 0},
-        {"MPI_Irecv_and_Wait_8", irecv_and_wait, 8}, {"MPI_Irecv_and_Wait_1024", irecv_and_wait, 1024},
-        {"MPI_Waitall_of_64_arrived_8", waitall_of_arrived, 8},
-        {"MPI_Waitall_of_64_isends_8", waitall_of_isends, 8},
-        {"MPI_Start_of_send_8", start_of_send, 8}, {"MPI_Start_of_receive_8", start_of_receive, 8},
-        {"MPI_Wait_behind_10_posted", wait_behind_posted, 10},
-        {"MPI_Wait_behind_10000_posted", wait_behind_posted, DEEPEST},
-        {"MPI_Recv_behind_10_unexpected", recv_behind_unexpected, 10},
+        {"nothing", nothing, 0},          {NAME("MPI_Comm_rank"), comm_rank_call, 0},
+        {NAME("MPI_Isend_8"), isend_call, 8},   {NAME("MPI_Wait_of_isend_8"), wait_of_isend, 8},
+        {NAME("MPI_Send_8"), send_call, 8},     {NAME("MPI_Send_1024"), send_call, 1024},
+        {NAME("MPI_Irecv_8"), irecv_call, 8},   {NAME("MPI_Wait_of_arrived_8"), wait_of_arrived, 8},
+        {NAME("MPI_Recv_of_arrived_8"), recv_of_arrived, 8}, {NAME("MPI_Recv_of_arrived_1024"), recv_of_arrived, 1024},
+        {NAME("MPI_Iprobe_of_none"), iprobe_of_none, 0},
+        {NAME("MPI_Irecv_and_Wait_8"), irecv_and_wait, 8}, {NAME("MPI_Irecv_and_Wait_1024"), irecv_and_wait, 1024},
+        {NAME("MPI_Waitall_of_64_arrived_8"), waitall_of_arrived, 8},
+        {NAME("MPI_Waitall_of_64_isends_8"), waitall_of_isends, 8},
+        {NAME("MPI_Test_of_none"), test_of_none, 8},
+        {NAME("MPI_Start_of_send_8"), start_of_send, 8}, {NAME("MPI_Start_of_receive_8"), start_of_receive, 8},
+        {NAME("MPI_Ibcast_8"), ibcast_call, 8}, {NAME("MPI_Ialltoallv_8"), ialltoallv_call, 8},
+        {NAME("MPI_Start_of_bcast_8"), start_of_bcast, 8},
+#ifndef LANES
+        {NAME("MPI_Barrier"), barrier_call, 0}, {NAME("MPI_Allreduce_8"), allreduce_call, 8},
+#endif
+        {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
+        {NAME("MPI_Wait_behind_10000_posted"), wait_behind_posted, DEEPEST},
+        {NAME("MPI_Recv_behind_10_unexpected"), recv_behind_unexpected, 10},
         /* As many as a sender has budget for: more are announced, which is another way. */
-        {"MPI_Recv_behind_3000_unexpected", recv_behind_unexpected, 3000},
+        {NAME("MPI_Recv_behind_3000_unexpected"), recv_behind_unexpected, 3000},
     };
     size_t k;
     int i;
+#ifdef LANES
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &i);
+    if (i != MPI_THREAD_MULTIPLE)
+        give_up("instructions: needs MPI_THREAD_MULTIPLE");
+    MPI_Comm_dup(MPI_COMM_WORLD, &COMM);
+#else
     MPI_Init(&argc, &argv);
+#endif
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks != 2)
@@ -327,6 +450,13 @@ int main(int argc, char **argv)
     data = buffer(MOST);
     share_line();
     MPI_Barrier(MPI_COMM_WORLD);
+#ifdef LANES
+    /* A lane gets to know who works with it. */
+    for (i = 0; i < 100; i++) {
+        send_call(8);
+        recv_of_arrived(8);
+    }
+#endif
     for (k = 0; k < sizeof rows / sizeof *rows; k++) {
         for (i = -WARMUP; i < CALLS; i++) {
             if (i == 0)
@@ -347,6 +477,10 @@ int main(int argc, char **argv)
         MPI_Request_free(&persistent_send);
         MPI_Request_free(&persistent_receive);
     }
+    MPI_Request_free(&persistent_bcast);
+#ifdef LANES
+    MPI_Comm_free(&COMM);
+#endif
     MPI_Finalize();
     return 0;
 }

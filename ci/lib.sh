@@ -58,6 +58,10 @@ cargo_tests() {
     fi
     [ "$i" -eq 0 ] || echo "skip  $i ignored tests of: $*"
 }
+# The crates with loom models, one in a line.
+crates_with_models() {
+    grep -lE '^loom\b' core/*/Cargo.toml transports/*/Cargo.toml | xargs -r grep -hm1 '^name = ' | sed 's/^name = "\(.*\)"$/\1/'
+}
 finish() {
     echo "--- $step_name: $passed passed, $failed failed, $skipped skipped in $((SECONDS - step_start)) s"
     [ "$failed" -eq 0 ]

@@ -168,6 +168,16 @@ static void one_alltoall(size_t size)
     MPI_Alltoall(out, (int)size, MPI_CHAR, in, (int)size, MPI_CHAR, MPI_COMM_WORLD);
 }
 
+static void one_reduce(size_t size)
+{
+    MPI_Reduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static void one_reduce_scatter(size_t size)
+{
+    MPI_Reduce_scatter_block(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 static void one_ring(size_t size)
 {
     int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
@@ -191,7 +201,8 @@ static const struct row rows[] = {
     {"latency", one_latency, 1, 0, 0, 0.5},     {"bw", one_bandwidth, 1, 1, 0, 1},    {"bibw", one_both_ways, 1, 2, 0, 1},
     {"part8", one_partitioned, 1, 0, 0, 0.5},
     {"barrier", one_barrier, 0, 0, 1, 1},       {"allreduce", one_allreduce, 0, 0, 0, 1}, {"bcast", one_bcast, 0, 0, 0, 1},
-    {"allgather", one_allgather, 0, 0, 0, 1},   {"alltoall", one_alltoall, 0, 0, 0, 1},   {"ring", one_ring, 0, 0, 0, 1},
+    {"allgather", one_allgather, 0, 0, 0, 1},   {"alltoall", one_alltoall, 0, 0, 0, 1},
+    {"reduce", one_reduce, 0, 0, 0, 1},         {"reduce_scatter", one_reduce_scatter, 0, 0, 0, 1},   {"ring", one_ring, 0, 0, 0, 1},
 };
 
 /* Times one row and prints it. All ranks do the same number of operations, which rank 0 decides. */
@@ -276,7 +287,7 @@ int main(int argc, char **argv)
         else if (value && !strcmp(argv[i], "--time"))
             row_seconds = atof(value) * 1e-3;
         else
-            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,part8,barrier,allreduce,bcast,allgather,alltoall,ring]\n"
+            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,part8,barrier,allreduce,bcast,allgather,alltoall,reduce,reduce_scatter,ring]\n"
                     "           [--sizes 8,1K,...] [--cores 0,1] [--batch MICROSECONDS] [--time MILLISECONDS of a row]\n"
                     "`scripts/compare-peers` runs it under several implementations and compares.");
     }

@@ -4,8 +4,13 @@
  * `scripts/compare-peers --rows datatypes` runs it under each implementation in turn. Rank 0 packs and unpacks while rank 1
  * waits in a receive.
  *
+ * Beside each layout stand a plain memcpy of as many bytes and a bare loop: the few lines a program would have that knows its
+ * layout and no MPI. What a type's name ends in says where its memory fits: -near the first cache, -middle the second; the
+ * others are larger, or lie on more pages than the processor remembers.
+ *
  * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
- *   NAME     pack-, unpack- or pingpong- and the layout; copy is the plain memcpy of as many bytes beside each layout
+ *   NAME     pack-, unpack- or pingpong- and the layout; barepack- and bareunpack- the bare loop; copy- the memcpy; stream is
+ *            one core's memcpy beyond all caches
  *   SIZE     bytes of data
  *   SECONDS  10th percentile of one call (half a round trip for ping-pong)
  *   BYTES    SIZE again, for a rate
@@ -97,10 +102,10 @@ static MPI_Datatype vector(int number, int stride)
     return type;
 }
 
-/* The face of a cube of 128^3 doubles where the index of one dimension (0: slowest) is 5. */
-static MPI_Datatype face(int dimension)
+/* The face of a cube of side^3 doubles where the index of one dimension (0: slowest) is 5. */
+static MPI_Datatype face(int dimension, int side)
 {
-    int sizes[3] = {128, 128, 128}, subsizes[3] = {128, 128, 128}, starts[3] = {0, 0, 0};
+    int sizes[3] = {side, side, side}, subsizes[3] = {side, side, side}, starts[3] = {0, 0, 0};
     MPI_Datatype type;
     subsizes[dimension] = 1;
     starts[dimension] = 5;
@@ -108,11 +113,12 @@ static MPI_Datatype face(int dimension)
     return type;
 }
 
-/* 32768 doubles in blocks that lie anywhere in 16 MiB, in no order. */
-static MPI_Datatype scattered(int length)
+static int lengths[32768], places[32768];
+
+/* `doubles` doubles in blocks that lie anywhere in `span` bytes, in no order. */
+static MPI_Datatype scattered(int length, int doubles, int span)
 {
-    static int lengths[32768], places[32768];
-    int i, number = 32768 / length, slots = (2 << 20) / (2 * length);
+    int i, number = doubles / length, slots = span / 8 / (2 * length);
     char *used = calloc((size_t)slots, 1);
     MPI_Datatype type;
     for (i = 0; i < number; i++) {
@@ -137,41 +143,143 @@ static MPI_Datatype nested(void)
     return type;
 }
 
-static MPI_Datatype make(int which, int *count)
+/* Every layout: how it is made, and the numbers that a bare loop needs. */
+enum shape { VECTOR, FACE, STRUCT, SCATTERED, NESTED };
+static const struct layout {
+    const char *name;
+    enum shape shape;
+    int number, stride; /* elements and doubles between them; dimension and side; doubles of a block and doubles in all */
+    int span;           /* of scattered blocks */
+} layouts[] = {
+    {"vector2", VECTOR, 32768, 2, 0},
+    {"vector2-near", VECTOR, 1024, 2, 0},
+    {"vector8", VECTOR, 32768, 8, 0},
+    {"vector8-near", VECTOR, 512, 8, 0},
+    {"vector8-middle", VECTOR, 8192, 8, 0},
+    {"vector1000", VECTOR, 8192, 1000, 0},
+    {"column", VECTOR, 1000, 1000, 0},
+    {"column-near", VECTOR, 100, 100, 0},
+    {"face-slow", FACE, 0, 128, 0},
+    {"face-middle", FACE, 1, 128, 0},
+    {"face-fast", FACE, 2, 128, 0},
+    {"face-fast-middle", FACE, 2, 30, 0},
+    {"struct", STRUCT, 2000, 0, 0},
+    {"struct-near", STRUCT, 100, 0, 0},
+    {"indexed1", SCATTERED, 1, 32768, 16 << 20},
+    {"indexed1-near", SCATTERED, 1, 512, 32 << 10},
+    {"indexed1-middle", SCATTERED, 1, 4096, 512 << 10},
+    {"indexed4", SCATTERED, 4, 32768, 16 << 20},
+    {"indexed4-near", SCATTERED, 4, 1024, 16 << 10},
+    {"indexed8", SCATTERED, 8, 32768, 16 << 20},
+    {"indexed8-near", SCATTERED, 8, 1024, 16 << 10},
+    {"indexed64", SCATTERED, 64, 32768, 16 << 20},
+    {"nested", NESTED, 64, 16, 0},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static MPI_Datatype make(const struct layout *of, int *count)
 {
-    *count = 1;
-    switch (which) {
-    case 0: return vector(32768, 2);
-    case 1: return vector(32768, 8);
-    case 2: return vector(8192, 1000);
-    case 3: return vector(1000, 1000);
-    case 4: return face(0);
-    case 5: return face(1);
-    case 6: return face(2);
-    case 7: *count = 2000; return particle();
-    case 8: return scattered(1);
-    case 9: return scattered(8);
-    case 10: return scattered(64);
-    case 11: return nested();
-    default: return MPI_DATATYPE_NULL;
+    *count = of->shape == STRUCT ? of->number : 1;
+    switch (of->shape) {
+    case VECTOR: return vector(of->number, of->stride);
+    case FACE: return face(of->number, of->stride);
+    case STRUCT: return particle();
+    case SCATTERED: return scattered(of->number, of->stride, of->span);
+    default: return nested();
     }
 }
 
-static const char *const names[] = {"vector2", "vector8",  "vector1000", "column",    "face-slow", "face-middle",
-                                    "face-fast", "struct", "indexed1",   "indexed8", "indexed64", "nested"};
-enum { LAYOUTS = sizeof names / sizeof *names };
+/* One particle to or from packed bytes. */
+static char *bare_particle(int pack, struct particle *here, char *at)
+{
+    if (pack) {
+        memcpy(at, &here->kind, 4);
+        memcpy(at + 4, here->place, 48);
+        memcpy(at + 52, here->more, 7);
+    } else {
+        memcpy(&here->kind, at, 4);
+        memcpy(here->place, at + 4, 48);
+        memcpy(here->more, at + 52, 7);
+    }
+    return at + 59;
+}
+
+/* `number` doubles `stride` apart to or from packed ones. */
+static double *bare_vector(int pack, double *here, double *at, long number, long stride)
+{
+    long i;
+    if (pack)
+        for (i = 0; i < number; i++)
+            at[i] = here[i * stride];
+    else
+        for (i = 0; i < number; i++)
+            here[i * stride] = at[i];
+    return at + number;
+}
+
+static void bare(int pack, const struct layout *of)
+{
+    double *here = (double *)memory, *at = (double *)packed;
+    struct particle *particles = (struct particle *)memory;
+    char *bytes = packed;
+    long i, j, side = of->stride, blocks;
+    switch (of->shape) {
+    case VECTOR: bare_vector(pack, here, at, of->number, of->stride); break;
+    case FACE:
+        if (of->number == 2)
+            bare_vector(pack, here + 5, at, side * side, side);
+        else
+            for (i = 0; i < side; i++) {
+                double *row = here + (of->number ? i * side * side + 5 * side : 5 * side * side + i * side);
+                memcpy(pack ? at + i * side : row, pack ? row : at + i * side, (size_t)side * 8);
+            }
+        break;
+    case STRUCT:
+        for (i = 0; i < of->number; i++)
+            bytes = bare_particle(pack, particles + i, bytes);
+        break;
+    case SCATTERED:
+        blocks = of->stride / of->number;
+        switch (of->number) {
+        case 1:
+            for (i = 0; i < blocks; i++)
+                *(pack ? at + i : here + places[i]) = *(pack ? here + places[i] : at + i);
+            break;
+        case 4:
+            for (i = 0; i < blocks; i++)
+                memcpy(pack ? at + i * 4 : here + places[i], pack ? here + places[i] : at + i * 4, 32);
+            break;
+        case 8:
+            for (i = 0; i < blocks; i++)
+                memcpy(pack ? at + i * 8 : here + places[i], pack ? here + places[i] : at + i * 8, 64);
+            break;
+        default:
+            for (i = 0; i < blocks; i++)
+                memcpy(pack ? at + i * of->number : here + places[i], pack ? here + places[i] : at + i * of->number,
+                       (size_t)of->number * 8);
+        }
+        break;
+    default:
+        for (i = 0; i < 64; i++)
+            for (j = 0; j < 16; j++)
+                bytes = bare_particle(pack, particles + i * 40 + j, bytes);
+    }
+    __asm__ volatile("" : : "r"(packed), "r"(memory) : "memory");
+}
 
 /* ---- rows ---- */
 
-enum { PACK, UNPACK, COPY, PING_PONG, KINDS };
-static const char *const kinds[] = {"pack", "unpack", "copy", "pingpong"};
+enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, COPY, PING_PONG, KINDS };
+static const char *const kinds[] = {"pack", "unpack", "barepack", "bareunpack", "copy", "pingpong"};
 
-static void once(int kind, int count, MPI_Datatype type, int size)
+static void once(int kind, const struct layout *of, int count, MPI_Datatype type, int size)
 {
     int position = 0;
     switch (kind) {
     case PACK: MPI_Pack(memory, count, type, packed, size, &position, MPI_COMM_WORLD); break;
     case UNPACK: MPI_Unpack(packed, size, &position, memory, count, type, MPI_COMM_WORLD); break;
+    case BARE_PACK: bare(1, of); break;
+    case BARE_UNPACK: bare(0, of); break;
     case COPY:
         memcpy(packed, memory, (size_t)size);
         __asm__ volatile("" : : "r"(packed) : "memory");
@@ -187,10 +295,10 @@ static void once(int kind, int count, MPI_Datatype type, int size)
     }
 }
 
-static void measure(int kind, int which)
+static void measure(int kind, const struct layout *of)
 {
     int plan[2] = {1, FEWEST_BATCHES}, i, batch, count, size;
-    MPI_Datatype type = make(which, &count);
+    MPI_Datatype type = make(of, &count);
     double line = 0, took;
     MPI_Type_commit(&type);
     MPI_Type_size(type, &size);
@@ -200,7 +308,7 @@ static void measure(int kind, int which)
     if (kind == PING_PONG || rank == 0) {
         for (i = 0; i < 5; i++) {
             double began = now();
-            once(kind, count, type, size);
+            once(kind, of, count, type, size);
             samples[i] = now() - began;
         }
         took = tenth_percentile(5);
@@ -213,15 +321,32 @@ static void measure(int kind, int which)
         for (batch = 0; batch < plan[1]; batch++) {
             double began = now();
             for (i = 0; i < plan[0]; i++)
-                once(kind, count, type, size);
+                once(kind, of, count, type, size);
             samples[batch] = (now() - began) / plan[0];
         }
     if (rank == 0) {
         took = tenth_percentile(plan[1]) * (kind == PING_PONG ? 0.5 : 1);
-        printf("%s-%s %d %.9g %d 1 %.9g\n", kinds[kind], names[which], size, took, size, line);
+        printf("%s-%s %d %.9g %d 1 %.9g\n", kinds[kind], of->name, size, took, size, line);
         fflush(stdout);
     }
     MPI_Type_free(&type);
+}
+
+/* One core's copy beyond all caches. */
+static void measure_stream(void)
+{
+    const size_t half = SPAN / 2;
+    int batch;
+    if (rank)
+        return;
+    for (batch = 0; batch < 5; batch++) {
+        double began = now();
+        memcpy(memory + half, memory, half);
+        __asm__ volatile("" : : "r"(memory) : "memory");
+        samples[batch] = now() - began;
+    }
+    printf("copy-stream %zu %.9g %zu 1 0\n", half, tenth_percentile(5), half);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -259,10 +384,12 @@ int main(int argc, char **argv)
     for (which = 0; which < LAYOUTS; which++)
         for (kind = 0; kind < KINDS; kind++) {
             char name[64];
-            snprintf(name, sizeof name, "%s-%s", kinds[kind], names[which]);
+            snprintf(name, sizeof name, "%s-%s", kinds[kind], layouts[which].name);
             if (strstr(name, wanted))
-                measure(kind, which);
+                measure(kind, layouts + which);
         }
+    if (strstr("copy-stream", wanted))
+        measure_stream();
     MPI_Finalize();
     return 0;
 }

@@ -6,10 +6,14 @@
  * Rank r of the lower half sends windows of nonblocking messages to rank r + n/2, thread by thread, each in a communicator of
  * its own (one thread: MPI_COMM_WORLD). Prints messages a second over all, and processor time a message, which says more where
  * threads outnumber cores. scripts/compare-threads runs both alternately.
+ *
+ * Where the scheduler puts sender and receiver decides the rate by a factor of two, so a last argument binds them: `apart` all
+ * senders to the lower half of the cores and all receivers to the upper one, `together` each pair to one core.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +24,25 @@ enum { MOST_THREADS = 64, WINDOW = 64, TAG_DATA = 1, TAG_ANSWER = 2 };
 static int rank, ranks, size = 8, windows = 20000;
 static MPI_Comm comms[MOST_THREADS];
 static pthread_barrier_t barrier;
+static const char *placement = "free";
+
+/* Binds the calling thread, of `threads`, as the placement says. Both kinds of runs bind pair by pair in the same way. */
+static void bind_thread(int thread, int threads)
+{
+    cpu_set_t all, one;
+    int lower = rank < ranks / 2, pair = (lower ? rank : rank - ranks / 2) * threads + thread, cores, half, wanted, core;
+    if (!strcmp(placement, "free") || sched_getaffinity(0, sizeof all, &all))
+        return;
+    cores = CPU_COUNT(&all);
+    half = cores / 2 ? cores / 2 : 1;
+    wanted = !strcmp(placement, "together") ? pair % cores : (pair % half + (lower ? 0 : half)) % cores;
+    for (core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &all) && wanted-- == 0)
+            break;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+}
 
 static void window_of_messages(MPI_Comm comm, char *data)
 {
@@ -39,6 +62,8 @@ static void window_of_messages(MPI_Comm comm, char *data)
         MPI_Send(answer, sizeof answer, MPI_CHAR, partner, TAG_ANSWER, comm);
 }
 
+static int threads = 1;
+
 static void *run(void *argument)
 {
     MPI_Comm comm = comms[(int)(size_t)argument];
@@ -46,6 +71,7 @@ static void *run(void *argument)
     int i;
     if (!data)
         abort();
+    bind_thread((int)(size_t)argument, threads);
     for (i = 0; i < windows / 10; i++)
         window_of_messages(comm, data);
     pthread_barrier_wait(&barrier);
@@ -66,13 +92,17 @@ static double processor_time(void)
 
 int main(int argc, char **argv)
 {
-    int threads = argc > 1 ? atoi(argv[1]) : 1, provided = MPI_THREAD_MULTIPLE, t;
+    int provided = MPI_THREAD_MULTIPLE, t;
     double began, used, figures[2], sums[2], messages;
     pthread_t others[MOST_THREADS];
+    if (argc > 1)
+        threads = atoi(argv[1]);
     if (argc > 2)
         size = atoi(argv[2]);
     if (argc > 3)
         windows = atoi(argv[3]);
+    if (argc > 4)
+        placement = argv[4];
     if (threads == 1)
         MPI_Init(&argc, &argv);
     else
@@ -81,7 +111,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks % 2 || threads < 1 || threads > MOST_THREADS || size < 0 || windows < 1 || provided < MPI_THREAD_MULTIPLE) {
         if (rank == 0)
-            fprintf(stderr, "usage: mpiexec -n EVEN ./mt_mr THREADS [BYTES [WINDOWS]], with an MPI that has MPI_THREAD_MULTIPLE\n");
+            fprintf(stderr, "usage: mpiexec -n EVEN ./mt_mr THREADS [BYTES [WINDOWS [free|apart|together]]], with an MPI that has MPI_THREAD_MULTIPLE\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     pthread_barrier_init(&barrier, NULL, (unsigned)threads);
@@ -96,6 +126,7 @@ int main(int argc, char **argv)
         int i;
         if (!data)
             abort();
+        bind_thread(0, threads);
         for (i = 0; i < windows / 10; i++)
             window_of_messages(comms[0], data);
         pthread_barrier_wait(&barrier);

@@ -13,7 +13,7 @@
 //! others: `Timeout` (seconds, default 60), `Exit` (`0`, `nonzero`, or a number; default 0), `Stderr` (a text that
 //! must appear there; may be repeated), `Absent` (a text that must not appear in either stream; may be repeated),
 //! `Args` (of the program), `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Flags` (of the compiler), `Aborts: yes` (ranks do
-//! not print their last line), `Leaves: yes` (objects are alive at the end, on purpose). This file is also compiled into the build script.
+//! not print their last line), `Leaves: yes` (objects are alive at the end, on purpose), `Node: one` (the ranks must share a node). This file is also compiled into the build script.
 
 /// What the head comment of one program says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Head {
     pub aborts: bool,
     /// Whether objects are alive at the end on purpose, so that a look for leaks finds them.
     pub leaves: bool,
+    /// Whether all ranks must share a node, also where jobs are spread over several hosts.
+    pub one_node: bool,
 }
 
 /// The exit code that mpiexec must have.
@@ -74,6 +76,7 @@ impl Head {
             flags: Vec::new(),
             aborts: false,
             leaves: false,
+            one_node: false,
         };
         for line in source[start + 2..end].lines() {
             let line = line.trim().trim_start_matches('*').trim();
@@ -106,6 +109,7 @@ impl Head {
                 "Flags" => head.flags.extend(words()),
                 "Aborts" => head.aborts = value == "yes",
                 "Leaves" => head.leaves = value == "yes",
+                "Node" => head.one_node = value == "one",
                 _ => {}
             }
         }

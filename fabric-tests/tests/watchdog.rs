@@ -51,6 +51,11 @@ deadlocks! {
     named: 4, ["ranks 0-3 can never go on", "rank 0: MPI_Recv(source=0 (rank 1 of MPI_COMM_WORLD), tag=5, row"];
     partitioned: 2, ["MPI_Wait: partitioned receive(source=1, tag=3"];
     flush: 2, ["rank 0: MPI_Buffer_detach(1 buffered messages must end first)", "pending: send(dest=1, tag=5"];
+    generalized: 2, ["rank 0: MPI_Wait: generalized request, which the program completes", "cycle: 0 waits for 0 (MPI_Wait"];
+    generalized_any: 2, ["rank 0: MPI_Waitany: 0 of 2 complete", "pending: generalized request", "pending: receive(source=1, tag=5"];
+    disconnect: 2, ["rank 0: MPI_Comm_disconnect(1 operations on it must end first)", "pending: receive(source=1, tag=5"];
+    from_group: 2, ["rank 0: MPI_Comm_create_from_group(from a group)", "0 waits for 1 (MPI_Comm_create_from_group)"];
+    session_end: 2, ["rank 1: MPI_Session_finalize(1 operations of the session must end first)", "pending: synchronous send(dest=0, tag=5"];
     threads: 2, ["rank 0: MPI_Recv(source=1, tag=20", "rank 0: MPI_Recv(source=1, tag=21"];
 }
 
@@ -82,6 +87,11 @@ lives! {
     live_background: 3, ["ranks 0,2 are blocked in MPI"];
     live_session: 2, ["rank 0 is blocked in MPI"];
     live_new_session: 2, ["rank 0 is blocked in MPI"];
+    live_generalized_thread: 2, ["ranks 0-1 have other threads, or operations under way, that may go on"];
+    live_generalized_any: 2, ["rank 0: MPI_Waitany: 0 of 2 complete"];
+    live_disconnect: 2, ["rank 0: MPI_Comm_disconnect("];
+    live_late_session: 2, ["rank 0: MPI_Comm_create_from_group(from a group)"];
+    live_session_end: 2, ["rank 0: MPI_Session_finalize(1 operations of the session must end first)"];
     live_lock: 3, ["rank 1: MPI_Win_lock("];
 }
 

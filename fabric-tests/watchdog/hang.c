@@ -200,6 +200,149 @@ static void live_new_session(void) {
     MPI_Session_finalize(&session);
 }
 
+static int complete_query(void *extra, MPI_Status *status) {
+    (void)extra;
+    MPI_Status_set_elements(status, MPI_INT, 0);
+    MPI_Status_set_cancelled(status, 0);
+    return MPI_SUCCESS;
+}
+
+static int nothing_to_free(void *extra) {
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int nothing_to_cancel(void *extra, int complete) {
+    (void)extra, (void)complete;
+    return MPI_SUCCESS;
+}
+
+static MPI_Request generalized_request;
+
+static void start_generalized(void) {
+    MPI_Grequest_start(complete_query, nothing_to_free, nothing_to_cancel, NULL, &generalized_request);
+}
+
+/* Rank 0 waits for what only its own program can complete, and that is blocked there; rank 1 waits for rank 0. */
+static void generalized(void) {
+    if (rank == 0) {
+        start_generalized();
+        MPI_Wait(&generalized_request, MPI_STATUS_IGNORE);
+        give(1, 5, MPI_COMM_WORLD);
+    } else {
+        receive(0, 5, MPI_COMM_WORLD);
+    }
+}
+
+/* Any of a generalized request and a message would do, and neither comes. */
+static void generalized_any(void) {
+    int value, index;
+    MPI_Request requests[2];
+    start_generalized();
+    requests[0] = generalized_request;
+    MPI_Irecv(&value, 1, MPI_INT, 1 - rank, 5, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+}
+
+static void *completing_thread(void *at) {
+    MPI_Request same = generalized_request;
+    (void)at;
+    sleep(5);
+    MPI_Grequest_complete(same);
+    return NULL;
+}
+
+/* Both wait for requests that another thread of theirs completes. */
+static void live_generalized_thread(void) {
+    pthread_t thread;
+    start_generalized();
+    MPI_Request request = generalized_request;
+    pthread_create(&thread, NULL, completing_thread, NULL);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    pthread_join(thread, NULL);
+}
+
+/* A generalized request that nobody completes, and a message that comes. */
+static void live_generalized_any(void) {
+    int value, index;
+    MPI_Request requests[2];
+    if (rank == 1) sleep(5);
+    if (rank == 1) give(0, 5, MPI_COMM_WORLD);
+    if (rank == 0) {
+        start_generalized();
+        requests[0] = generalized_request;
+        MPI_Irecv(&value, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+        MPI_Grequest_complete(generalized_request);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    }
+}
+
+/* Receives that nobody answers are under way on a communicator that is to be disconnected. */
+static void disconnect(void) {
+    MPI_Comm comm;
+    MPI_Request request;
+    int value;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Irecv(&value, 1, MPI_INT, 1 - rank, 5, comm, &request);
+    MPI_Request_free(&request);
+    MPI_Comm_disconnect(&comm);
+}
+
+/* The message comes, late, and so does the other rank. */
+static void live_disconnect(void) {
+    MPI_Comm comm;
+    MPI_Request request;
+    int value;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (rank == 0) MPI_Irecv(&value, 1, MPI_INT, 1, 5, comm, &request);
+    if (rank == 0) MPI_Request_free(&request);
+    if (rank == 1) sleep(5);
+    if (rank == 1) give(0, 5, comm);
+    MPI_Comm_disconnect(&comm);
+}
+
+/* Rank 0 makes a communicator from a group; rank 1 does not come. */
+static void from_group(void) {
+    MPI_Session session;
+    if (rank == 0)
+        of_session(&session);
+    else
+        receive(0, 5, MPI_COMM_WORLD);
+}
+
+/* Rank 1 has ended MPI and begins it again, in a session, for which rank 0 waits. */
+static void live_late_session(void) {
+    MPI_Session session;
+    MPI_Finalize();
+    if (rank == 1) sleep(5);
+    MPI_Comm comm = of_session(&session);
+    MPI_Comm_disconnect(&comm);
+    MPI_Session_finalize(&session);
+}
+
+/* Sends that nobody receives keep sessions open. */
+static void session_end(void) {
+    MPI_Session session;
+    MPI_Comm comm = of_session(&session);
+    MPI_Request request;
+    MPI_Issend(&rank, 1, MPI_INT, 1 - rank, 5, comm, &request);
+    MPI_Request_free(&request);
+    MPI_Session_finalize(&session);
+}
+
+/* The send is received, late. */
+static void live_session_end(void) {
+    MPI_Session session;
+    MPI_Comm comm = of_session(&session);
+    MPI_Request request;
+    if (rank == 0) MPI_Issend(&rank, 1, MPI_INT, 1, 5, comm, &request);
+    if (rank == 0) MPI_Request_free(&request);
+    if (rank == 1) sleep(5);
+    if (rank == 1) receive(0, 5, comm);
+    MPI_Session_finalize(&session);
+}
+
 static void live_compute(void) {
     if (rank == 0) compute(5);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -288,7 +431,10 @@ static const struct {
     {"circle", circle}, {"ssends", ssends}, {"tag", tag}, {"finalized", finalized}, {"absent", absent},
     {"different", different}, {"wildcard", wildcard}, {"waitall", waitall}, {"waitany", waitany}, {"probe", probe},
     {"dup", split}, {"window", window}, {"named", named}, {"partitioned", partitioned}, {"threads", threads},
-    {"flush", flush}, {"live_session", live_session}, {"live_new_session", live_new_session},
+    {"flush", flush}, {"generalized", generalized}, {"generalized_any", generalized_any}, {"disconnect", disconnect},
+    {"from_group", from_group}, {"session_end", session_end}, {"live_generalized_thread", live_generalized_thread},
+    {"live_generalized_any", live_generalized_any}, {"live_disconnect", live_disconnect},
+    {"live_late_session", live_late_session}, {"live_session_end", live_session_end}, {"live_session", live_session}, {"live_new_session", live_new_session},
     {"live_thread", live_thread}, {"live_compute", live_compute}, {"live_sleep", live_sleep},
     {"live_stopped", live_stopped}, {"live_test", live_test}, {"live_background", live_background},
     {"live_lock", live_lock},

@@ -5,7 +5,8 @@
 //!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
 //!   one branch on a plain load. With MPI_THREAD_MULTIPLE a mutex is held inside `with`, which is never while waiting.
-//! * Blocked calls loop in [`wait`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
+//!   Locks are switched on (a session, see [`check_may_open`]) by the thread that makes those calls, which is in no other then.
+//! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
 //!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 //!
@@ -35,13 +36,14 @@ mod blocked;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::ThreadId;
 
 use weft::Process;
 use weft::always::Always;
 use weft::comm::Changes;
 use weft::lanes::{Lanes, Turn};
+use weft_engine::handover::{self, Announced};
 use weft_types::{Error, ErrorClass, PeerId};
 
 pub(crate) use self::blocked::Blocked;
@@ -70,14 +72,18 @@ struct Gate {
     shared: OnceLock<Shared>,
     /// Threads that sleep, or are about to, for something of the process that is no request of an engine.
     watchers: AtomicU32,
-    /// Threads in blocked calls.
-    waiting: AtomicU32,
+    /// Threads that have communicated in lanes and have not ended.
+    threads: AtomicU32,
     /// Those of them that look at lane 0.
     attendants: AtomicU32,
     /// Calls through the gate so far, written under the lock.
     calls: AtomicU64,
+    /// Whether partitions were marked that nobody has looked at.
+    marks: Announced,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
+    /// Below MPI_THREAD_MULTIPLE: the thread that opened the World Model or the latest session.
+    alone: Mutex<Option<ThreadId>>,
 }
 
 /// What threads reach without the process's lock.
@@ -109,10 +115,12 @@ static GATE: Gate = Gate {
     always: Mutex::new(Always::new()),
     shared: OnceLock::new(),
     watchers: AtomicU32::new(0),
-    waiting: AtomicU32::new(0),
+    threads: AtomicU32::new(0),
     attendants: AtomicU32::new(0),
     calls: AtomicU64::new(0),
+    marks: Announced::new(),
     main_thread: OnceLock::new(),
+    alone: Mutex::new(None),
 };
 
 /// The phase bits. Relaxed: threads learn of a change by the program's own synchronisation, as section 11.6 asks.
@@ -204,19 +212,29 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
     Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
-/// As [`alone`], and checks the phase: `None` also when neither the World Model nor a session is active.
-///
-/// # Safety
-/// The reference is not used any more when the gate is entered again.
+/// Whether the World Model or a session is active, below MPI_THREAD_MULTIPLE.
 #[inline(always)]
-pub(crate) unsafe fn alone_if_active<'a>() -> Option<&'a mut Process> {
+pub(crate) fn is_active_alone() -> bool {
     // One comparison: at least one of the two lowest bits, and not the third.
     const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
-    if (phase() & (WORLD | SESSION | MULTIPLE)).wrapping_sub(1) >= 3 {
-        return None;
-    }
+    (phase() & (WORLD | SESSION | MULTIPLE)).wrapping_sub(1) < 3
+}
+
+/// The process, when [`is_active_alone`].
+///
+/// # Safety
+/// [`is_active_alone`] has just said so, and the reference is not used any more when the gate is entered again.
+#[inline(always)]
+pub(crate) unsafe fn process_alone<'a>() -> &'a mut Process {
     // SAFETY: as in `alone`.
-    Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
+    unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
+}
+
+/// Whether the World Model or a session is active and several threads may call at once.
+#[inline(always)]
+pub(crate) fn is_active_with_threads() -> bool {
+    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
+    phase() & (WORLD | SESSION | MULTIPLE) > MULTIPLE
 }
 
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
@@ -256,9 +274,41 @@ fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
     result
 }
 
-/// Unlocks, and wakes whoever sleeps for what happened under the lock.
+/// Unlocks, wakes whoever sleeps for what happened under the lock, and does what others have left to this thread meanwhile.
 #[inline(never)]
 fn give_back(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
+    let marked_by_others = process.requests.is_marked_by_others();
+    unlock(guard, process, changed);
+    if marked_by_others {
+        serve_marks();
+    }
+}
+
+/// Announces partitions that the calling thread has marked as ready, and sends them unless somebody else holds the lock, who
+/// does so then.
+pub(crate) fn announce_marks() {
+    handover::announce(&GATE.marks);
+    serve_marks();
+}
+
+#[cold]
+#[inline(never)]
+fn serve_marks() {
+    let try_lock = || match GATE.lock.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    };
+    handover::look_after(&GATE.marks, try_lock, |guard| {
+        // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
+        let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+        process.requests.serve_marks(&mut process.engine);
+        unlock(guard, process, true);
+    });
+}
+
+/// Unlocks, and wakes whoever sleeps for what happened under the lock.
+fn unlock(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
     // Relaxed: who watches counted itself before it took the lock for its last look.
     let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
     if process.engine.take_ended_watched() || watched {
@@ -284,14 +334,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). What it waits for may
-/// be anything of the process; for requests, [`wait_for`] wakes less often.
-#[inline]
-pub(crate) fn wait<T>(poll: impl FnMut(&mut Process) -> Option<T>) -> T {
-    wait_for("an MPI call", Awaited::Something, poll)
-}
-
-/// As [`wait`], and says for what, so that nobody wakes this thread for anything else and the watchdog can tell.
+/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). `awaited` says for what, so
+/// that nobody wakes this thread for anything else and the watchdog can tell.
 #[inline]
 pub(crate) fn wait_for<T>(
     call: &'static str,
@@ -346,8 +390,19 @@ fn after(number: u32, turn: Turn<()>) -> bool {
 
 /// Progresses lane 0 and everything of the process, unless somebody else holds it.
 pub(crate) fn progress_process() -> bool {
-    // Not kept: nobody is kept from anything if another thread comes in between.
-    GATE.lock.try_lock().is_ok() && turn(&mut |_| Some(())).0
+    let guard = match GATE.lock.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => return false,
+    };
+    // SAFETY: as in `with_lock`.
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+    let moved = process.progress();
+    let callback = process.engine.take_callback();
+    give_back(guard, process, moved);
+    let Some(callback) = callback else { return moved };
+    crate::imp::run_callbacks(0, callback);
+    true
 }
 
 /// Progress, user callbacks that became due (outside the borrow), and a look.
@@ -386,6 +441,27 @@ fn after_callbacks<T>(
     answer.or_else(|| with(poll))
 }
 
+/// Fails when calls take no locks and another thread may be in one: the World Model or a session is open below
+/// MPI_THREAD_MULTIPLE, and the calling thread is not the one that opened it. Before anything of the process is touched by what opens more.
+///
+/// # Errors
+/// `MPI_ERR_OTHER`.
+pub(crate) fn check_may_open() -> weft_types::Result<()> {
+    if !is_active_alone() || *locked(&GATE.alone) == Some(std::thread::current().id()) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorClass::OTHER,
+        "MPI is open below MPI_THREAD_MULTIPLE, where calls take no locks, and this is not the thread that opened it: that one may be in a \
+         call now. Initialise with MPI_THREAD_MULTIPLE, or let the thread that initialised open a session of that level first",
+    ))
+}
+
+/// Remembers that the calling thread has opened the World Model or a session, for [`check_may_open`].
+pub(crate) fn opened() {
+    *locked(&GATE.alone) = Some(std::thread::current().id());
+}
+
 /// Remembers the calling thread as the main one (section 11.6.2).
 pub(crate) fn set_main_thread() {
     let _ = GATE.main_thread.set(std::thread::current().id());
@@ -393,8 +469,17 @@ pub(crate) fn set_main_thread() {
 
 /// How often a blocking receive looks before it posts a request: once when somebody else needs the core.
 pub(crate) fn spins() -> u32 {
-    let shared = shared();
-    if GATE.waiting.load(Ordering::Relaxed) >= shared.cores_each { 1 } else { shared.spins }
+    if is_crowded() { 1 } else { shared().spins }
+}
+
+/// Whether more threads of this process communicate than it has cores: whoever waits then lets others run.
+pub(crate) fn is_crowded() -> bool {
+    GATE.threads.load(Ordering::Relaxed) > shared().cores_each
+}
+
+/// Counts the calling thread among those that communicate, or (-1) no longer.
+pub(crate) fn count_thread(by: i32) {
+    GATE.threads.fetch_add(by as u32, Ordering::Relaxed);
 }
 
 /// Whether the calling thread initialised MPI.

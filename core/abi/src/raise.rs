@@ -12,8 +12,8 @@ use weft::errhandler::Action;
 use weft_types::{Error, ErrorClass, Handle, HandleKind, abi};
 
 use crate::ctypes::{
-    MPI_Comm, MPI_Comm_errhandler_function, MPI_File, MPI_File_errhandler_function, MPI_Session,
-    MPI_Session_errhandler_function, MPI_Win, MPI_Win_errhandler_function,
+    MPI_Comm, MPI_Comm_errhandler_function, MPI_Datatype, MPI_File, MPI_File_errhandler_function,
+    MPI_Session, MPI_Session_errhandler_function, MPI_Win, MPI_Win_errhandler_function,
 };
 use crate::gate;
 
@@ -80,6 +80,41 @@ impl Raised {
         self
     }
 
+    /// The same error; when it is about one of the call's datatypes or counts, its text begins with that argument's name.
+    ///
+    /// Behind the entry points nobody knows how an argument is called. What the handles and numbers themselves say of it is
+    /// compared with the text, so that arguments which are not significant here, or right, are never blamed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn of_argument(
+        mut self,
+        types: &[(&'static str, MPI_Datatype)],
+        counts: &[(&'static str, i64)],
+    ) -> Raised {
+        let error = &self.0.error;
+        let named = match error.class() {
+            ErrorClass::TYPE if gate::phase() & (gate::WORLD | gate::SESSION) != 0 => gate::with(|process| {
+                let complains = |handle: Handle, text: &str| match process.types.usable(handle) {
+                    Err(unusable) => unusable.text() == text,
+                    Ok(datatype) => {
+                        datatype.check_distinct(u64::MAX).is_err_and(|error| error.text() == text)
+                    }
+                };
+                // Where both sides may have entries that overlap, the receiving one comes last.
+                types.iter().rev().find(|(_, of)| complains(of.handle(), error.text())).map(|(name, _)| *name)
+            }),
+            ErrorClass::COUNT => {
+                let found = counts.iter().find(|(_, count)| error.text() == negative_count(*count));
+                found.map(|(name, _)| *name)
+            }
+            _ => None,
+        };
+        if let Some(name) = named {
+            self.0.error = Error::new(error.class(), format!("{name}: {}", error.text()));
+        }
+        self
+    }
+
     /// The procedure returns `code`.
     #[cold]
     pub(crate) fn returning(mut self, code: c_int) -> Raised {
@@ -91,6 +126,11 @@ impl Raised {
     pub(crate) fn code(&self) -> c_int {
         self.0.code.unwrap_or(self.0.error.class().code())
     }
+}
+
+/// What is said of a count that must not be negative.
+pub(crate) fn negative_count(count: i64) -> String {
+    format!("the count is {count}, but it must not be negative")
 }
 
 thread_local! {

@@ -3,6 +3,8 @@
 //!
 //! Locks and wake-ups: the rules at the top of [`crate::gate`].
 
+mod several;
+
 use std::ffi::{c_int, c_void};
 
 use weft::lanes::{Inner, Lane, lane_of, request_handle};
@@ -11,8 +13,10 @@ use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_engine::{Completion, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 
+pub(crate) use self::several::{common_lane, test_all, test_any, test_some, wait_all, wait_any, wait_some};
 use crate::ctypes::*;
 use crate::gate::{self, Blocked};
+use crate::imp::probe::or_hopeless;
 use crate::snapshot;
 use crate::watch::{Awaited, Wait};
 
@@ -66,22 +70,6 @@ pub(crate) unsafe fn start_send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<Outcome<Started>> {
-    if let Some(bytes) = snapshot::plain_bytes(datatype.handle(), count)
-        && mode != SendMode::Synchronous
-        && buf.addr() > crate::imp::LAST_ADDRESS_CONSTANT
-    {
-        let sent = snapshot::known(comm.handle(), |comm, lane| {
-            // What is wrong here is said on the long way.
-            let peer = comm.destination(dest).ok()??;
-            let envelope = comm.envelope(peer, tag).ok()?;
-            // SAFETY: the caller's promise; a predefined type without gaps, so the data are these bytes.
-            let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-            Some(lane.with(|inner| inner.engine.send_at_once(envelope, data)))
-        });
-        if sent == Some(true) {
-            return Some(Ok(Started::Complete));
-        }
-    }
     let found = snapshot::comm(comm.handle(), |comm| {
         if comm.lane == 0 {
             return Ok(None);
@@ -164,49 +152,30 @@ pub(crate) unsafe fn receive(
     comm: MPI_Comm,
 ) -> Outcome<Received<Completion>> {
     // SAFETY: the caller's promise.
-    let soon = unsafe {
-        at_once(data, source, tag, comm, |inner, selector, mut buffer| {
-            inner.engine.spin_recv(selector, &mut buffer, gate::spins().min(LOCKED_SPINS))
-        })
+    let (number, selector, mut buffer) = match unsafe { prepare_receive(data, source, tag, comm)? } {
+        Prepared::Elsewhere => return Ok(Received::Elsewhere),
+        Prepared::Null => return Ok(Received::Null),
+        Prepared::There(number, selector, buffer) => (number, selector, buffer),
     };
-    if let Some(Some(completion)) = soon {
-        return Ok(Received::There(completion));
-    }
-    // SAFETY: as above.
-    match unsafe { start_receive(data, source, tag, comm)? } {
-        Received::Elsewhere => Ok(Received::Elsewhere),
-        Received::Null => Ok(Received::Null),
-        Received::There(request) => Ok(Received::There(complete("MPI_Recv", request))),
-    }
+    let spins = gate::spins().min(LOCKED_SPINS);
+    let begun = lane(number).with(|inner| match inner.engine.spin_recv(selector, &mut buffer, spins) {
+        Some(completion) => Ok(Begun::Received(completion)),
+        None => post(inner, selector, buffer, comm).map(Begun::Posted),
+    })?;
+    Ok(Received::There(match begun {
+        Begun::Received(completion) => completion,
+        Begun::Posted(request) => complete("MPI_Recv", request),
+    }))
+}
+
+/// What a blocking receive did at first.
+enum Begun {
+    Received(Completion),
+    Posted(RequestId),
 }
 
 /// How often a blocking receive looks at its sender's ring while it holds the lane: well below a microsecond.
-const LOCKED_SPINS: u32 = 64;
-
-/// Begins a receive into plain memory on a communicator that this thread remembers; `None`: take the long way, which also
-/// says what is wrong.
-///
-/// # Safety
-/// As [`prepare_receive`].
-#[inline]
-unsafe fn at_once<R>(
-    (buf, count, datatype): (*mut c_void, i64, MPI_Datatype),
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    begin: impl FnOnce(&mut Inner, Selector, RecvBuf) -> R,
-) -> Option<R> {
-    let bytes = snapshot::plain_bytes(datatype.handle(), count)?;
-    if buf.addr() <= crate::imp::LAST_ADDRESS_CONSTANT {
-        return None;
-    }
-    snapshot::known(comm.handle(), |comm, lane| {
-        let selector = comm.selector(source, tag).ok()??;
-        // SAFETY: the caller's promise.
-        let buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
-        Some(lane.with(|inner| begin(inner, selector, buffer)))
-    })
-}
+pub(crate) const LOCKED_SPINS: u32 = 64;
 
 fn post(inner: &mut Inner, selector: Selector, buffer: RecvBuf, comm: MPI_Comm) -> Outcome<RequestId> {
     let request = inner.engine.recv(selector, buffer)?;
@@ -225,12 +194,7 @@ pub(crate) unsafe fn start_receive(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Outcome<Received<RequestId>> {
-    let begin = |inner: &mut Inner, selector, buffer| post(inner, selector, buffer, comm);
     // SAFETY: the caller's promise.
-    if let Some(request) = unsafe { at_once(data, source, tag, comm, begin) } {
-        return request.map(Received::There);
-    }
-    // SAFETY: as above.
     Ok(match unsafe { prepare_receive(data, source, tag, comm)? } {
         Prepared::Elsewhere => Received::Elsewhere,
         Prepared::Null => Received::Null,
@@ -295,132 +259,6 @@ pub(crate) fn test(number: u32, request: Handle) -> Outcome<Option<Done>> {
     Ok(turn_in(number, &mut |inner| take(inner, request).ok().flatten()).1)
 }
 
-/// The one lane whose requests these are, when all are of one lane, complete sends, or null: 0 when all are complete or null.
-/// `None` below MPI_THREAD_MULTIPLE.
-#[inline]
-pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
-    if gate::phase() & gate::MULTIPLE == 0 {
-        return None;
-    }
-    let mut common = 0;
-    for request in requests {
-        let handle = request.handle();
-        if handle.0 == abi::MPI_REQUEST_NULL || handle == weft::request::engine_handle(RequestId::COMPLETE) {
-            continue;
-        }
-        let number = lane_of_request(handle)?;
-        if common != 0 && common != number {
-            return None;
-        }
-        common = number;
-    }
-    Some(common)
-}
-
-/// `MPI_Waitall` of requests of one lane, null ones and complete sends: waits until all have ended, and takes them when none
-/// of them failed. False: they have ended, and the caller takes them one by one.
-///
-/// # Errors
-/// `MPI_ERR_REQUEST` for a stale handle, before anything is waited for.
-///
-/// # Safety
-/// The program's statuses, as many as requests, or null.
-pub(crate) unsafe fn wait_all(
-    number: u32,
-    requests: &mut [MPI_Request],
-    statuses: *mut MPI_Status,
-) -> Outcome<bool> {
-    if number == 0 {
-        for (index, request) in requests.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { forget(request, index, statuses) };
-        }
-        return Ok(true);
-    }
-    let mut ended = 0;
-    let looked = lane(number).look(|inner| {
-        match requests.iter().position(|request| is_stale(inner, request.handle())) {
-            Some(index) => Err(index),
-            None => Ok(all_ended(inner, requests, &mut ended)),
-        }
-    });
-    match looked {
-        Err(index) => {
-            let error = stale(requests[index].handle());
-            let text = format!("array_of_requests[{index}]: {}", error.text());
-            return Err(Error::new(error.class(), text));
-        }
-        Ok(true) => {}
-        Ok(false) => {
-            let look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
-            wait_in(number, "MPI_Waitall", Awaited::All(requests), look);
-        }
-    }
-    // SAFETY: the caller's promise.
-    Ok(lane(number).look(|inner| unsafe { take_all(inner, requests, statuses) }))
-}
-
-/// Whether the handle is of a lane and names no request any more.
-fn is_stale(inner: &Inner, request: Handle) -> bool {
-    request.kind_bits() == HandleKind::LaneRequest as u32 && inner.find(request).is_none()
-}
-
-/// Whether all requests from `*from` on have ended; moves `*from` past those that have.
-fn all_ended(inner: &Inner, requests: &[MPI_Request], from: &mut usize) -> bool {
-    while let Some(request) = requests.get(*from) {
-        let under_way = request.handle().kind_bits() == HandleKind::LaneRequest as u32
-            && inner.find(request.handle()).is_some_and(|id| !inner.engine.is_complete(id));
-        if under_way {
-            return false;
-        }
-        *from += 1;
-    }
-    true
-}
-
-/// Takes all requests, which have ended, unless one has failed.
-///
-/// # Safety
-/// As [`wait_all`].
-unsafe fn take_all(inner: &mut Inner, requests: &mut [MPI_Request], statuses: *mut MPI_Status) -> bool {
-    let found = |inner: &Inner, request: &MPI_Request| match request.handle().kind_bits() {
-        kind if kind == HandleKind::LaneRequest as u32 => inner.find(request.handle()),
-        _ => None,
-    };
-    if requests.iter().any(|request| found(inner, request).is_some_and(|id| inner.engine.has_failed(id))) {
-        return false;
-    }
-    for (index, request) in requests.iter_mut().enumerate() {
-        let Some(id) = found(inner, request) else {
-            // SAFETY: the caller's promise.
-            unsafe { forget(request, index, statuses) };
-            continue;
-        };
-        let status = inner.engine.take(id).status.into();
-        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
-        if !statuses.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { crate::imp::write_status(statuses.add(index), &status) };
-        }
-    }
-    true
-}
-
-/// Completes a request that is a complete send or null.
-///
-/// # Safety
-/// As [`wait_all`].
-#[inline]
-unsafe fn forget(request: &mut MPI_Request, index: usize, statuses: *mut MPI_Status) {
-    let null = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
-    let status = if *request == null { MpiStatus::EMPTY } else { MpiStatus::NO_MESSAGE };
-    *request = null;
-    if !statuses.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { crate::imp::write_status(statuses.add(index), &status) };
-    }
-}
-
 /// Takes a request of a lane that has ended.
 pub(crate) fn finish(number: u32, request: Handle) -> Done {
     let taken = lane(number).look(|inner| take(inner, request));
@@ -434,13 +272,19 @@ pub(crate) fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Opt
 }
 
 /// `MPI_Probe` in a lane.
-pub(crate) fn probe(number: u32, selector: Selector) -> Status {
-    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| inner.engine.iprobe(selector))
+pub(crate) fn probe(number: u32, selector: Selector) -> Outcome<Status> {
+    wait_in(number, "MPI_Probe", Awaited::Probe(selector), |inner| {
+        let found = inner.engine.iprobe(selector);
+        or_hopeless(found, &mut inner.engine, selector)
+    })
 }
 
 /// Takes a matching message of a lane out, waiting for it (section 3.8.2).
-pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> (MessageId, Status) {
-    let take = |inner: &mut Inner| inner.take_message(selector, comm.handle());
+pub(crate) fn mprobe(number: u32, selector: Selector, comm: MPI_Comm) -> Outcome<(MessageId, Status)> {
+    let take = |inner: &mut Inner| {
+        let found = inner.take_message(selector, comm.handle());
+        or_hopeless(found, &mut inner.engine, selector)
+    };
     wait_in(number, "MPI_Mprobe", Awaited::Probe(selector), take)
 }
 

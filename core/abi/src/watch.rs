@@ -71,8 +71,15 @@ pub(crate) enum Awaited<'a> {
     Posts(MPI_Win, &'a BTreeSet<u32>),
     /// The end of access epochs to the own window.
     Completes(MPI_Win),
+    /// A collective by shared memory.
+    /// Set with the members that have to go on first, one bit each.
+    Rounds(Handle, &'a Cell<u64>),
     /// What an attached buffer holds.
     Flush(Content),
+    /// The end of everything under way on a communicator.
+    OnComm(Handle),
+    /// The end of what is under way in a session.
+    OfSession(Handle),
     /// The end of everything under way.
     Quiet,
 }
@@ -185,9 +192,12 @@ impl<'a> Wait<'a> {
             Awaited::Window(win, target) => on_window(*win, &|window| window.unsettled(*target)),
             Awaited::Posts(win, targets) => on_window(*win, &|window| (window.not_posted(targets), false)),
             Awaited::Completes(win) => on_window(*win, &|window| (window.not_completed(), false)),
+            Awaited::Rounds(comm, missing) => Described::Rounds(*comm, missing.get()),
             Awaited::Flush(content) => {
                 Described::Buffered(process.requests.buffers.awaited(&process.engine, *content))
             }
+            Awaited::OnComm(comm) => Described::OnComm(*comm),
+            Awaited::OfSession(session) => Described::OfSession(*session),
             Awaited::Quiet => Described::Quiet,
         }
     }

@@ -32,6 +32,15 @@ pub struct Callback {
     pub older_name: Option<String>,
 }
 
+/// When an entry point asks a short form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// At every thread level; with threads the form for lanes.
+    Always,
+    /// Below `MPI_THREAD_MULTIPLE`.
+    Alone,
+}
+
 /// One procedure.
 #[derive(Clone, Debug)]
 pub struct Procedure {
@@ -54,7 +63,7 @@ pub struct Procedure {
     /// The implementation is told which form was called.
     pub width: bool,
     /// The entry point first asks a short form of the implementation, which may have the whole answer.
-    pub at_once: bool,
+    pub at_once: Option<AtOnce>,
     /// Name in the `mpi_f08` module, with remarks.
     pub fortran_2008: String,
     /// Name in the `mpi` module and `mpif.h`, with remarks.
@@ -318,7 +327,10 @@ fn procedure(
         arguments,
         anytime: facts.get(base, "-", "anytime").is_some(),
         width: facts.get(base, "-", "width").is_some(),
-        at_once: facts.get(base, "-", "at-once").is_some(),
+        at_once: facts.get(base, "-", "at-once").map(|value| match value {
+            "alone" => AtOnce::Alone,
+            _ => AtOnce::Always,
+        }),
         fortran_2008: cell("f08_interface")?.to_owned(),
         fortran: cell("mpi_mpif.h_interface")?.to_owned(),
         semantics: cell("a2_semantics")?.to_owned(),

@@ -125,6 +125,8 @@ pub struct Blocked {
     /// Sets of ranks, of *each* of which *some* rank has to act before the call can return. Nothing is known about a call
     /// without needs: it may return at any time.
     pub needs: Vec<Ranks>,
+    /// Whether ranks that have ended MPI may begin it again, in a session, and do what is needed.
+    pub again: bool,
     /// The collective operation it is in, and who takes part.
     pub collective: Option<(Place, Ranks)>,
 }
@@ -206,6 +208,9 @@ impl Stall {
                 let told = &call.needs[..call.needs.len().min(MOST_NEEDS)];
                 command = command.with("needs", format!(".{}", sets(told)));
             }
+            if call.again {
+                command = command.with("again", 1);
+            }
             if let Some((place, members)) = &call.collective {
                 command = command.with("coll", format!("{}:{}:{members}", place.channel, place.number));
             }
@@ -235,6 +240,7 @@ impl Stall {
                 "place" => stall.calls.last_mut()?.place = read_text(value)?,
                 "since" => stall.calls.last_mut()?.since = value.parse().ok()?,
                 "needs" => stall.calls.last_mut()?.needs = parse_sets(value)?,
+                "again" => stall.calls.last_mut()?.again = true,
                 "coll" => {
                     let (at, members) = value.rsplit_once(':')?;
                     stall.calls.last_mut()?.collective = Some((place(at)?, Ranks::parse(members)?));
@@ -267,8 +273,8 @@ mod tests {
         let lines = prop::collection::vec("[^\\p{C}]{0,9}", 0..4);
         let needs = prop::collection::vec(any_ranks(), 0..4);
         let collective = prop::option::of((any::<u32>(), any::<u32>(), any_ranks()));
-        (texts, lines, needs, any::<u64>(), collective).prop_map(
-            |(texts, lines, needs, since, collective)| Blocked {
+        (texts, lines, needs, any::<u64>(), any::<bool>(), collective).prop_map(
+            |(texts, lines, needs, since, again, collective)| Blocked {
                 call: texts.0,
                 what: texts.1,
                 place: texts.2,
@@ -276,6 +282,7 @@ mod tests {
                 lines,
                 since,
                 needs,
+                again,
                 collective: collective.map(|(channel, number, ranks)| (Place { channel, number }, ranks)),
             },
         )

@@ -124,7 +124,7 @@ pub(crate) fn through_one(b: &mut Builder, group: Group, bytes: u64, in_place: b
         true => Blocks::Even(bytes).place(group.rank),
         false => Range::new(Buffer::Send, 0, bytes),
     };
-    add_gather(b, group, 0, own, in_place, shape);
+    add_gather(b, group, 0, own, Buffer::Recv, in_place, shape);
     let all = Range::new(Buffer::Recv, 0, bytes * u64::from(group.size));
     bcast::add_tree(b, group, 0, all, shape, u64::MAX);
 }

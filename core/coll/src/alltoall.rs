@@ -16,11 +16,11 @@ pub(crate) enum Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    fn send(&self, peer: u32) -> Range {
+    pub(crate) fn send(&self, peer: u32) -> Range {
         self.place(peer, Buffer::Send, Buffer::SendPeer(peer))
     }
 
-    fn recv(&self, peer: u32) -> Range {
+    pub(crate) fn recv(&self, peer: u32) -> Range {
         self.place(peer, Buffer::Recv, Buffer::RecvPeer(peer))
     }
 

@@ -54,6 +54,12 @@ impl Execution {
         }
     }
 
+    /// The steps that were not handed out.
+    pub fn not_started(&self) -> impl Iterator<Item = StepId> + '_ {
+        let waiting = (0..).zip(&self.waits_for).filter(|&(_, &waits)| waits > 0).map(|(step, _)| step);
+        waiting.chain(self.ready[self.head..].iter().copied())
+    }
+
     /// Whether all steps are complete.
     pub fn is_finished(&self) -> bool {
         self.unfinished == 0

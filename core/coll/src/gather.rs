@@ -11,11 +11,19 @@ pub(crate) fn block(buffer: Buffer, block: Block) -> Range {
 
 /// `MPI_Gather` up a tree; inner ranks forward packed bytes.
 pub(crate) fn gather(b: &mut Builder, group: Group, root: u32, bytes: u64, in_place: bool, shape: Shape) {
-    add_gather(b, group, root, Range::new(Buffer::Send, 0, bytes), in_place, shape);
+    add_gather(b, group, root, Range::new(Buffer::Send, 0, bytes), Buffer::Recv, in_place, shape);
 }
 
-/// Appends a gather of every rank's `own` block; the root's own is in its place already when `in_place`.
-pub(crate) fn add_gather(b: &mut Builder, group: Group, root: u32, own: Range, in_place: bool, shape: Shape) {
+/// Appends a gather of every rank's `own` block to the beginning of `into`, at the root; its own is in its place already when `in_place`.
+pub(crate) fn add_gather(
+    b: &mut Builder,
+    group: Group,
+    root: u32,
+    own: Range,
+    into: Buffer,
+    in_place: bool,
+    shape: Shape,
+) {
     let bytes = own.bytes;
     if bytes == 0 {
         return;
@@ -39,12 +47,12 @@ pub(crate) fn add_gather(b: &mut Builder, group: Group, root: u32, own: Range, i
         }
         None => {
             for &(child, below) in &tree.children {
-                let (staged, pieces) = root_pieces(b, rotation, child, below, bytes, Buffer::Recv);
+                let (staged, pieces) = root_pieces(b, rotation, child, below, bytes, into);
                 b.recv(rotation.absolute(child), staged);
                 pieces.into_iter().for_each(|(part, place)| b.copy(part, place));
             }
             if !in_place {
-                b.copy(own, Range::new(Buffer::Recv, u64::from(root) * bytes, bytes));
+                b.copy(own, Range::new(into, u64::from(root) * bytes, bytes));
             }
         }
     }

@@ -216,7 +216,9 @@ pub(crate) fn allgather(b: &mut Builder, group: Group, model: &Model, bytes: u64
         let offset = u64::from(stage.members.rank(0)) * bytes;
         let block = bytes * u64::from(stands_for(*level));
         let own = Range::new(Buffer::Recv, u64::from(stage.place) * block, block);
-        b.among(&stage.members, offset, |b| gather::add_gather(b, stage.group(), 0, own, true, Shape::Flat));
+        b.among(&stage.members, offset, |b| {
+            gather::add_gather(b, stage.group(), 0, own, Buffer::Recv, true, Shape::Flat)
+        });
     }
     if let Some((0, stage)) = stages.last() {
         let model = stage_model(model, 0, 1.0);

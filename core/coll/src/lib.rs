@@ -33,6 +33,7 @@ pub mod call;
 mod circulant;
 pub mod execution;
 mod gather;
+pub mod inter;
 pub mod layout;
 mod leveled;
 pub mod model;
@@ -41,6 +42,8 @@ mod partition;
 mod reduce;
 mod reduce_scatter;
 pub mod registry;
+pub mod reproducible;
+pub mod rounds;
 mod scan;
 pub mod schedule;
 pub mod simulation;
@@ -48,15 +51,20 @@ mod tree;
 
 pub use call::{Block, Call, Group, Vector};
 pub use execution::Execution;
+pub use inter::{InterCall, Root, Sides, plan_inter};
 pub use layout::{Layout, Level, Partition};
 pub use model::{Estimate, Link, Model};
 pub use registry::{Algorithm, plan, rank_algorithms};
+pub use reproducible::plan_reproducible;
 pub use schedule::{Buffer, Builder, Range, Schedule, ScratchNeed, Step, StepId};
 
 use weft_types::Tag;
 
 /// Bits of the tag that hold the sequence number.
 const SEQUENCE_BITS: u32 = 19;
+
+/// Numbers that can be told apart on a communicator.
+pub const SEQUENCES: u32 = 1 << SEQUENCE_BITS;
 
 /// The tag of a message on a communicator's collective channel.
 ///

@@ -147,6 +147,18 @@ impl Schedule {
         self.reduces
     }
 
+    /// The same steps with other ranks: those of a larger communicator, for a schedule of some of its ranks.
+    #[must_use]
+    pub fn with_ranks(mut self, name: impl Fn(u32) -> u32) -> Schedule {
+        for step in &mut self.steps {
+            match step {
+                Step::Send { to: rank, .. } | Step::Recv { from: rank, .. } => *rank = name(*rank),
+                Step::Copy { .. } | Step::Reduce { .. } => {}
+            }
+        }
+        self
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
@@ -164,6 +176,8 @@ pub struct Builder {
     accesses: BTreeMap<Place, Access>,
     /// Bytes of the longest of them.
     longest: u64,
+    /// What is added to ranks.
+    first_rank: u32,
     /// Whom ranks and the receive argument stand for at the moment.
     frame: Option<Frame>,
 }
@@ -211,7 +225,7 @@ impl Builder {
     }
 
     fn absolute(&self, rank: u32) -> u32 {
-        self.frame.as_ref().map_or(rank, |frame| frame.members.rank(rank))
+        self.frame.as_ref().map_or(self.first_rank + rank, |frame| frame.members.rank(rank))
     }
 
     fn placed(&self, range: Range) -> Range {
@@ -226,6 +240,11 @@ impl Builder {
     fn new_scratch(&mut self, bytes: u64, elements: bool) -> Range {
         self.scratch.push(ScratchNeed { bytes, elements });
         Range::new(Buffer::Scratch(self.scratch.len() as u32 - 1), 0, bytes)
+    }
+
+    /// From now on rank 0 of the steps is rank `first` of the communicator.
+    pub fn count_ranks_from(&mut self, first: u32) {
+        self.first_rank = first;
     }
 
     /// Sends `from` to rank `to`.

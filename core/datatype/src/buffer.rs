@@ -5,7 +5,7 @@
 
 use crate::layout::Layout;
 use crate::strided;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -241,6 +241,13 @@ impl SendBuf {
         self.0.layout().map(|(layout, _)| layout.mean_block())
     }
 
+    /// Where the bytes are for a single copy by the receiver, when they do not lie in one run: the address of the first element,
+    /// the layout, and the packed bytes to skip.
+    pub fn scattered(&self) -> Option<(u64, &Arc<Layout>, u64)> {
+        let extra = self.0.extra.as_ref()?;
+        Some((self.0.address as u64, extra.layout.as_ref()?, extra.skip as u64))
+    }
+
     /// Copies packed bytes `offset..offset + out.len()` into `out`.
     ///
     /// # Panics
@@ -365,6 +372,41 @@ impl RecvBuf {
         }
         // SAFETY: the constructor's promise: `bytes` writable bytes at `address`, otherwise untouched.
         Some(unsafe { std::slice::from_raw_parts_mut(self.0.address, self.0.bytes) })
+    }
+
+    /// Bytes of a block in the mean, when the room does not lie in one run.
+    pub fn mean_block(&self) -> Option<u64> {
+        self.0.layout().map(|(layout, _)| layout.mean_block())
+    }
+
+    /// Appends to `out` the runs of memory behind the packed bytes from `offset` on: `len` bytes, or as many as fit `most` runs.
+    /// Answers the bytes listed. Cells, because entries of a type may overlap unnoticed (see [`crate::overlap`]).
+    ///
+    /// # Panics
+    /// When the range lies outside the buffer.
+    pub fn list_runs<'a>(
+        &'a mut self,
+        offset: usize,
+        len: usize,
+        most: usize,
+        out: &mut Vec<&'a [Cell<u8>]>,
+    ) -> usize {
+        let mut runs = Vec::new();
+        let bytes = match self.0.in_range(offset, len) {
+            Some((layout, skip)) => layout.list_runs(skip + offset, len, most, &mut runs),
+            None if len > 0 => {
+                runs.push((offset as i64, len));
+                len
+            }
+            None => 0,
+        };
+        out.extend(runs.into_iter().map(|(at, len)| {
+            let start = self.0.address.wrapping_offset(at as isize).cast::<Cell<u8>>();
+            // SAFETY: the constructor's caller promised the bytes of the type map, which stay otherwise untouched while the
+            // buffer is borrowed; the range was checked against the buffer's; cells may lie on top of each other.
+            unsafe { std::slice::from_raw_parts(start.cast_const(), len) }
+        }));
+        bytes
     }
 
     /// Copies `data` to packed offset `offset`; only bytes of the type map are touched.

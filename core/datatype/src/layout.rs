@@ -7,6 +7,7 @@
 //! Normal form: no empty node but [`Node::EMPTY`]; runs that touch are one; runs at equal distances are a loop; a
 //! list of runs keeps displacements (and lengths, where they differ) in flat arrays.
 
+use crate::shuffle::Prepared;
 use std::sync::Arc;
 
 /// Byte blocks of one datatype element in type-map order, and the distance between elements (section 5.1).
@@ -19,6 +20,8 @@ pub struct Layout {
     pub extent: i64,
     /// Runs of one element.
     blocks: usize,
+    /// How many elements at a time are copied, where these are small.
+    pub(crate) shuffle: Prepared,
 }
 
 /// `size` bytes of data; displacements inside are relative to `at`, which is relative to the parent's origin.
@@ -33,14 +36,21 @@ pub(crate) struct Node {
 pub(crate) enum Shape {
     /// One gap-free run.
     Run,
-    /// `size / body.size` copies of `body`, `stride` bytes apart.
-    Repeat { stride: i64, body: Arc<Node> },
+    /// `count` copies of `body`, `stride` bytes apart; how several are copied at a time, where these are small.
+    Repeat { count: usize, stride: i64, body: Arc<Node>, shuffle: Prepared },
     /// Runs of `length` bytes each at `places`.
     Blocks { length: usize, places: Arc<[i64]> },
     /// Runs at `places`; `starts[i]` is the packed offset of run `i`.
     Ragged { starts: Arc<[usize]>, places: Arc<[i64]> },
     /// Several nodes; `starts[i]` is the packed offset of `nodes[i]`.
     List { starts: Arc<[usize]>, nodes: Arc<[Node]> },
+}
+
+impl Shape {
+    /// `count` copies of `body`, `stride` bytes apart.
+    pub(crate) fn repeat(count: usize, stride: i64, body: Arc<Node>) -> Shape {
+        Shape::Repeat { count, stride, body, shuffle: Prepared::default() }
+    }
 }
 
 /// Lists of at most so many entries become part of the list around them, while that has at most `ROOM` entries itself:
@@ -76,14 +86,14 @@ impl Node {
         let (at, size) = (self.at, self.size * count);
         match self.shape {
             Shape::Run if stride == self.size as i64 => Node::run(at, size),
-            Shape::Repeat { stride: inner, ref body }
+            Shape::Repeat { stride: inner, ref body, .. }
                 if inner.checked_mul((self.size / body.size) as i64) == Some(stride) =>
             {
-                Node { at, size, shape: Shape::Repeat { stride: inner, body: Arc::clone(body) } }
+                Node { at, size, shape: Shape::repeat(size / body.size, inner, Arc::clone(body)) }
             }
             shape => {
                 let body = Arc::new(Node { at: 0, size: self.size, shape });
-                Node { at, size, shape: Shape::Repeat { stride, body } }
+                Node { at, size, shape: Shape::repeat(count, stride, body) }
             }
         }
     }
@@ -159,10 +169,10 @@ impl Node {
     }
 
     /// Number of runs; no more than bytes.
-    fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         match &self.shape {
             Shape::Run => 1,
-            Shape::Repeat { body, .. } => self.size / body.size * body.blocks(),
+            Shape::Repeat { count, body, .. } => count * body.blocks(),
             Shape::Blocks { places, .. } | Shape::Ragged { places, .. } => places.len(),
             Shape::List { nodes, .. } => nodes.iter().map(Node::blocks).sum(),
         }
@@ -177,11 +187,11 @@ impl Node {
     }
 
     /// Calls `run(displacement, length)` for the packed bytes `skip..skip + len`; `len` is positive and in range.
-    fn walk(&self, origin: i64, skip: usize, len: usize, run: &mut impl FnMut(i64, usize)) {
+    pub(crate) fn walk(&self, origin: i64, skip: usize, len: usize, run: &mut impl FnMut(i64, usize)) {
         let at = origin.wrapping_add(self.at);
         match &self.shape {
             Shape::Run => run(at.wrapping_add(skip as i64), len),
-            Shape::Repeat { stride, body } => body.walk_many(at, *stride, skip, len, run),
+            Shape::Repeat { stride, body, .. } => body.walk_many(at, *stride, skip, len, run),
             Shape::Blocks { length, places } => {
                 let (mut index, mut skip, mut left) = (skip / length, skip % length, len);
                 while left > 0 {
@@ -264,7 +274,7 @@ impl Layout {
     }
 
     pub(crate) fn new(node: Node, extent: i64) -> Layout {
-        Layout { size: node.size, extent, blocks: node.blocks().max(1), node }
+        Layout { size: node.size, extent, blocks: node.blocks().max(1), shuffle: Prepared::default(), node }
     }
 
     /// Bytes of one run in the mean.
@@ -320,7 +330,7 @@ mod tests {
         assert!(Node::run(0, 4).repeated(1000, 4).is_run());
         assert!(Node::list([Node::run(0, 4), Node::EMPTY, Node::run(4, 8)]).is_run());
         let loops = Node::run(0, 4).repeated(10, 8).repeated(10, 80);
-        assert!(matches!(loops.shape, Shape::Repeat { stride: 8, ref body } if body.is_run()));
+        assert!(matches!(loops.shape, Shape::Repeat { stride: 8, ref body, .. } if body.is_run()));
         let regular = Node::list((0..5).map(|i| Node::run(i * 100, 4)));
         assert!(matches!(regular.shape, Shape::Repeat { stride: 100, .. }));
         let blocks = Node::runs([(0, 8), (32, 8), (40, 8), (100, 16)]);

@@ -4,21 +4,30 @@
 //! The copy kernels here are one of the four places where unsafe code lives: a [`SendBuf`] or [`RecvBuf`] is
 //! made once, at the boundary, from the user's address; everything above handles it as a safe value.
 
+#[cfg(test)]
+extern crate self as weft_datatype;
+
 pub mod buffer;
 mod constructors;
 pub mod counts;
 mod darray;
 pub mod decode;
+mod eights;
 pub mod external;
+pub mod iovec;
 mod kernels;
 pub mod layout;
+#[cfg(test)]
+mod levels;
 pub mod memory;
 mod object;
 pub mod op;
 mod overlap;
 mod pool;
 pub mod predefined;
+mod processor;
 pub mod serial;
+mod shuffle;
 pub mod signature;
 mod strided;
 mod transfer;

@@ -24,6 +24,10 @@ pub struct Memory {
 // SAFETY: an address and immutable description; the constructor's promise covers whichever thread drives the call.
 unsafe impl Send for Memory {}
 
+// SAFETY: nothing in it changes; that views of one `Memory` are not used at the same time is the constructor's promise, as it is
+// for views of two clones.
+unsafe impl Sync for Memory {}
+
 /// Whole elements inside a [`Memory`], in their memory layout, for a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements {
@@ -123,7 +127,31 @@ impl Datatype {
         // SAFETY: the caller's promise.
         Ok(unsafe { RecvBuf::sliced(address, 0, bytes, self.layout(), None) })
     }
+
+    /// Packs whole elements at `address`, as many as fill `out` (section 5.2), without making a buffer first.
+    ///
+    /// # Safety
+    /// The bytes of the type map of these elements are readable, and `out` is none of them.
+    #[inline]
+    pub unsafe fn pack_elements(&self, address: *const u8, out: &mut [u8]) {
+        // SAFETY: the caller's promise; packing only reads at `address`.
+        unsafe { self.layout().transfer::<true>(address.cast_mut(), 0, out.len(), out.as_mut_ptr()) }
+    }
+
+    /// Unpacks `data` into whole elements at `address`, as many as `data` holds (section 5.2), without making a buffer first. The
+    /// caller has looked for overlaps ([`Datatype::check_distinct`]).
+    ///
+    /// # Safety
+    /// The bytes of the type map of these elements are writable, and `data` is none of them.
+    #[inline]
+    pub unsafe fn unpack_elements(&self, address: *mut u8, data: &[u8]) {
+        // SAFETY: the caller's promise; unpacking only reads at `data`.
+        unsafe { self.layout().transfer::<false>(address, 0, data.len(), data.as_ptr().cast_mut()) }
+    }
 }
+
+/// Runs that are checked before more are listed.
+const RUNS_AT_ONCE: usize = 256;
 
 impl Memory {
     /// No elements at all (an argument that is not significant at this rank).
@@ -155,6 +183,11 @@ impl Memory {
     /// until the operation is complete.
     pub unsafe fn write(address: *mut u8, datatype: &Datatype, (low, high): (i64, i64)) -> Memory {
         Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: None }
+    }
+
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// Zeroed memory of the library, in the memory layout of `count` elements of `datatype`.
@@ -225,6 +258,47 @@ impl Memory {
     #[must_use]
     pub fn retyped(&self, datatype: &Datatype) -> Memory {
         Memory { datatype: datatype.clone(), ..self.clone() }
+    }
+
+    /// `count` elements of `datatype`, `at` bytes from address 0, when every run of them lies in one of `parts`, or in some that
+    /// touch: memory of which nothing but these elements may be looked at. `None` when some byte lies in none.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COUNT` when the elements do not fit 63 bits.
+    pub fn across(parts: &[&Memory], datatype: &Datatype, count: u64, at: i64) -> Result<Option<Memory>> {
+        let (low, high) = datatype.span(count)?;
+        let total = datatype.packed_bytes(count)?;
+        let mut parts: Vec<(i128, i128)> = parts
+            .iter()
+            .map(|part| {
+                let start = part.address as usize as i128;
+                (start + i128::from(part.low), start + i128::from(part.high))
+            })
+            .collect();
+        parts.sort_unstable();
+        let covered = |mut first: i128, last: i128| {
+            for &(low, high) in &parts {
+                if low <= first && first < high {
+                    first = high;
+                }
+            }
+            first >= last
+        };
+        let (mut done, mut runs) = (0, Vec::new());
+        while done < total {
+            runs.clear();
+            done += datatype.layout().list_runs(done, total - done, RUNS_AT_ONCE, &mut runs);
+            let inside = |&(place, len): &(i64, usize)| {
+                let first = i128::from(at) + i128::from(place);
+                covered(first, first + len as i128)
+            };
+            if !runs.iter().all(inside) {
+                return Ok(None);
+            }
+        }
+        let (Some(low), Some(high)) = (at.checked_add(low), at.checked_add(high)) else { return Ok(None) };
+        let datatype = datatype.clone();
+        Ok(Some(Memory { address: std::ptr::null_mut(), datatype, low, high, writable: true, keep: None }))
     }
 
     /// The address the argument began at.

@@ -46,7 +46,7 @@ fn covered(node: &Node) -> Result<Covered, Overlap> {
     let run = |at: i64, length: usize| (at, at.wrapping_add(length as i64));
     let covered = match &node.shape {
         Shape::Run => Covered::Runs(vec![run(0, node.size)]),
-        Shape::Repeat { stride, body } => copies(covered(body)?, *stride, node.size / body.size)?,
+        Shape::Repeat { count, stride, body, .. } => copies(covered(body)?, *stride, *count)?,
         Shape::Blocks { length, places } => several(places.iter().map(|&at| run(at, *length)).collect())?,
         Shape::Ragged { starts, places } => {
             let runs = places.iter().enumerate();

@@ -72,9 +72,9 @@ fn write(node: &Node, out: &mut Vec<u8>, most: usize, depth: usize) -> Option<()
     let number = |out: &mut Vec<u8>, value: usize| out.extend((value as u64).to_le_bytes());
     match &node.shape {
         Shape::Run => number(out, node.size),
-        Shape::Repeat { stride, body } => {
+        Shape::Repeat { count, stride, body, .. } => {
             out.extend(stride.to_le_bytes());
-            number(out, node.size / body.size);
+            number(out, *count);
             write(body, out, most, depth - 1)?;
         }
         Shape::Blocks { length, places } => {
@@ -130,7 +130,7 @@ fn read_node(rest: &mut &[u8], depth: usize) -> Option<Node> {
             let body = read_node(rest, depth)?;
             let size = bounded(body.size.checked_mul(count)?)?;
             (count > 0 && body.size > 0).then_some(())?;
-            Node { at, size, shape: Shape::Repeat { stride, body: Arc::new(body) } }
+            Node { at, size, shape: Shape::repeat(count, stride, Arc::new(body)) }
         }
         2 => {
             let (length, number) = (length(rest)?, number(rest, 8)?);
@@ -206,7 +206,7 @@ fn reach(node: &Node) -> Option<(i64, i64)> {
     };
     let (low, high) = match &node.shape {
         Shape::Run => run(0, node.size)?,
-        Shape::Repeat { stride, body } => loop_reach(reach(body)?, *stride, node.size / body.size)?,
+        Shape::Repeat { count, stride, body, .. } => loop_reach(reach(body)?, *stride, *count)?,
         Shape::Blocks { length, places } => {
             let (least, most) = (*places.iter().min()?, *places.iter().max()?);
             (least, run(most, *length)?.1)

@@ -191,6 +191,74 @@ impl Signature {
     }
 }
 
+impl Signature {
+    /// A number that the signatures of `copies` elements have in common exactly when they are the same sequence of representations (but
+    /// for accidents of one in 2^64): how the sequence was built up does not matter.
+    pub fn fingerprint(&self, copies: u64) -> u64 {
+        self.digest().repeated(copies).sum
+    }
+
+    fn digest(&self) -> Digest {
+        match &self.shape {
+            Shape::Empty => Digest::EMPTY,
+            Shape::Basic { size, kind, .. } => Digest::basic(*kind, *size).repeated(self.elements),
+            Shape::Repeat(body) => body.digest().repeated(self.bytes / body.bytes),
+            Shape::List(parts) => {
+                parts.iter().fold(Digest::EMPTY, |all, part| all.followed_by(part.digest()))
+            }
+        }
+    }
+}
+
+/// A sequence as a polynomial in an odd number, modulo 2^64, and the power that its length stands for.
+#[derive(Clone, Copy)]
+struct Digest {
+    sum: u64,
+    power: u64,
+}
+
+impl Digest {
+    const EMPTY: Digest = Digest { sum: 0, power: 1 };
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    fn basic(kind: Kind, size: u32) -> Digest {
+        let class = match kind {
+            Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 | Kind::I128 => 1,
+            Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => 2,
+            Kind::F32 | Kind::F64 => 3,
+            Kind::LongDouble => 4,
+            Kind::C32 | Kind::C64 | Kind::CLongDouble => 5,
+            Kind::Bool | Kind::Logical(_) => 6,
+            Kind::Opaque(_) => 7,
+            // Pairs are lists of their members.
+            _ => 8,
+        };
+        let mut code = class << 32 | u64::from(size);
+        code = (code ^ code >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        code = (code ^ code >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Digest { sum: code ^ code >> 31, power: Digest::BASE }
+    }
+
+    fn followed_by(self, next: Digest) -> Digest {
+        Digest {
+            sum: self.sum.wrapping_mul(next.power).wrapping_add(next.sum),
+            power: self.power.wrapping_mul(next.power),
+        }
+    }
+
+    fn repeated(self, mut copies: u64) -> Digest {
+        let (mut all, mut square) = (Digest::EMPTY, self);
+        while copies > 0 {
+            if copies & 1 == 1 {
+                all = all.followed_by(square);
+            }
+            square = square.followed_by(square);
+            copies >>= 1;
+        }
+        all
+    }
+}
+
 /// Consecutive basic elements of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Basics {
@@ -202,4 +270,43 @@ pub struct Basics {
     pub external: u32,
     /// How many.
     pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Datatype;
+    use weft_types::abi;
+
+    fn of(value: u32) -> Signature {
+        Signature::of(Datatype::predefined(value).expect("a predefined type"))
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_sequence_however_it_is_made() {
+        let (int, double) = (of(abi::MPI_INT), of(abi::MPI_DOUBLE));
+        let both = Signature::list([int.clone(), double.clone()]);
+        let four = Signature::list([both.clone().repeated(2), both.clone().repeated(2)]);
+        assert_eq!(both.fingerprint(12), four.fingerprint(3));
+        assert_eq!(int.fingerprint(6), int.clone().repeated(3).fingerprint(2));
+        assert_eq!(int.fingerprint(0), Signature::empty().fingerprint(7));
+        let different = [
+            int.fingerprint(1),
+            int.fingerprint(2),
+            double.fingerprint(1),
+            of(abi::MPI_FLOAT).fingerprint(1),
+            of(abi::MPI_UNSIGNED).fingerprint(1),
+            both.fingerprint(1),
+            both.fingerprint(2),
+            Signature::list([double, int]).fingerprint(1),
+            of(abi::MPI_BYTE).fingerprint(4),
+            Signature::empty().fingerprint(1),
+        ];
+        for (place, one) in different.iter().enumerate() {
+            assert!(different[..place].iter().all(|other| other != one), "{place}");
+        }
+        assert_eq!(of(abi::MPI_DOUBLE_INT).fingerprint(3), {
+            Signature::list([of(abi::MPI_DOUBLE), of(abi::MPI_INT)]).fingerprint(3)
+        });
+    }
 }

@@ -3,12 +3,15 @@
 //! One kernel serves both directions: packing reads at a stride and writes back to back, unpacking the other way round.
 //! Frequent lengths have loops of their own, in which a block is one or two register moves.
 
+use crate::eights::{self, Listed, Regular};
 use crate::vector;
 use std::ptr::copy_nonoverlapping;
 
-/// Listed blocks fetched ahead of the one that is copied. (At a stride the processor sees far enough ahead by itself:
-/// fetching ahead made such loops slower, by a tenth.)
+/// Listed blocks fetched ahead of the one that is copied, where these lie far from each other. (Near ones come soon enough, and at
+/// a stride the processor sees far enough ahead by itself: fetching ahead made such loops slower, the nearest by half.)
 const AHEAD: usize = 16;
+/// What far is: most of the blocks are on pages of their own.
+const FAR: u64 = 64 << 10;
 
 /// Bytes from which on the string instruction is worth its start.
 #[cfg(target_arch = "x86_64")]
@@ -76,10 +79,17 @@ unsafe fn fixed<const N: usize>(
             if from_stride == 2 * dense && vector::pack_every_second::<N>(to, from, count) {
                 return;
             }
+            if N == 8 {
+                let from = Regular { first: from.cast_mut(), stride: from_stride };
+                return eights::pack_regular(to, from, count);
+            }
             near_blocks::<N, true, false>(to, to_stride, from, from_stride, count);
         } else if from_stride == dense {
             if to_stride == 2 * dense && vector::unpack_every_second::<N>(to, from, count) {
                 return;
+            }
+            if N == 8 {
+                return eights::unpack_regular(from, Regular { first: to, stride: to_stride }, count);
             }
             near_blocks::<N, false, true>(to, to_stride, from, from_stride, count);
         } else {
@@ -162,19 +172,22 @@ pub(crate) unsafe fn listed<const PACK: bool>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        if places.is_empty() {
+            return;
+        }
         match length {
-            4 => listed_fixed::<4, PACK>(memory, places, packed),
-            8 => listed_fixed::<8, PACK>(memory, places, packed),
-            16 => listed_fixed::<16, PACK>(memory, places, packed),
-            24 => listed_fixed::<24, PACK>(memory, places, packed),
-            32 => listed_fixed::<32, PACK>(memory, places, packed),
-            64 => listed_fixed::<64, PACK>(memory, places, packed),
+            4 => listed_fixed::<4, PACK, false>(memory, places, packed),
+            8 if PACK => eights::pack(packed, Listed { origin: memory, places }, places.len()),
+            8 => eights::unpack(packed, Listed { origin: memory, places }, places.len()),
+            12 => listed_fixed::<12, PACK, false>(memory, places, packed),
+            16 => listed_near_or_far::<16, PACK>(memory, places, packed),
+            24 => listed_near_or_far::<24, PACK>(memory, places, packed),
+            32 => listed_near_or_far::<32, PACK>(memory, places, packed),
+            48 => listed_near_or_far::<48, PACK>(memory, places, packed),
+            64 => listed_near_or_far::<64, PACK>(memory, places, packed),
             _ => {
                 let mut packed = packed;
-                for (i, &place) in places.iter().enumerate() {
-                    if let Some(&next) = places.get(i + 4) {
-                        fetch(memory.wrapping_offset(next as isize));
-                    }
+                for &place in places {
                     between::<PACK>(memory.wrapping_offset(place as isize), packed, length);
                     packed = packed.wrapping_add(length);
                 }
@@ -185,8 +198,35 @@ pub(crate) unsafe fn listed<const PACK: bool>(
 
 /// # Safety
 /// As [`listed`].
+#[inline]
+unsafe fn listed_near_or_far<const N: usize, const PACK: bool>(
+    memory: *mut u8,
+    places: &[i64],
+    packed: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if are_far(places) {
+            listed_fixed::<N, PACK, true>(memory, places, packed);
+        } else {
+            listed_fixed::<N, PACK, false>(memory, places, packed);
+        }
+    }
+}
+
+/// Whether blocks lie far from their neighbours in the list, as a few of them tell.
+fn are_far(places: &[i64]) -> bool {
+    let last = places.len() - 1;
+    let apart = |i: usize| places[i].abs_diff(places[i + 1]) / 4;
+    last >= 2 * AHEAD && apart(0) + apart(last / 3) + apart(last / 2) + apart(last - 1) >= FAR
+}
+
+/// `FAR`: with fetching ahead.
+///
+/// # Safety
+/// As [`listed`].
 #[inline(never)]
-unsafe fn listed_fixed<const N: usize, const PACK: bool>(
+unsafe fn listed_fixed<const N: usize, const PACK: bool, const FAR: bool>(
     memory: *mut u8,
     places: &[i64],
     mut packed: *mut u8,
@@ -194,14 +234,14 @@ unsafe fn listed_fixed<const N: usize, const PACK: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         for (i, &place) in places.iter().enumerate() {
-            if let Some(&next) = places.get(i + AHEAD) {
+            if FAR && let Some(&next) = places.get(i + AHEAD) {
                 fetch(memory.wrapping_offset(next as isize));
             }
             let here = memory.wrapping_offset(place as isize);
             if PACK {
-                put(packed, block::<N>(here))
+                moved::<N>(packed, here)
             } else {
-                put(here, block::<N>(packed))
+                moved::<N>(here, packed)
             }
             packed = packed.wrapping_add(N);
         }

@@ -5,6 +5,7 @@
 //! element becomes one strided copy of many elements, in portions that stay in the nearest cache.
 
 use crate::layout::{Layout, Node, Shape, index_at, length_of};
+use crate::shuffle::Prepared;
 use crate::strided::{between, listed, strided};
 
 /// Packed bytes of the elements that are done block by block.
@@ -28,25 +29,30 @@ impl Layout {
     ) {
         if len > 0 && self.size > 0 {
             // SAFETY: the caller's promise.
-            unsafe { self.node.span::<PACK>(origin, self.extent as isize, skip, len, packed) }
+            unsafe {
+                self.node.span::<PACK>(origin, (self.extent, &self.shuffle), skip, len, packed);
+            }
         }
     }
 }
 
 impl Node {
-    /// The packed bytes `skip..skip + len` of copies of this node, `stride` bytes apart.
+    /// The packed bytes `skip..skip + len` of copies of this node, `stride` bytes apart, with the steps for these.
     ///
     /// # Safety
     /// As [`Layout::transfer`].
     unsafe fn span<const PACK: bool>(
         &self,
         origin: *mut u8,
-        stride: isize,
+        (stride, shuffle): (i64, &Prepared),
         skip: usize,
         len: usize,
         packed: *mut u8,
     ) {
-        let (index, skip) = (skip / self.size, skip % self.size);
+        let loop_of = (stride, shuffle);
+        let stride = stride as isize;
+        // Divisions are what a short call would wait for.
+        let (index, skip) = if skip < self.size { (0, skip) } else { (skip / self.size, skip % self.size) };
         let mut at = origin.wrapping_offset(stride.wrapping_mul(index as isize));
         let mut packed = packed;
         let mut left = len;
@@ -59,9 +65,9 @@ impl Node {
                 packed = packed.wrapping_add(now);
                 left -= now;
             }
-            let whole = left / self.size;
+            let whole = if left == self.size { 1 } else { left / self.size };
             if whole > 0 {
-                self.many::<PACK>(at, whole, stride, packed, self.size as isize);
+                self.copies::<PACK>(at, whole, loop_of, packed);
                 at = at.wrapping_offset(stride.wrapping_mul(whole as isize));
                 packed = packed.wrapping_add(whole * self.size);
                 left -= whole * self.size;
@@ -82,7 +88,9 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => between::<PACK>(at.wrapping_add(skip), packed, len),
-                Shape::Repeat { stride, body } => body.span::<PACK>(at, *stride as isize, skip, len, packed),
+                Shape::Repeat { stride, body, shuffle, .. } => {
+                    body.span::<PACK>(at, (*stride, shuffle), skip, len, packed);
+                }
                 Shape::Blocks { length, places } => {
                     self.part_of_blocks::<PACK>(at, (*length, places), skip, len, packed);
                 }
@@ -144,6 +152,33 @@ impl Node {
         }
     }
 
+    /// `count` whole copies, `stride` bytes apart in memory and back to back in packed bytes, with the steps for these.
+    ///
+    /// # Safety
+    /// As [`Layout::transfer`].
+    #[inline]
+    unsafe fn copies<const PACK: bool>(
+        &self,
+        origin: *mut u8,
+        count: usize,
+        (stride, shuffle): (i64, &Prepared),
+        packed: *mut u8,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let done = match shuffle.of(self, stride, count) {
+                Some(steps) => steps.run::<PACK>(origin, count, packed),
+                None => 0,
+            };
+            let stride = stride as isize;
+            let origin = origin.wrapping_offset(stride.wrapping_mul(done as isize));
+            let packed = packed.wrapping_add(done * self.size);
+            if done < count {
+                self.many::<PACK>(origin, count - done, stride, packed, self.size as isize);
+            }
+        }
+    }
+
     /// `count` whole copies, `stride` bytes apart in memory and `packed_stride` apart in packed bytes.
     ///
     /// # Safety
@@ -162,8 +197,11 @@ impl Node {
             if let Shape::Run = self.shape {
                 return blocks::<PACK>(at, stride, packed, packed_stride, count, self.size);
             }
-            let portion = PORTION / self.size;
-            if count < FEWEST || portion < FEWEST || self.has_long_loop(count) {
+            if count == 1 {
+                return self.once::<PACK>(at, packed);
+            }
+            let portion = if count < FEWEST { 0 } else { PORTION / self.size };
+            if portion < FEWEST || self.has_long_loop(count) {
                 let (mut at, mut packed) = (at, packed);
                 for _ in 0..count {
                     self.once::<PACK>(at, packed);
@@ -186,7 +224,9 @@ impl Node {
     /// Whether the loop inside one copy is longer than the loop over the copies.
     fn has_long_loop(&self, count: usize) -> bool {
         match &self.shape {
-            Shape::Repeat { body, .. } => self.size / body.size >= count.min(PORTION / self.size),
+            Shape::Repeat { count: inside, stride, body, shuffle } => {
+                *inside >= count.min(PORTION / self.size) || shuffle.of(body, *stride, *inside).is_some()
+            }
             Shape::Blocks { places, .. } => places.len() >= count.min(PORTION / self.size),
             _ => false,
         }
@@ -201,8 +241,8 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => between::<PACK>(at, packed, self.size),
-                Shape::Repeat { stride, body } => {
-                    body.many::<PACK>(at, self.size / body.size, *stride as isize, packed, body.size as isize)
+                Shape::Repeat { count, stride, body, shuffle } => {
+                    body.copies::<PACK>(at, *count, (*stride, shuffle), packed);
                 }
                 Shape::Blocks { length, places } => listed::<PACK>(at, places, packed, *length),
                 Shape::Ragged { starts, places } => {
@@ -240,8 +280,8 @@ impl Node {
         unsafe {
             match &self.shape {
                 Shape::Run => blocks::<PACK>(at, stride, packed, packed_stride, count, self.size),
-                Shape::Repeat { stride: inner, body } => {
-                    for index in 0..self.size / body.size {
+                Shape::Repeat { count: inside, stride: inner, body, .. } => {
+                    for index in 0..*inside {
                         let at = at.wrapping_offset((*inner as isize).wrapping_mul(index as isize));
                         body.many::<PACK>(
                             at,

@@ -22,6 +22,7 @@ pub(crate) unsafe fn unpack_every_second<const N: usize>(_: *mut u8, _: *const u
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
+    use crate::processor::{Level, level};
     use std::arch::x86_64::*;
 
     /// Fewest blocks that make it worth a look at what the processor can do.
@@ -37,7 +38,7 @@ mod x86_64 {
         from: *const u8,
         count: usize,
     ) -> bool {
-        if count < FEWEST || !matches!(N, 4 | 8) || !is_x86_feature_detected!("avx2") {
+        if count < FEWEST || !matches!(N, 4 | 8) || level() < Level::Avx2 {
             return false;
         }
         // SAFETY: the caller's promise; the processor has the instructions.
@@ -76,7 +77,7 @@ mod x86_64 {
     /// Processors with AVX-512 have short masked stores; some older ones take twenty cycles for an AVX2 one.
     #[inline]
     fn has_fast_masks() -> bool {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avx512f")
+        level() >= Level::Avx2 && is_x86_feature_detected!("avx512f")
     }
 
     macro_rules! every_second {

@@ -3,49 +3,34 @@
 mod recipes;
 
 use proptest::prelude::*;
-use recipes::{Recipe, recipes};
-use weft_datatype::{Datatype, Form, Layout, Memory, Predefined};
+use recipes::{Recipe, check_range, image, is_plain, recipes};
+use std::sync::Arc;
+use weft_datatype::{Datatype, Form, Layout, Predefined, RecvBuf, SendBuf};
 use weft_types::abi::*;
-
-/// Memory in which every byte of an element can be told from its neighbours.
-fn image(bytes: i64) -> Vec<u8> {
-    (0..bytes).map(|i| (i % 251) as u8).collect()
-}
-
-/// Packs and unpacks `from..to` of the packed bytes of `count` elements and compares with the list of places.
-fn check_range(datatype: &Datatype, count: u64, places: &[i64], from: usize, to: usize) {
-    let (low, high) = datatype.span(count).unwrap();
-    let mut user = image(high - low);
-    let origin = user.as_mut_ptr().wrapping_offset(-low as isize);
-    // SAFETY: `span` says which bytes from the origin are touched; `user` is exactly these.
-    let source = unsafe { Memory::read(origin, datatype, (low, high)) };
-    let mut packed = vec![0xee; to - from];
-    source.send_view(0, 0, places.len() as u64).pack(from, &mut packed);
-    let part = &places[from..to];
-    let expected: Vec<u8> = part.iter().map(|place| ((place - low) % 251) as u8).collect();
-    assert_eq!(packed, expected, "packed bytes {from}..{to}");
-
-    let mut other = vec![0xfb_u8; user.len()];
-    let origin = other.as_mut_ptr().wrapping_offset(-low as isize);
-    // SAFETY: as above, for `other`.
-    let target = unsafe { Memory::write(origin, datatype, (low, high)) };
-    target.recv_view(0, 0, places.len() as u64).unpack(from, &packed);
-    for place in part {
-        let at = (place - low) as usize;
-        assert_eq!(other[at], user[at]);
-        other[at] = 0xfb;
-    }
-    assert!(other.iter().all(|&byte| byte == 0xfb), "a byte outside the type map was touched");
-}
-
-fn is_plain(places: &[i64]) -> bool {
-    let mut sorted = places.to_vec();
-    sorted.sort_unstable();
-    sorted.windows(2).all(|pair| pair[0] != pair[1])
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lists_of_runs_name_the_bytes_in_packed_order_whatever_their_room(
+        recipe in recipes(), count in 1_i64..4, most in 1_usize..20
+    ) {
+        let places = recipe.map().bytes(count);
+        prop_assume!(places.len() < 300);
+        let layout = recipe.build(Form::Int).layout().clone();
+        for from in 0..=places.len() {
+            let (mut at, mut got) = (from, Vec::new());
+            while at < places.len() {
+                let mut runs = Vec::new();
+                let listed = layout.list_runs(at, places.len() - at, most, &mut runs);
+                prop_assert!(listed > 0 && runs.len() <= most);
+                prop_assert_eq!(listed, runs.iter().map(|run| run.1).sum::<usize>());
+                got.extend(runs.iter().flat_map(|&(at, len)| at..at + len as i64));
+                at += listed;
+            }
+            prop_assert_eq!(&got[..], &places[from..]);
+        }
+    }
 
     #[test]
     fn every_cut_packs_and_unpacks_the_bytes_between(recipe in recipes(), count in 1_i64..4) {
@@ -121,7 +106,36 @@ proptest! {
                 });
                 prop_assert!(runs <= 100);
             }
+            copy_inside_its_reach(layout, 3);
         }
+    }
+}
+
+/// Packs and unpacks elements of a layout that somebody sent, in memory that is what they reach and no byte more.
+fn copy_inside_its_reach(layout: Layout, count: usize) {
+    let Some((low, high)) = layout.reach(count) else { return };
+    if high.checked_sub(low).is_none_or(|reach| reach > 1 << 20) || layout.size > 1 << 20 {
+        return;
+    }
+    let layout = Arc::new(layout);
+    let mut memory = image(high - low);
+    let origin = memory.as_mut_ptr().wrapping_offset(-low as isize);
+    let mut packed = vec![0; count * layout.size];
+    let half = packed.len() / 2;
+    // SAFETY: `memory` is what the elements reach, and only these buffers use it.
+    unsafe {
+        let from = SendBuf::typed(origin, count, &layout);
+        from.pack(half, &mut packed[half..]);
+        from.pack(0, &mut packed[..half]);
+        let mut to = RecvBuf::typed(origin, count, &layout);
+        to.unpack(0, &packed[..half]);
+        to.unpack(half, &packed[half..]);
+    }
+    // Bytes that overlap may have been written by either; the others are as they were.
+    let mut places = Vec::new();
+    layout.for_each_run(0, count * layout.size, |at, length| places.extend(at..at + length as i64));
+    if is_plain(&places) {
+        assert_eq!(memory, image(high - low));
     }
 }
 

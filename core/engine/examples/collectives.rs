@@ -126,7 +126,8 @@ fn measure(side: &mut Side, bytes: u64, model: &Model, only: &[String]) {
     let memory = || Memory::scratch(&double, ranks * vector.count).expect("memory");
     let bound = Arguments::new(memory(), memory());
     let kernel = PredefinedOp::Sum.kernel(&double).expect("a sum of doubles");
-    let reduction = Some(Reduction { datatype: double, operation: Operation::Predefined(kernel) });
+    let reduction =
+        Some(Reduction { datatype: double, operation: Operation::Predefined(kernel), name: "MPI_SUM" });
     let barrier = candidates(&Call::Barrier, group, model).next().expect("a barrier");
     let barrier = Arc::new(barrier.build(&Call::Barrier, group, model));
     for call in calls {

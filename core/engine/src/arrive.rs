@@ -4,6 +4,7 @@
 //! handling asks the transport to do comes back as a [`Todo`] and is done after the packet is gone.
 
 use crate::engine::{Engine, State};
+use crate::layouts::Scattered;
 use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
 use crate::requests::{ANSWERED, Phase, TAKEN};
@@ -11,7 +12,7 @@ use std::ops::ControlFlow;
 use weft_api::{Handler, Sink, Transport};
 use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{Error, ErrorClass, PeerId};
-use weft_wire::{Announce, Cts, Header, Kind, SyncPrefix};
+use weft_wire::{Announce, Announced, Cts, Header, Kind, SyncPrefix};
 
 /// What is to be done with the transport because of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,17 +77,21 @@ impl Engine {
             Todo::Nothing | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Broken(what) => {
-                let error = Error::new(
-                    ErrorClass::INTERN,
-                    format!("process {} sent {what}; is it of another version of Weft?", id.0),
-                );
-                self.bury(id, error);
-            }
+            Todo::Broken(what) => self.broken(id, what),
         }
         if self.state.peers.at(index).ledger.is_due() {
             self.give_credit(id);
         }
+    }
+
+    /// A process has sent nonsense: no more is said to or heard from it.
+    #[cold]
+    pub(crate) fn broken(&mut self, id: PeerId, what: &str) {
+        let error = Error::new(
+            ErrorClass::INTERN,
+            format!("process {} sent {what}; is it of another version of Weft?", id.0),
+        );
+        self.bury(id, error);
     }
 }
 
@@ -273,7 +278,14 @@ impl State {
     }
 
     fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
-        let Some((announce, data)) = Announce::parse(payload) else {
+        let read = match header.flags() & Announce::SCATTERED {
+            0 => Announce::parse(payload).map(|(announce, data)| (announce, data, None)),
+            _ => Announced::parse(payload).and_then(|(announce, announced)| {
+                let layouts = self.peers.at_mut(index).layouts.get_or_insert_default();
+                Some((announce, &[][..], Some(layouts.hear(&announced)?)))
+            }),
+        };
+        let Some((announce, data, scattered)) = read else {
             return Todo::Broken("an announcement that cannot be read");
         };
         if self.peers.at(index).lead.is_some() {
@@ -291,7 +303,7 @@ impl State {
             Some(slot) => {
                 self.requests.moving += 1;
                 self.announcement_left(index, credit);
-                self.expect(slot, self.peers.at(index).id, header, &announce);
+                self.expect(slot, self.peers.at(index).id, header, &announce, scattered);
                 self.place(slot, 0, data);
                 self.lead_goes_to(index, LeadTarget::Request(slot), left, announce.lead);
                 self.met(slot, synchronous)
@@ -303,6 +315,7 @@ impl State {
                 message.synchronous = synchronous;
                 message.remote = announce.request;
                 message.address = announce.address;
+                message.scattered = scattered;
                 message.credit = credit;
                 self.lead_goes_to(index, LeadTarget::Message(slot), left, announce.lead);
                 Todo::Nothing
@@ -311,7 +324,14 @@ impl State {
     }
 
     /// Notes in a receive what is known of its announced message.
-    pub(crate) fn expect(&mut self, slot: u32, peer: PeerId, header: Header, announce: &Announce) {
+    pub(crate) fn expect(
+        &mut self,
+        slot: u32,
+        peer: PeerId,
+        header: Header,
+        announce: &Announce,
+        scattered: Option<Box<Scattered>>,
+    ) {
         let request = self.requests.at_mut(slot);
         request.phase = Phase::Receiving;
         request.peer = peer;
@@ -320,6 +340,7 @@ impl State {
         request.remote = announce.request;
         request.lead = announce.lead;
         request.address = announce.address;
+        request.scattered = scattered;
         request.moved = 0;
         let capacity = request.recv_buf().len() as u64;
         request.wanted = announce.length.min(capacity);

@@ -5,15 +5,16 @@
 //! exactly while its queue is not empty or it cannot be sent to; a peer with a queue or streams is in `busy`.
 
 use crate::engine::{Engine, State};
+use crate::layouts::plan;
 use crate::peers::Outgoing;
 use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN};
 use crate::types::{Envelope, SendMode, Started};
-use weft_api::{Capabilities, Refused, Transport};
+use weft_api::{Refused, Transport};
 use weft_datatype::SendBuf;
-use weft_proto::choice::{ReceiveCosts, SendLimits};
+use weft_proto::choice::SendLimits;
 use weft_proto::{
-    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_receive,
-    plan_send, sender_budget, single_with_gaps,
+    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_send,
+    sender_budget, single_with_gaps,
 };
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
@@ -21,8 +22,12 @@ use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 /// Packets of one stream pushed before others get a turn.
 const STREAM_BURST: u32 = 16;
 
-/// Largest message sent in one packet.
-const SINGLE_PACKET: u32 = 32 << 10;
+/// Largest message sent in one packet: longer ones gain by both ends copying at the same time.
+const SINGLE_PACKET: u32 = 8 << 10;
+
+/// Seconds of latency up to which a packet more costs less than what the receiver does about an announcement while the first
+/// data are being copied: shared memory.
+const PROMPT: f64 = 0.5e-6;
 
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,14 @@ impl Engine {
         if mode == SendMode::Synchronous {
             request.flags |= SYNCHRONOUS;
         }
+        self.leave(index, slot)
+    }
+
+    /// Sends what can leave now of a new request, which is gone when that is all.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    pub(crate) fn leave(&mut self, index: u32, slot: u32) -> Result<Started> {
         let sent = match self.state.peers.at(index).queue.is_empty() {
             true => self.transmit(index, slot),
             false => Sent::Full,
@@ -139,6 +152,7 @@ impl Engine {
         peer.limits.eager = eager;
         peer.limits.single = eager.min(SINGLE_PACKET);
         peer.limits.lead = eager / 2;
+        peer.limits.piece = config.piece.max(1024);
         peer.max_inline = peer.max_inline.min(eager);
         index
     }
@@ -301,10 +315,10 @@ impl Engine {
     /// Sends the packet that matching sees.
     fn transmit_envelope(&mut self, index: u32, slot: u32) -> Sent {
         let id = self.state.requests.id(slot).0;
-        let oversubscribed = self.state.config.oversubscribed;
         if self.state.requests.at(slot).length > u64::from(self.state.peers.at(index).limits.eager) {
             self.ask_whether_readable(index);
         }
+        let telling = self.state.telling(index, slot);
         let peer = self.state.peers.at_mut(index);
         let request = self.state.requests.at_mut(slot);
         let header = request.header;
@@ -314,9 +328,10 @@ impl Engine {
             Some(address) if peer.capabilities.single_copy => address,
             _ => 0,
         };
-        let taken = address != 0
-            && plan_receive(request.length, &costs(&peer.capabilities, true, oversubscribed))
-                == ReceivePlan::SingleCopy;
+        let taken = telling.is_some()
+            || address != 0
+                && plan(&peer.capabilities, &self.state.config, request.length, true, [None; 2])
+                    == ReceivePlan::SingleCopy;
         let limits = limits_for(&peer.limits, request.send_buf());
         match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
@@ -352,12 +367,27 @@ impl Engine {
                 let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked };
                 let header = header.with_kind(Kind::Rts).with_flags(flags);
                 let announce = Announce { length: request.length, address, request: id, lead };
+                if let Some(telling) = telling {
+                    debug_assert_eq!(lead, 0, "what the receiver takes has no lead");
+                    let header = header.with_flags(flags | Announce::SCATTERED);
+                    let announce = Announce { address: telling.address, ..announce };
+                    let sent = self.fabric.send_copy(peer.id, header, telling.packet(), |out| {
+                        telling.put(&announce, out);
+                    });
+                    if sent.is_ok() {
+                        peer.layouts.get_or_insert_default().told(telling);
+                        request.announced(synchronous, 0, 0);
+                    }
+                    return self.judge(index, sent);
+                }
                 let buffer = request.send_buf();
                 let piece = piece_of(request.length, &peer.limits, buffer)
                     .min(peer.limits.packet - Announce::DATA as u32);
-                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
-                let whole = u64::from(lead) == request.length;
-                let first = if whole { lead.min(piece) as usize } else { 0 };
+                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece; and it
+                // can match while that is being copied here.
+                let alone = u64::from(lead) == request.length
+                    && (lead <= piece || peer.capabilities.latency > PROMPT);
+                let first = if alone { lead.min(piece) as usize } else { 0 };
                 let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
                     buffer.pack_to_transport(0, announce.put(out));
                 });
@@ -365,12 +395,7 @@ impl Engine {
                     if lead > 0 {
                         peer.window.spend(charge(lead));
                     }
-                    if synchronous {
-                        request.flags |= SYNCHRONOUS;
-                    }
-                    request.lead = lead;
-                    request.moved = first as u64;
-                    request.phase = Phase::Leading;
+                    request.announced(synchronous, lead, first as u64);
                 }
                 self.judge(index, sent)
             }
@@ -479,16 +504,5 @@ fn piece_of(length: u64, limits: &SendLimits, buffer: &SendBuf) -> u32 {
     match buffer.mean_block() {
         Some(block) => piece_with_gaps(length, block, limits),
         None => piece(length, limits),
-    }
-}
-
-/// What the choice between reading and streaming depends on.
-pub(crate) fn costs(capabilities: &Capabilities, readable: bool, oversubscribed: bool) -> ReceiveCosts {
-    ReceiveCosts {
-        readable: readable && capabilities.single_copy,
-        oversubscribed,
-        latency: capabilities.latency,
-        stream: capabilities.copy_bandwidth,
-        single: capabilities.single_copy_bandwidth,
     }
 }

@@ -7,8 +7,7 @@ use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
-    Started, Status,
+    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
@@ -106,43 +105,6 @@ impl Engine {
         self.send_general(to, mode, buffer)
     }
 
-    /// The first part of [`Engine::send`], for callers that count instructions: a small message that may leave now. False
-    /// says that nothing was sent.
-    #[inline(always)]
-    pub fn send_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
-        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
-        if bytes.len() > peer.max_inline as usize || charge(bytes.len() as u32) > peer.window.open() {
-            return false;
-        }
-        // An open window says: connected, alive, and nothing queues that this message could overtake.
-        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let sent = self.fabric.send_now(peer.route, header, bytes);
-        if sent {
-            peer.window.spend_open(charge(bytes.len() as u32));
-        }
-        sent
-    }
-
-    /// As [`Engine::send_at_once`], of a message that fits one packet of the transport.
-    #[inline(never)]
-    pub fn send_packet_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
-        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
-        let charge = match u32::try_from(bytes.len()) {
-            Ok(length) if length <= peer.limits.single.min(peer.limits.packet) => charge(length),
-            _ => return false,
-        };
-        if charge > peer.window.open() {
-            return false;
-        }
-        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let fill = |out: &mut [u8]| out.copy_from_slice(bytes);
-        let sent = self.fabric.send_copy(to.peer, header, bytes.len(), fill).is_ok();
-        if sent {
-            peer.window.spend_open(charge);
-        }
-        sent
-    }
-
     /// Starts a receive into `buffer` (sections 3.2.4, 3.7.2).
     ///
     /// # Errors
@@ -162,22 +124,6 @@ impl Engine {
             self.look_twice(from, Some(slot));
         }
         Ok(self.state.requests.id(slot))
-    }
-
-    /// As [`Engine::recv`] from a named source with a named tag, tagged with `owner`, for callers that count instructions.
-    /// `None` says that nothing was done, and nothing about why: the message may be here.
-    #[inline(always)]
-    pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
-        let state = &mut self.state;
-        if !state.unexpected.is_empty() || state.wary {
-            return None;
-        }
-        let (slot, request) = state.requests.take_free()?;
-        request.post(from.peer, buffer, owner);
-        let id = request.id(slot);
-        let key = Key::new(from.context, from.source, from.tag);
-        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
-        Some(id)
     }
 
     /// Receives at once when the message is here whole: the peer's next packet, or an unexpected one. No request is
@@ -210,41 +156,6 @@ impl Engine {
             }
         }
         None
-    }
-
-    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
-    /// and no message waits; for callers that count instructions.
-    #[inline(always)]
-    pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
-        let wanted = Key::new(from.context, from.source, from.tag);
-        let mut turn = 0;
-        loop {
-            let state = &mut self.state;
-            if !state.unexpected.is_empty() || !state.posted.is_empty() {
-                return Soon::Nothing;
-            }
-            let Some(peer) = state.peers.find_mut(from.peer) else { return Soon::Nothing };
-            match self.fabric.receive(from.peer, Awaited { wanted, buffer }) {
-                Some(Seen::Received(bytes)) => {
-                    if peer.ledger.release(charge(bytes)) {
-                        self.give_credit(from.peer);
-                    }
-                    let (source, tag) = (from.source, from.tag);
-                    return Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
-                }
-                Some(Seen::Announced) => return Soon::Announced,
-                Some(Seen::Other) => return Soon::Nothing,
-                None => {}
-            }
-            turn += 1;
-            if turn >= turns {
-                return Soon::Nothing;
-            }
-            std::hint::spin_loop();
-            if turn % 32 == 0 {
-                self.progress();
-            }
-        }
     }
 
     /// As [`Engine::try_recv`], and tells a message that is announced but not whole (call [`Engine::recv`] before
@@ -344,18 +255,6 @@ impl Engine {
         let completion = entry.completion();
         self.state.requests.remove(slot);
         completion
-    }
-
-    /// How far a request is, for callers that count instructions.
-    #[inline(always)]
-    pub fn ending(&self, request: RequestId) -> Ending {
-        self.state.requests.ending(request)
-    }
-
-    /// How a request ended of which [`Engine::ending`] just said that it ended well; frees it.
-    #[inline(always)]
-    pub fn take_well(&mut self, request: RequestId) -> Status {
-        self.state.requests.take_well(request)
     }
 
     /// Nobody will ask for the request any more (`MPI_Request_free`): it goes on to its end and is freed there.
@@ -470,7 +369,12 @@ impl Engine {
 
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
-        self.state.requests.moving == 0 && self.state.busy.is_empty()
+        self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
+    }
+
+    /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.
+    pub fn rest(&mut self) {
+        self.fabric.rest();
     }
 
     /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel
@@ -551,35 +455,6 @@ impl Handler for FirstPacket<'_> {
         let (source, tag) = (header.source(), header.tag());
         let status = Status { source, tag, bytes: payload.len() as u64, cancelled: false };
         (true, Early::Received(Completion { status, error: None }))
-    }
-}
-
-/// The very message that a blocking receive waits for; any other packet stays.
-struct Awaited<'a> {
-    wanted: Key,
-    buffer: &'a mut RecvBuf,
-}
-
-/// What [`Awaited`] saw.
-enum Seen {
-    /// The message, of that many bytes; it is in the buffer.
-    Received(u32),
-    /// Its announcement.
-    Announced,
-    /// Another packet.
-    Other,
-}
-
-impl Handler for Awaited<'_> {
-    type Outcome = Seen;
-
-    #[inline(always)]
-    fn handle(self, header: Header, payload: &[u8]) -> (bool, Seen) {
-        if header.is_eager() && Key::of(header) == self.wanted && self.buffer.unpack_plain(payload) {
-            return (true, Seen::Received(payload.len() as u32));
-        }
-        let announced = header.kind() == Some(Kind::Rts) && Key::of(header) == self.wanted;
-        (false, if announced { Seen::Announced } else { Seen::Other })
     }
 }
 

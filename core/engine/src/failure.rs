@@ -5,7 +5,7 @@ use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase};
-use crate::types::RequestId;
+use crate::types::{RequestId, Selector};
 use weft_api::Transport;
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
@@ -83,7 +83,6 @@ impl Engine {
         peer.lead = None;
         state.any_dead = true;
         state.wary = true;
-        state.lost.push(id);
         state.losses += 1;
         let concerned: Vec<u32> = state
             .requests
@@ -97,6 +96,10 @@ impl Engine {
                 }
             })
             .collect();
+        // Those that wait for anybody hear of the loss; if there are none, the next one does.
+        if !concerned.iter().any(|&slot| state.requests.at(slot).peer == ANYBODY) {
+            state.lost.push(id);
+        }
         for slot in concerned {
             match state.requests.at(slot).phase {
                 Phase::Posted => state.unpost(slot),
@@ -117,10 +120,16 @@ impl Engine {
         self.state.any_dead
     }
 
-    /// The lost processes that were not acknowledged yet. Until they are, receives from any source that find no
-    /// message fail, because the only sender may be gone; afterwards they wait for the living.
+    /// The lost processes of which no receive or probe from any source has heard yet. The next one that finds no message
+    /// fails, because the only sender may be gone; those after it wait for the living.
     pub fn acknowledge_losses(&mut self) -> Vec<PeerId> {
         std::mem::take(&mut self.state.lost)
+    }
+
+    /// The error of a probe that finds nothing when nobody is left who could send it a message, as for a receive.
+    #[inline]
+    pub fn hopeless(&mut self, from: Selector) -> Option<Error> {
+        if self.state.any_dead { self.state.culprit(from.peer).map(State::gone) } else { None }
     }
 
     /// How many processes were lost so far, acknowledged or not: a change says that [`Engine::loss_of`] has news.
@@ -149,15 +158,25 @@ impl State {
     #[inline(never)]
     pub(crate) fn fail_hopeless(&mut self, slot: u32) {
         let wanted = self.requests.at(slot).peer;
-        let culprit = if wanted == ANYBODY {
-            self.lost.first().copied()
-        } else {
-            self.is_dead(wanted).then_some(wanted)
-        };
-        if let Some(culprit) = culprit {
+        if let Some(culprit) = self.culprit((wanted != ANYBODY).then_some(wanted)) {
             self.unpost(slot);
             self.finish(slot, Some(State::gone(culprit)));
         }
+    }
+
+    /// The lost process because of which one that waits for `wanted`, or for anybody, must not wait. Who waits for anybody hears
+    /// of each loss once.
+    fn culprit(&mut self, wanted: Option<PeerId>) -> Option<PeerId> {
+        match wanted {
+            None => std::mem::take(&mut self.lost).first().copied(),
+            Some(peer) => self.is_dead(peer).then_some(peer),
+        }
+    }
+
+    /// Some process that was lost.
+    pub(crate) fn any_lost(&self) -> Option<PeerId> {
+        let dead = (0..self.peers.len()).find(|&index| self.peers.at(index).dead)?;
+        Some(self.peers.at(dead).id)
     }
 
     /// Whether a process is known to be gone.

@@ -4,17 +4,20 @@
 #![forbid(unsafe_code)]
 
 mod arrive;
+mod at_once;
 mod depart;
 mod engine;
 mod failure;
 mod held;
 mod internal;
+mod layouts;
 mod messages;
 mod outlook;
 mod own;
 mod peers;
 mod receive;
 mod requests;
+mod rounds;
 mod schedule;
 mod transports;
 mod types;
@@ -23,13 +26,20 @@ pub mod world;
 
 pub use engine::{Engine, Levels};
 pub use outlook::{Outlook, Running, Stray};
-pub use schedule::{Arguments, Callback, Channel, Operation, PeerMap, Reduction, ScheduleRun, UserOperation};
+pub use rounds::{Rounds, RoundsCall, needs_slots, script};
+pub use schedule::{
+    Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
+};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
     Started, Status,
 };
 pub use wait::Waiter;
+/// How messages with gaps travel.
+pub use weft_proto::Gaps;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
-pub use weft_shm::bias;
+/// What [`Rounds`] stands on.
+pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
+pub use weft_shm::{bias, changes, handover};

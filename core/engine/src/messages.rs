@@ -1,5 +1,6 @@
 //! Messages that are here before their receive, and the recycled memory that holds their data.
 
+use crate::layouts::Scattered;
 use crate::requests::{GENERATIONS, SLOT_BITS, join, split};
 use crate::types::MessageId;
 use weft_proto::{AnnounceCredit, EntryId};
@@ -23,6 +24,8 @@ pub(crate) struct Message {
     pub(crate) lead: u32,
     /// Where the message is in the sender's memory, 0 when it cannot be read.
     pub(crate) address: u64,
+    /// How it lies there, when it does not lie in one run.
+    pub(crate) scattered: Option<Box<Scattered>>,
     /// Budget that it uses while it is here.
     pub(crate) charged: u32,
     /// What it was announced on, when that is counted.
@@ -77,6 +80,7 @@ impl Messages {
             remote: 0,
             lead,
             address: 0,
+            scattered: None,
             charged: 0,
             credit: None,
             data: memory,

@@ -133,6 +133,15 @@ impl Engine {
         requests.in_use().filter(moving).map(|slot| requests.id(slot)).collect()
     }
 
+    /// Requests with that owner word (but for its highest bit) that have not ended: what a disconnected communicator waits for.
+    pub fn open_of(&self, owner: u32) -> Vec<RequestId> {
+        let requests = &self.state.requests;
+        let open = |&slot: &u32| {
+            requests.at(slot).owner << 1 == owner << 1 && requests.at(slot).phase != Phase::Complete
+        };
+        requests.in_use().filter(open).map(|slot| requests.id(slot)).collect()
+    }
+
     /// Requests that somebody still has to take: neither released nor the executor's.
     pub fn held(&self) -> Vec<RequestId> {
         let requests = &self.state.requests;

@@ -1,6 +1,7 @@
 //! What this process keeps about each process it has talked to, found by a two-level table: eight bytes for each
 //! 256 processes of the job that lie below the highest one talked to, nothing else for the silent ones.
 
+use crate::layouts::Exchanged;
 use std::collections::VecDeque;
 use weft_api::Capabilities;
 use weft_proto::{AnnounceLedger, AnnounceWindow, ReceiveLedger, SendLimits, SendWindow};
@@ -61,6 +62,8 @@ pub(crate) struct Peer {
     /// Sends in phase Streaming.
     pub(crate) streams: VecDeque<u32>,
     pub(crate) lead: Option<Lead>,
+    /// Layouts that we have told each other, once there is one.
+    pub(crate) layouts: Option<Box<Exchanged>>,
     /// How many messages may be announced to it, and the number it may announce.
     pub(crate) announce: AnnounceWindow,
     pub(crate) announced: AnnounceLedger,
@@ -140,11 +143,13 @@ impl Peers {
                 single: 0,
                 eager: 0,
                 lead: 0,
+                piece: 0,
             },
             capabilities,
             queue: VecDeque::new(),
             streams: VecDeque::new(),
             lead: None,
+            layouts: None,
             announce: AnnounceWindow::new(announcements),
             announced: AnnounceLedger::new(announcements),
             held: Vec::new(),

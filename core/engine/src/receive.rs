@@ -1,15 +1,15 @@
 //! Receives that find their message here already, and fetching what an announced message does not bring by itself.
 
 use crate::arrive::{Todo, truncated};
-use crate::depart::costs;
 use crate::engine::{Engine, State, pattern};
+use crate::layouts::plan;
 use crate::messages::Place;
 use crate::peers::LeadTarget;
 use crate::requests::{Buffer, Phase};
 use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
-use weft_proto::{EntryId, ReceivePlan, plan_receive};
+use weft_proto::{EntryId, ReceivePlan};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Cts, Header, Kind};
 
@@ -48,9 +48,10 @@ impl Engine {
             request: found.remote,
             lead: found.lead,
         };
+        let scattered = found.scattered.take();
         let data = std::mem::take(&mut found.data);
         let whole = data.len() as u64 == announce.length;
-        self.state.expect(slot, peer, header, &announce);
+        self.state.expect(slot, peer, header, &announce, scattered);
         self.state.place(slot, 0, &data);
         self.state.messages.at_mut(message).data = data;
         self.state.messages.remove(message);
@@ -121,7 +122,6 @@ impl Engine {
 
     /// Decides how the rest of an announced message comes, and lets it come.
     pub(crate) fn fetch(&mut self, slot: u32) {
-        let oversubscribed = self.state.config.oversubscribed;
         let request = self.state.requests.at_mut(slot);
         let id = request.peer;
         let (lead, wanted) = (u64::from(request.lead), request.wanted);
@@ -130,11 +130,13 @@ impl Engine {
             self.send_control(id, taken, &[]);
             return self.state.end_when_all_is_here(slot);
         }
-        let readable = request.address != 0 && request.recv_buf().as_mut_slice().is_some();
+        let readable = request.address != 0 || request.scattered.is_some();
+        let theirs = request.scattered.as_ref().map(|scattered| scattered.mean_block());
+        let blocks = [theirs, request.recv_buf().mean_block()];
         let index = self.meet(id);
         self.ask_whether_readable(index);
-        let costs = costs(&self.state.peers.at(index).capabilities, readable, oversubscribed);
-        match plan_receive(wanted - lead, &costs) {
+        let capabilities = &self.state.peers.at(index).capabilities;
+        match plan(capabilities, &self.state.config, wanted - lead, readable, blocks) {
             ReceivePlan::Stream => self.ask(slot),
             ReceivePlan::SingleCopy => {
                 let request = self.state.requests.at_mut(slot);
@@ -161,11 +163,13 @@ impl Engine {
         let Some(slot) = self.state.reading.pop_front() else { return false };
         let request = self.state.requests.at_mut(slot);
         let (start, end) = (request.read, request.wanted.min(request.read + READ_BURST));
-        let (peer, address) = (request.peer, request.address + start);
-        let room =
-            request.recv_buf().as_mut_slice().and_then(|all| all.get_mut(start as usize..end as usize));
-        let read = room.is_some_and(|room| self.fabric.read_remote(peer, address, room).is_ok());
-        if !read {
+        let (peer, address) = (request.peer, request.address);
+        let one_run = if request.scattered.is_none() { request.recv_buf().as_mut_slice() } else { None };
+        let read = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
+            Some(room) => self.fabric.read_remote(peer, address + start, room).is_ok().then_some(end - start),
+            None => self.read_runs(slot, start, end),
+        };
+        let Some(read) = read else {
             // The kernel denies it: stream instead, from now on for everything with this peer.
             let index = self.meet(peer);
             let peer = self.state.peers.at_mut(index);
@@ -173,10 +177,10 @@ impl Engine {
             peer.capabilities.single_copy = false;
             self.ask(slot);
             return true;
-        }
+        };
         let request = self.state.requests.at_mut(slot);
-        request.read = end;
-        if end < request.wanted {
+        request.read = start + read;
+        if request.read < request.wanted {
             self.state.reading.push_back(slot);
             return true;
         }

@@ -3,6 +3,7 @@
 //! A request's identifier is its slot and the slot's generation, so that a stale handle is found. Slot 0 is never
 //! used (see [`RequestId::COMPLETE`]). Which phase follows which is described in `README.md`.
 
+use crate::layouts::Scattered;
 use crate::types::{Completion, Ending, RequestId, Status};
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -117,6 +118,8 @@ pub(crate) struct Request {
     pub(crate) wanted: u64,
     /// Receive by reading: where the message is in the sender's memory.
     pub(crate) address: u64,
+    /// How it lies there, when it does not lie in one run: of the message announced to the slot last.
+    pub(crate) scattered: Option<Box<Scattered>>,
     /// Receive by reading: packed offset of the next byte to read.
     pub(crate) read: u64,
     pub(crate) buffer: Buffer,
@@ -147,6 +150,16 @@ impl Request {
         self.moved = 0;
         self.wanted = 0;
         self.buffer = Buffer::Recv(buffer);
+    }
+
+    /// A send was announced; `moved` bytes of its lead have left with it.
+    pub(crate) fn announced(&mut self, synchronous: bool, lead: u32, moved: u64) {
+        if synchronous {
+            self.flags |= SYNCHRONOUS;
+        }
+        self.lead = lead;
+        self.moved = moved;
+        self.phase = Phase::Leading;
     }
 
     pub(crate) fn completion(&self) -> Completion {
@@ -401,6 +414,7 @@ fn blank() -> Request {
         moved: 0,
         wanted: 0,
         address: 0,
+        scattered: None,
         read: 0,
         buffer: Buffer::None,
         error: None,

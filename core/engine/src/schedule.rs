@@ -9,12 +9,15 @@
 //! A run that fails (a lost process, a message of the wrong length) starts nothing more, takes its receives back, and
 //! ends with the first error when no request of its own can touch its memory any more.
 
+mod failure;
+
 use crate::engine::Engine;
 use crate::internal::Notice;
 use crate::outlook::Running;
 use crate::types::{Completion, Envelope, RequestId, Selector, SendMode, Started};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::ops::Deref;
 use std::sync::Arc;
 use weft_coll::{Buffer, Execution, Range, Schedule, Step, StepId};
 use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
@@ -49,6 +52,8 @@ pub struct Reduction {
     pub datatype: Datatype,
     /// The operation.
     pub operation: Operation,
+    /// What error texts call the operation.
+    pub name: &'static str,
 }
 
 /// The memory of a call. What is not significant, or `MPI_IN_PLACE`, is `Memory::none()`.
@@ -86,14 +91,31 @@ pub struct Channel {
     pub persistent: bool,
 }
 
-/// A schedule bound to memory and communicator, ready to start. A persistent collective keeps one and starts clones of it.
-#[derive(Debug)]
-pub struct ScheduleRun(Box<Active>);
-
-impl Clone for ScheduleRun {
-    fn clone(&self) -> ScheduleRun {
-        ScheduleRun::bind(self.0.run.clone())
+impl Channel {
+    /// The tag of the collective's messages on one of the schedule's channels.
+    pub fn tag(&self, channel: u16) -> Tag {
+        weft_coll::tag(self.persistent, self.sequence, channel)
     }
+}
+
+/// A schedule bound to memory and communicator, ready to start.
+#[derive(Debug)]
+pub struct ScheduleRun {
+    run: Run,
+    then: Option<Box<dyn Then>>,
+}
+
+/// A schedule bound for many runs: what a persistent collective keeps. Starting it builds nothing.
+#[derive(Clone, Debug)]
+pub struct KeptRun(Arc<Bound>);
+
+/// What follows on a run that ended well, under the same request.
+pub trait Then: Send + std::fmt::Debug {
+    /// The next run; `None` when the collective is over. Called while the engine is held.
+    ///
+    /// # Errors
+    /// What becomes the request's error.
+    fn next(self: Box<Self>) -> Result<Option<ScheduleRun>>;
 }
 
 /// What a run is made of.
@@ -103,6 +125,29 @@ struct Bound {
     arguments: Arguments,
     reduction: Option<Reduction>,
     channel: Channel,
+}
+
+/// A bound schedule, of this run alone or of many.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most runs are their own, and a start takes no memory")]
+enum Run {
+    Own(Bound),
+    Kept(Arc<Bound>),
+    /// Of a run that is over.
+    Over,
+}
+
+impl Deref for Run {
+    type Target = Bound;
+
+    #[inline]
+    fn deref(&self) -> &Bound {
+        match self {
+            Run::Own(bound) => bound,
+            Run::Kept(bound) => bound,
+            Run::Over => unreachable!("a run that is over has no steps left"),
+        }
+    }
 }
 
 impl ScheduleRun {
@@ -121,19 +166,39 @@ impl ScheduleRun {
             return Err(Error::internal("a schedule that reduces was bound without an operation"));
         }
         arguments.send.check_distinct(&arguments.recv)?;
-        Ok(ScheduleRun::bind(Bound { schedule, arguments, reduction, channel }))
+        Ok(ScheduleRun { run: Run::Own(Bound { schedule, arguments, reduction, channel }), then: None })
     }
 
-    #[inline]
-    fn bind(run: Bound) -> ScheduleRun {
-        ScheduleRun(Box::new(Active {
-            run,
-            vectors: Vectors::default(),
-            request: RequestId::COMPLETE,
-            callbacks: 0,
-            error: None,
-            taken_back: false,
-        }))
+    /// Where its messages travel.
+    pub fn channel(&self) -> &Channel {
+        &self.run.channel
+    }
+
+    /// Lets something follow.
+    #[must_use]
+    pub fn then(self, then: Box<dyn Then>) -> ScheduleRun {
+        ScheduleRun { then: Some(then), ..self }
+    }
+
+    /// Keeps the binding for many runs; nothing follows on these.
+    pub fn keep(self) -> KeptRun {
+        KeptRun(match self.run {
+            Run::Own(bound) => Arc::new(bound),
+            Run::Kept(bound) => bound,
+            Run::Over => unreachable!("nobody holds a run that is over"),
+        })
+    }
+}
+
+impl KeptRun {
+    /// Where its messages travel.
+    pub fn channel(&self) -> &Channel {
+        &self.0.channel
+    }
+
+    /// One run.
+    pub fn run(&self) -> ScheduleRun {
+        ScheduleRun { run: Run::Kept(Arc::clone(&self.0)), then: None }
     }
 }
 
@@ -153,7 +218,7 @@ impl Bound {
     }
 
     fn tag(&self, channel: u16) -> Tag {
-        weft_coll::tag(self.channel.persistent, self.channel.sequence, channel)
+        self.channel.tag(channel)
     }
 }
 
@@ -174,11 +239,11 @@ impl Callback {
     }
 }
 
-/// A run, under way or about to be.
+/// A run under way.
 #[derive(Debug)]
 struct Active {
-    run: Bound,
-    /// Set when it starts.
+    run: Run,
+    then: Option<Box<dyn Then>>,
     vectors: Vectors,
     /// The user's handle; set when it starts.
     request: RequestId,
@@ -198,15 +263,49 @@ struct Vectors {
     scratch: Vec<Memory>,
 }
 
+/// Ended runs whose memory is kept for the next ones.
+const SPARES: usize = 8;
+
 /// All runs of an engine.
 #[derive(Debug, Default)]
 pub(crate) struct Schedules {
     active: Vec<Option<Box<Active>>>,
     free: Vec<u32>,
     callbacks: VecDeque<Callback>,
-    /// Of an ended run, for the next one.
-    spare: Option<Vectors>,
+    /// Of ended runs, for the next ones; at most [`SPARES`].
+    #[allow(clippy::vec_box, reason = "the boxes are what is kept, so that a start allocates nothing")]
+    spares: Vec<Box<Active>>,
     pool: ScratchPool,
+}
+
+impl Schedules {
+    /// Room for a run, of an earlier one if there is any.
+    fn activate(&mut self, ScheduleRun { run, then }: ScheduleRun) -> Box<Active> {
+        match self.spares.pop() {
+            Some(mut active) => {
+                (active.run, active.then) = (run, then);
+                active
+            }
+            None => Box::new(Active {
+                run,
+                then,
+                vectors: Vectors::default(),
+                request: RequestId::COMPLETE,
+                callbacks: 0,
+                error: None,
+                taken_back: false,
+            }),
+        }
+    }
+
+    /// Keeps the room of a run that is over, but nothing of what the program handed in.
+    fn retire(&mut self, mut active: Box<Active>) {
+        if self.spares.len() < SPARES {
+            active.run = Run::Over;
+            (active.then, active.taken_back) = (None, false);
+            self.spares.push(active);
+        }
+    }
 }
 
 fn token(slot: u32, step: StepId) -> NonZeroU64 {
@@ -225,14 +324,9 @@ impl Engine {
     /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
     /// does not fit 64 bits. What goes wrong later is the request's error.
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
-        let mut active = run.0;
         let schedules = &mut self.state.schedules;
-        if let Some(spare) = schedules.spare.take() {
-            active.vectors = spare;
-        }
-        let Active { run, vectors, .. } = &mut *active;
-        run.scratch(&mut schedules.pool, &mut vectors.scratch)?;
-        vectors.execution.reset(&run.schedule);
+        let mut active = schedules.activate(run);
+        active.prepare(&mut schedules.pool)?;
         let request = self.new_plain()?;
         active.request = request;
         let schedules = &mut self.state.schedules;
@@ -317,6 +411,8 @@ impl Engine {
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
+            self.explain_failure(&mut active);
+            self.fail_others(&active);
             for &(_, request) in &active.vectors.pending {
                 // One that ended meanwhile is gone; its notice waits.
                 if self.exists(request) {
@@ -329,12 +425,38 @@ impl Engine {
             self.state.schedules.active[slot as usize] = Some(active);
             return;
         }
-        let mut vectors = std::mem::take(&mut active.vectors);
+        let (request, error) = (active.request, active.error.take());
         let schedules = &mut self.state.schedules;
-        vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
-        schedules.spare = Some(vectors);
+        active.vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
+        if error.is_none()
+            && let Some(then) = active.then.take()
+        {
+            match then.next() {
+                Ok(None) => {}
+                Ok(Some(next)) => return self.go_on(slot, active, next),
+                Err(error) => return self.end(slot, active, request, Some(error)),
+            }
+        }
+        self.end(slot, active, request, error);
+    }
+
+    /// Runs what follows under the same request.
+    fn go_on(&mut self, slot: u32, mut active: Box<Active>, next: ScheduleRun) {
+        (active.run, active.then) = (next.run, next.then);
+        match active.prepare(&mut self.state.schedules.pool) {
+            Ok(()) => self.advance(slot, active),
+            Err(error) => {
+                let request = active.request;
+                self.end(slot, active, request, Some(error));
+            }
+        }
+    }
+
+    fn end(&mut self, slot: u32, active: Box<Active>, request: RequestId, error: Option<Error>) {
+        let schedules = &mut self.state.schedules;
+        schedules.retire(active);
         schedules.free.push(slot);
-        self.complete_plain(active.request, active.error.take());
+        self.complete_plain(request, error);
     }
 
     fn start_step(&mut self, slot: u32, step: StepId, active: &mut Active) -> Result<()> {
@@ -396,6 +518,14 @@ impl Engine {
 }
 
 impl Active {
+    /// Makes the scratch memory, and all steps undone.
+    fn prepare(&mut self, pool: &mut ScratchPool) -> Result<()> {
+        let Active { run, vectors, .. } = self;
+        run.scratch(pool, &mut vectors.scratch)?;
+        vectors.execution.reset(&run.schedule);
+        Ok(())
+    }
+
     fn memory(&self, buffer: Buffer) -> &Memory {
         let arguments = &self.run.arguments;
         match buffer {

@@ -1,5 +1,6 @@
 //! The fabrics of this process joined in one enum, so that every call is static and inlined.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -139,6 +140,9 @@ const NONE: Capabilities = Capabilities {
     latency: 0.0,
     copy_bandwidth: 1.0,
     single_copy_bandwidth: 1.0,
+    most_runs: 1,
+    remote_run: 0.0,
+    local_run: 0.0,
 };
 
 impl Transport for Transports {
@@ -303,12 +307,44 @@ impl Transport for Transports {
         }
     }
 
+    fn has_left(&self) -> bool {
+        match self {
+            Transports::Alone(_) => true,
+            Transports::Shm(shm) => shm.has_left(),
+            Transports::Softroce(rdma) => rdma.has_left(),
+            Transports::Sim(port) => port.has_left(),
+        }
+    }
+
+    fn rest(&mut self) {
+        match self {
+            Transports::Alone(_) => {}
+            Transports::Shm(shm) => shm.rest(),
+            Transports::Softroce(rdma) => rdma.rest(),
+            Transports::Sim(port) => port.rest(),
+        }
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote(peer, address, into),
             Transports::Softroce(rdma) => rdma.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
+        }
+    }
+
+    fn read_remote_runs(
+        &mut self,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        match self {
+            Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
+            Transports::Shm(shm) => shm.read_remote_runs(peer, remote, local),
+            Transports::Softroce(rdma) => rdma.read_remote_runs(peer, remote, local),
+            Transports::Sim(port) => port.read_remote_runs(peer, remote, local),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
 
+use weft_proto::Gaps;
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 
 /// Where a message goes and what it is called there (section 3.2.3).
@@ -129,7 +130,7 @@ pub enum Ending {
     Otherwise,
 }
 
-/// What [`crate::Engine::receive_at_once`] found.
+/// What [`crate::Engine::receive_at_once`] and [`crate::Engine::receive_pieces_at_once`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Soon {
@@ -137,6 +138,8 @@ pub enum Soon {
     Received(Status),
     /// The very message is announced: post a receive for it, then make progress.
     Announced,
+    /// The very message has begun to arrive: this request ends when all of it is here.
+    Pending(RequestId),
     /// Nothing, or something that is not simple.
     Nothing,
 }
@@ -170,6 +173,10 @@ pub struct EngineConfig {
     pub eager_limit: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
+    /// Largest packet of a message of medium length, in bytes: what both ends copy at the same time.
+    pub piece: u32,
+    /// How messages with gaps travel where memory can be read.
+    pub gaps: Gaps,
 }
 
 impl EngineConfig {
@@ -183,6 +190,8 @@ impl EngineConfig {
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
             announcements_per_sender: 0,
+            piece: 12 << 10,
+            gaps: Gaps::Auto,
         }
     }
 }

@@ -8,7 +8,7 @@ use weft_coll::{Block, Call, Group, Model, Vector, plan};
 use weft_datatype::{Datatype, Elements, Form, Memory, PredefinedOp};
 use weft_engine::world::World;
 use weft_engine::{
-    Arguments, Channel, Engine, Operation, PeerMap, Reduction, RequestId, ScheduleRun, UserOperation,
+    Arguments, Channel, Engine, KeptRun, Operation, PeerMap, Reduction, RequestId, ScheduleRun, UserOperation,
 };
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, abi};
 
@@ -48,7 +48,7 @@ fn content(memory: &Memory, ints: u64) -> Vec<i32> {
 
 fn sum() -> Option<Reduction> {
     let kernel = PredefinedOp::Sum.kernel(&int()).unwrap();
-    Some(Reduction { datatype: int(), operation: Operation::Predefined(kernel) })
+    Some(Reduction { datatype: int(), operation: Operation::Predefined(kernel), name: "MPI_SUM" })
 }
 
 /// Runs user callbacks and reports the request's end.
@@ -214,8 +214,11 @@ fn user_operations_on_derived_types_keep_rank_order() {
         let operation = Arc::new(MatrixProduct { calls: Mutex::default() });
         let mut world = World::new(size).seed(seed).full(0.1).build();
         let vector = Vector { count, element: 16, commutative: false };
-        let reduction =
-            Some(Reduction { datatype: matrix.clone(), operation: Operation::User(operation.clone()) });
+        let reduction = Some(Reduction {
+            datatype: matrix.clone(),
+            operation: Operation::User(operation.clone()),
+            name: "",
+        });
         let room = || (0..size).map(|_| Memory::scratch(&matrix, count).unwrap()).collect::<Vec<_>>();
         let (scans, alls, roots) = (room(), room(), room());
         // Three collectives at once, on one communicator.
@@ -261,7 +264,7 @@ fn user_operations_on_derived_types_keep_rank_order() {
 fn persistent_collectives_may_start_in_any_order_and_again() {
     let size = 4_u32;
     let mut world = World::new(size).seed(9).build();
-    let mut runs: Vec<Vec<ScheduleRun>> = Vec::new();
+    let mut runs: Vec<Vec<KeptRun>> = Vec::new();
     let mut rooms: Vec<Vec<Memory>> = Vec::new();
     for rank in 0..size {
         let made = (0..3).map(|sequence| {
@@ -270,7 +273,10 @@ fn persistent_collectives_may_start_in_any_order_and_again() {
             let send = filled(&int(), 1, &[rank as i32 * 10 + sequence]);
             let room = Memory::scratch(&int(), u64::from(size)).unwrap();
             let channel = channel(rank, sequence as u32, true);
-            (ScheduleRun::new(schedule, Arguments::new(send, room.clone()), None, channel).unwrap(), room)
+            (
+                ScheduleRun::new(schedule, Arguments::new(send, room.clone()), None, channel).unwrap().keep(),
+                room,
+            )
         });
         let (run, room) = made.unzip();
         runs.push(run);
@@ -282,9 +288,7 @@ fn persistent_collectives_may_start_in_any_order_and_again() {
                 (0..3)
                     .map(|turn| {
                         let which = ((turn + rank + round) % 3) as usize;
-                        world.engines[rank as usize]
-                            .start_schedule(runs[rank as usize][which].clone())
-                            .unwrap()
+                        world.engines[rank as usize].start_schedule(runs[rank as usize][which].run()).unwrap()
                     })
                     .collect()
             })

@@ -15,8 +15,8 @@ use weft_types::params::Watchdog;
 use crate::configfile;
 use crate::options::{Asked, Key, Section, Settings, find, suggestion};
 use crate::values::{
-    architecture, count, error_handler, host_of, hosts_in_file, pset, seconds, soft_counts, thread_level,
-    variable,
+    architecture, count, error_handler, hosts_in_file, hosts_in_list, pset, seconds, soft_counts,
+    thread_level, variable,
 };
 
 /// More ranks than this on one machine are taken for a slip of the finger.
@@ -57,7 +57,7 @@ pub trait Surroundings {
 
 /// Reads the words after the program name.
 pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, UsageError> {
-    let mut parser = Parser { around, settings: Settings::default(), per_node: None };
+    let mut parser = Parser { around, settings: Settings::default() };
     let mut sections = Vec::new();
     for words in words.split(|word| word == ":") {
         match parser.section(words)? {
@@ -87,13 +87,21 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
             "{total} processes are asked for; on one machine at most {MAX_RANKS} are allowed"
         )));
     }
-    if let Some(per_node) = parser.per_node.filter(|&per_node| u64::from(per_node) < total) {
+    let mut settings = parser.settings;
+    if let Some(per_node) = settings.per_node.filter(|&per_node| u64::from(per_node) < total)
+        && settings.hosts.is_empty()
+    {
         return Err(usage(format!(
-            "{total} processes with at most {per_node} on each machine need several machines, and this version runs on one; \
-             several hosts come with a later version"
+            "{total} processes with at most {per_node} on each machine need several machines: name them with --hosts or \
+             --hostfile"
         )));
     }
-    let mut settings = parser.settings;
+    if settings.agent.is_none() {
+        settings.agent = around
+            .variable(OsStr::new("MPIEXEC_AGENT"))
+            .and_then(|text| text.into_string().ok())
+            .filter(|text| !text.trim().is_empty());
+    }
     if settings.timeout.is_none() {
         settings.timeout = around
             .variable(OsStr::new("MPIEXEC_TIMEOUT"))
@@ -127,7 +135,6 @@ enum Outcome {
 struct Parser<'a> {
     around: &'a dyn Surroundings,
     settings: Settings,
-    per_node: Option<u32>,
 }
 
 impl Parser<'_> {
@@ -242,7 +249,7 @@ impl Parser<'_> {
             Key::Arch => asked.arch = Some(architecture(text(word, values)?, self.around.architecture())?),
             Key::Hosts => {
                 let value = text(word, values)?;
-                self.settings.hosts.extend(value.split(',').map(host_of));
+                self.settings.hosts.extend(hosts_in_list(value));
                 asked.host = Some(value.to_owned());
             }
             _ => return Ok(false),
@@ -301,7 +308,8 @@ impl Parser<'_> {
                 })?;
                 settings.hosts.extend(hosts_in_file(&list));
             }
-            Key::PerNode => self.per_node = Some(count(word, &values[0])?),
+            Key::Agent => settings.agent = Some(text()?.to_owned()).filter(|text| !text.trim().is_empty()),
+            Key::PerNode => settings.per_node = Some(count(word, &values[0])?),
             Key::Stdin => match text()? {
                 "0" => settings.no_stdin = false,
                 "none" => settings.no_stdin = true,

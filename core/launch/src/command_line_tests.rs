@@ -86,8 +86,11 @@ fn a_configuration_file_gives_sections() {
 }
 
 #[test]
-fn hosts_are_collected_without_their_slots() {
-    assert_eq!(read("-hosts a:2,b -f hosts x").expect("well formed").1.hosts, ["a", "b", "node1", "node2"]);
+fn hosts_are_collected_with_their_slots() {
+    let hosts = read("-hosts a:2,b -f hosts x").expect("well formed").1.hosts;
+    let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "node1", "node2"]);
+    assert_eq!((hosts[0].slots, hosts[1].slots), (Some(2), None));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! moment. A message sent before it would have been found by the look. (All ranks are on one machine and share a clock;
 //! between machines the launcher will have to ask.)
 
-use weft_boot::stall::{Place, Stall};
+use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 
 /// What is known of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ fn spread(ranks: &[Known]) -> Vec<bool> {
         for (rank, known) in ranks.iter().enumerate() {
             if let Known::Stalled(stall) = known
                 && !can_act[rank]
-                && may_go_on(stall, &can_act)
+                && may_go_on(stall, ranks, &can_act)
             {
                 can_act[rank] = true;
                 grew = true;
@@ -79,13 +79,22 @@ fn spread(ranks: &[Known]) -> Vec<bool> {
     }
 }
 
-fn may_go_on(stall: &Stall, can_act: &[bool]) -> bool {
-    // A rank outside the job would be a mistake of the description; nothing is concluded from it.
-    let acts = |rank: u32| can_act.get(rank as usize).copied().unwrap_or(true);
+fn may_go_on(stall: &Stall, ranks: &[Known], can_act: &[bool]) -> bool {
     stall.others
         || stall.calls.is_empty()
-        || stall.acts_on.iter().any(|set| set.iter().any(acts))
-        || stall.calls.iter().any(|call| call.needs.iter().all(|set| set.iter().any(acts)))
+        || stall.acts_on.iter().any(|set| set.iter().any(|rank| acts(rank, can_act)))
+        || stall.calls.iter().any(|call| call.needs.iter().all(|set| may_help(set, call, ranks, can_act)))
+}
+
+/// Whether a rank can act. One outside the job would be a mistake of the description; nothing is concluded from it.
+fn acts(rank: u32, can_act: &[bool]) -> bool {
+    can_act.get(rank as usize).copied().unwrap_or(true)
+}
+
+/// Whether some rank of a set that a call needs can act, if need be by beginning MPI again.
+fn may_help(set: &Ranks, call: &Blocked, ranks: &[Known], can_act: &[bool]) -> bool {
+    let begins_again = |rank: u32| call.again && matches!(ranks.get(rank as usize), Some(Known::Gone(_)));
+    set.iter().any(|rank| acts(rank, can_act) || begins_again(rank))
 }
 
 /// Whether some moment lies in the intervals of all blocked ranks, after all that are gone went.
@@ -107,10 +116,7 @@ fn at_one_moment(ranks: &[Known], stuck: &[usize], blocked: &[usize]) -> bool {
 fn edge(ranks: &[Known], can_act: &[bool], rank: usize) -> Option<Edge> {
     let Known::Stalled(stall) = &ranks[rank] else { return None };
     stall.calls.iter().enumerate().find_map(|(call, blocked)| {
-        let hopeless = |set: &&weft_boot::stall::Ranks| {
-            set.iter().all(|other| !can_act.get(other as usize).copied().unwrap_or(true))
-        };
-        let set = blocked.needs.iter().find(hopeless)?;
+        let set = blocked.needs.iter().find(|set| !may_help(set, blocked, ranks, can_act))?;
         let is_gone = |other: &u32| matches!(ranks[*other as usize], Known::Gone(_));
         // Of a wildcard, somebody else than the rank itself tells more.
         let others = || set.iter().filter(|&other| other as usize != rank);

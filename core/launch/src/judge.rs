@@ -2,8 +2,10 @@
 //!
 //! Pure: what happens to ranks goes in with the time, [`Order`]s come out. The rules:
 //!
-//! - A rank that dies by a signal, exits with a code other than 0 before it has ended MPI, or exits inside MPI, ends the job: nobody
-//!   could go on with it missing. So do MPI_Abort, the time limit, and a broken control channel.
+//! - A rank that dies by a signal, exits with a code other than 0 before it has ended MPI, or exits inside MPI, ends the job, as
+//!   the others would wait for it for ever. So do MPI_Abort, the time limit, and a broken control channel.
+//! - But where all others have said that they go on without it, such a death after MPI_Init is told to them instead
+//!   ([`Order::Tell`]), and the job's exit code will be that of the death.
 //! - Ending means SIGTERM to every rank, and SIGKILL [`GRACE`] later to those that are left.
 //! - An abort of some ranks only (MPI_Abort on a smaller communicator) ends those, where all others have said that they go on without
 //!   them; otherwise it ends the job.
@@ -94,6 +96,17 @@ pub enum Cause {
         /// What came.
         what: String,
     },
+    /// A host is gone, and these ranks with it.
+    HostLost {
+        /// Its name.
+        host: String,
+        /// What was seen of it.
+        why: String,
+        /// Ranks that ran there.
+        ranks: Vec<usize>,
+        /// How many ranks ran elsewhere.
+        others: usize,
+    },
     /// mpiexec itself got this signal and ranks ended by it.
     Interrupted {
         /// Number of the signal.
@@ -121,6 +134,19 @@ pub enum Order {
     TerminateDoomed,
     /// As [`Order::Kill`], to the ranks that were aborted alone.
     KillDoomed,
+    /// Tell the others that this rank has died.
+    Tell(usize),
+}
+
+/// A rank that died while the others went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Who.
+    pub rank: usize,
+    /// How.
+    pub end: End,
+    /// How far it had come.
+    pub stage: Stage,
 }
 
 /// An abort of some ranks, after which the others went on.
@@ -159,6 +185,8 @@ pub struct Judge {
     killed: bool,
     interrupted: Option<i32>,
     partial: Vec<Partial>,
+    /// Deaths that the others survived, in order.
+    lost: Vec<Lost>,
     /// When doomed ranks that are left get SIGKILL.
     doomed_kill_at: Option<Instant>,
 }
@@ -175,6 +203,7 @@ impl Judge {
             killed: false,
             interrupted: None,
             partial: Vec::new(),
+            lost: Vec::new(),
             doomed_kill_at: None,
         }
     }
@@ -212,9 +241,33 @@ impl Judge {
             }
             _ => match self.interrupted {
                 Some(signal) => self.condemn(Cause::Interrupted { signal }, now),
+                None if others > 0
+                    && stage != Stage::Before
+                    && self.running().all(|rank| self.goes_on(rank)) =>
+                {
+                    self.lost.push(Lost { rank, end, stage });
+                    Some(Order::Tell(rank))
+                }
                 None => self.condemn(Cause::Ended { rank, end, stage, others }, now),
             },
         }
+    }
+
+    /// The others could not be told of the last death, and wait for ever.
+    pub fn cannot_tell(&mut self, now: Instant) -> Option<Order> {
+        let Lost { rank, end, stage } = self.lost.pop()?;
+        let others = self.running().count();
+        self.condemn(Cause::Ended { rank, end, stage, others }, now)
+    }
+
+    /// Whether a rank can do without another one.
+    fn goes_on(&self, rank: usize) -> bool {
+        self.ranks[rank].survives || self.ranks[rank].stage == Stage::After
+    }
+
+    /// Deaths that the others survived, in order.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
     }
 
     /// `rank` can go on when others are aborted.
@@ -226,10 +279,9 @@ impl Judge {
     /// nothing is done.
     pub fn abort_some(&mut self, partial: Partial, now: Instant) -> Option<Order> {
         let others = self.running().filter(|rank| !partial.ranks.contains(rank));
-        let goes_on = |rank: usize| self.ranks[rank].survives || self.ranks[rank].stage == Stage::After;
         let mut left = 0;
         for rank in others {
-            if !goes_on(rank) {
+            if !self.goes_on(rank) {
                 return None;
             }
             left += 1;
@@ -342,24 +394,36 @@ impl Judge {
     /// mpiexec's own exit code.
     pub fn exit_code(&self) -> i32 {
         match &self.cause {
-            None => match self.partial.first() {
-                Some(partial) if partial.code & 0xff == 0 => 1,
-                Some(partial) => partial.code & 0xff,
-                None => self.late_code.map_or(0, |(_, code)| code),
+            None => match (self.partial.first(), self.lost.first()) {
+                (Some(partial), _) if partial.code & 0xff == 0 => 1,
+                (Some(partial), _) => partial.code & 0xff,
+                (None, Some(lost)) => code_of(lost.end),
+                (None, None) => self.late_code.map_or(0, |(_, code)| code),
             },
-            Some(Cause::Ended { end: End::Exit(0), .. }) => 1,
-            Some(Cause::Ended { end: End::Exit(code), .. }) => *code,
-            Some(Cause::Ended { end: End::Signal { signal, .. }, .. } | Cause::Interrupted { signal }) => {
-                128 + signal
-            }
+            Some(Cause::Ended { end, .. }) => code_of(*end),
+            Some(Cause::Interrupted { signal }) => 128 + signal,
             // The kernel keeps 8 bits; a code that would look like success must not.
             Some(Cause::Aborted { code, .. }) if code & 0xff == 0 => 1,
             Some(Cause::Aborted { code, .. }) => code & 0xff,
             Some(Cause::Timeout { .. }) => 124,
             Some(Cause::Deadlock { .. }) => 125,
             Some(Cause::NotStarted { code, .. }) => *code,
-            Some(Cause::NeverJoined { .. } | Cause::StartedTwice { .. } | Cause::Garbled { .. }) => 1,
+            Some(
+                Cause::NeverJoined { .. }
+                | Cause::StartedTwice { .. }
+                | Cause::Garbled { .. }
+                | Cause::HostLost { .. },
+            ) => 1,
         }
+    }
+}
+
+/// The exit code that a death gives to the job; never 0.
+fn code_of(end: End) -> i32 {
+    match end {
+        End::Exit(0) => 1,
+        End::Exit(code) => code,
+        End::Signal { signal, .. } => 128 + signal,
     }
 }
 
@@ -379,185 +443,5 @@ fn is_crash(signal: i32) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const SEGV: End = End::Signal { signal: 11, core: false };
-    const TERM: End = End::Signal { signal: 15, core: false };
-
-    fn job(size: usize, inside: bool) -> (Judge, Instant) {
-        let mut judge = Judge::new(size);
-        for rank in 0..size {
-            if inside {
-                judge.started(rank);
-            }
-        }
-        (judge, Instant::now())
-    }
-
-    #[test]
-    fn some_ranks_are_aborted_where_the_others_go_on() {
-        let partial = |ranks: &[usize]| Partial { rank: 1, code: 9, message: None, ranks: ranks.to_vec() };
-        let (mut judge, now) = job(4, true);
-        judge.survives(0);
-        assert_eq!(judge.abort_some(partial(&[1, 2]), now), None, "rank 3 cannot go on");
-        judge.survives(3);
-        assert_eq!(judge.abort_some(partial(&[]), now), None);
-        assert_eq!(judge.abort_some(partial(&[0, 1, 2, 3]), now), None, "nobody would be left");
-        assert_eq!(judge.abort_some(partial(&[1, 2]), now), Some(Order::TerminateDoomed));
-        assert_eq!(judge.ended(1, End::Exit(9), now), None);
-        assert_eq!(judge.doomed().collect::<Vec<_>>(), [2]);
-        assert_eq!(judge.deadline(), Some(now + GRACE));
-        assert_eq!(judge.tick(now + GRACE), Some(Order::KillDoomed));
-        assert_eq!(judge.tick(now + GRACE), None);
-        assert_eq!(judge.ended(2, TERM, now), None);
-        for rank in [0, 3] {
-            judge.finished(rank);
-            assert_eq!(judge.ended(rank, End::Exit(0), now), None);
-        }
-        assert_eq!((judge.exit_code(), judge.cause()), (9, None));
-    }
-
-    #[test]
-    fn a_survivor_that_dies_ends_what_is_left() {
-        let (mut judge, now) = job(3, true);
-        judge.survives(0);
-        judge.survives(1);
-        let partial = Partial { rank: 2, code: 256, message: None, ranks: vec![2] };
-        assert_eq!(judge.abort_some(partial, now), Some(Order::TerminateDoomed));
-        assert_eq!(judge.exit_code(), 1);
-        assert_eq!(judge.ended(0, SEGV, now), Some(Order::Terminate));
-        assert_eq!(judge.exit_code(), 128 + 11);
-    }
-
-    #[test]
-    fn all_ranks_finish() {
-        let (mut judge, now) = job(2, true);
-        for rank in 0..2 {
-            judge.finished(rank);
-            assert_eq!(judge.ended(rank, End::Exit(0), now), None);
-        }
-        assert!(judge.all_ended());
-        assert_eq!((judge.exit_code(), judge.cause()), (0, None));
-    }
-
-    #[test]
-    fn a_crash_ends_the_job_with_its_signal() {
-        let (mut judge, now) = job(3, true);
-        assert_eq!(judge.ended(1, SEGV, now), Some(Order::Terminate));
-        assert_eq!(judge.ended(0, TERM, now), None);
-        assert_eq!(judge.tick(now), None);
-        assert_eq!(judge.tick(now + GRACE), Some(Order::Kill));
-        assert_eq!(judge.tick(now + 2 * GRACE), None, "once is enough");
-        judge.ended(2, End::Signal { signal: 9, core: false }, now);
-        assert_eq!(judge.exit_code(), 139);
-        assert!(judge.also().is_empty());
-    }
-
-    #[test]
-    fn an_exit_inside_mpi_ends_the_job_even_with_code_0() {
-        let (mut judge, now) = job(2, true);
-        assert_eq!(judge.ended(0, End::Exit(0), now), Some(Order::Terminate));
-        assert_eq!(judge.exit_code(), 1);
-    }
-
-    #[test]
-    fn an_exit_before_mpi_with_code_0_is_no_failure() {
-        let (mut judge, now) = job(2, false);
-        assert_eq!(judge.ended(0, End::Exit(0), now), None);
-        assert_eq!(judge.ended(1, End::Exit(7), now), None, "nobody is left to be ended");
-        assert_eq!(judge.exit_code(), 7);
-    }
-
-    #[test]
-    fn a_code_after_mpi_is_passed_on_and_ends_nobody() {
-        let (mut judge, now) = job(3, true);
-        judge.finished(2);
-        assert_eq!(judge.ended(2, End::Exit(5), now), None);
-        judge.finished(0);
-        assert_eq!(judge.ended(0, End::Exit(6), now), None);
-        judge.finished(1);
-        judge.ended(1, End::Exit(0), now);
-        assert_eq!((judge.exit_code(), judge.late_failure()), (5, Some((2, 5))));
-    }
-
-    #[test]
-    fn abort_gives_its_code_but_never_success() {
-        for (code, expected) in [(3, 3), (0, 1), (256, 1), (-1, 255), (999, 231)] {
-            let (mut judge, now) = job(2, true);
-            assert_eq!(
-                judge.condemn(Cause::Aborted { rank: 1, code, message: None }, now),
-                Some(Order::Terminate)
-            );
-            assert_eq!(judge.ended(1, End::Exit(3), now), None);
-            assert_eq!(judge.exit_code(), expected);
-        }
-    }
-
-    #[test]
-    fn the_second_interrupt_kills() {
-        let (mut judge, now) = job(2, true);
-        assert_eq!(judge.interrupted(2), None);
-        assert_eq!(judge.interrupted(2), Some(Order::Kill));
-        judge.ended(0, End::Signal { signal: 9, core: false }, now);
-        assert_eq!(judge.exit_code(), 130);
-    }
-
-    #[test]
-    fn ranks_that_end_by_a_passed_on_signal_were_interrupted() {
-        let (mut judge, now) = job(2, true);
-        judge.interrupted(15);
-        assert_eq!(judge.ended(0, TERM, now), Some(Order::Terminate));
-        assert_eq!(judge.exit_code(), 143);
-        assert_eq!(judge.cause(), Some(&Cause::Interrupted { signal: 15 }));
-    }
-
-    #[test]
-    fn ranks_that_survive_an_interrupt_decide_themselves() {
-        let (mut judge, now) = job(1, true);
-        judge.interrupted(2);
-        judge.finished(0);
-        judge.ended(0, End::Exit(0), now);
-        assert_eq!(judge.exit_code(), 0);
-    }
-
-    #[test]
-    fn a_second_crash_is_remembered() {
-        let (mut judge, now) = job(3, true);
-        judge.ended(1, SEGV, now);
-        judge.ended(2, SEGV, now);
-        assert_eq!(judge.also(), [(2, SEGV)]);
-    }
-
-    fn any_event() -> impl Strategy<Value = (u8, usize, i32)> {
-        (0u8..6, 0usize..4, 0i32..40)
-    }
-
-    proptest! {
-        /// Whatever happens: a job with a cause is killed at last, no order is given to nobody, and failure never looks like success.
-        #[test]
-        fn any_history_ends(events in prop::collection::vec(any_event(), 0..30)) {
-            let (mut judge, mut now) = job(4, false);
-            for (what, rank, number) in events {
-                now += Duration::from_millis(100);
-                let running_before = judge.running().count();
-                let order = match what {
-                    0 => { judge.started(rank); None }
-                    1 => { judge.finished(rank); None }
-                    2 if judge.is_running(rank) => judge.ended(rank, End::Exit(number), now),
-                    3 if judge.is_running(rank) => judge.ended(rank, End::Signal { signal: number, core: false }, now),
-                    4 => judge.condemn(Cause::Aborted { rank, code: number, message: None }, now),
-                    _ => judge.tick(now),
-                };
-                prop_assert!(order.is_none() || running_before > 0);
-            }
-            if judge.cause().is_some() && !judge.all_ended() {
-                prop_assert!(judge.was_killed() || judge.tick(now + GRACE) == Some(Order::Kill));
-            }
-            if judge.cause().is_some() {
-                prop_assert!(judge.exit_code() != 0);
-            }
-        }
-    }
-}
+#[path = "judge_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! The thinking is pure and tested as such: [`command_line`] reads what is asked for, [`pmi_server`] answers ranks, [`judge`] decides
 //! when a job has failed and what comes out, [`lines`] puts output together, [`watch`] and [`deadlock`] tell who waits for whom, [`report`] finds the words. The doing is in `run`
-//! (one epoll loop, one thread) and `spawn` (the steps between fork and exec, the crate's only unsafe code).
+//! (one epoll loop, one thread), `hosts` (jobs on several hosts: agents and their head) and `spawn` (the steps between fork and exec, the crate's only unsafe code).
 #![deny(unsafe_code)]
 
 use std::ffi::OsString;
@@ -12,6 +12,7 @@ mod configfile;
 pub mod deadlock;
 mod events;
 mod help;
+pub mod hosts;
 mod input;
 pub mod judge;
 pub mod lines;
@@ -34,6 +35,9 @@ const USAGE: i32 = 2;
 
 /// Does what `words` (without the program's name) ask for. Returns the exit code.
 pub fn mpiexec(words: &[OsString]) -> i32 {
+    if words.first().is_some_and(|word| word == hosts::AGENT_WORD) {
+        return hosts::agent::run();
+    }
     let (sections, settings) = match command_line::parse(words, &machine::Machine) {
         Ok(Request::Run(sections, settings)) => (sections, settings),
         Ok(Request::Help) => {
@@ -49,6 +53,15 @@ pub fn mpiexec(words: &[OsString]) -> i32 {
             return USAGE;
         }
     };
+    if machine::foreign_host(&settings.hosts, &machine::host_name()).is_some() {
+        return match hosts::head::run(&sections, &settings) {
+            Ok(code) => code,
+            Err(error) => {
+                eprintln!("mpiexec: {error}");
+                1
+            }
+        };
+    }
     let plan = match plan::plan(&sections, &settings) {
         Ok(plan) => plan,
         Err(refused) => {

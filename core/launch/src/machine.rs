@@ -9,6 +9,7 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::command_line::Surroundings;
+use crate::hosts::dealing::NamedHost;
 
 /// What the parser asks, answered by the live machine.
 pub(crate) struct Machine;
@@ -33,9 +34,9 @@ pub(crate) fn host_name() -> String {
 }
 
 /// The first of `hosts` that is not this machine.
-pub(crate) fn foreign_host<'a>(hosts: &'a [String], own: &str) -> Option<&'a String> {
+pub(crate) fn foreign_host<'a>(hosts: &'a [NamedHost], own: &str) -> Option<&'a NamedHost> {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-    hosts.iter().find(|host| {
+    hosts.iter().find(|NamedHost { name: host, .. }| {
         let loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         !loopback && short(host) != "localhost" && short(host) != short(own)
     })
@@ -61,11 +62,12 @@ mod tests {
 
     #[test]
     fn this_machine_has_many_names() {
-        let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let named = |name: &str| NamedHost { name: name.to_owned(), slots: None };
+        let hosts = |names: &[&str]| names.iter().map(|name| named(name)).collect::<Vec<_>>();
         assert_eq!(
             foreign_host(&hosts(&["localhost", "127.0.0.1", "::1", "vm", "VM.example.org"]), "vm"),
             None
         );
-        assert_eq!(foreign_host(&hosts(&["vm", "node7"]), "vm"), Some(&"node7".to_owned()));
+        assert_eq!(foreign_host(&hosts(&["vm", "node7"]), "vm"), Some(&named("node7")));
     }
 }

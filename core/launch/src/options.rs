@@ -9,6 +9,8 @@ use std::time::Duration;
 use weft_place::policy::{BindTo, MapBy};
 use weft_types::params::Watchdog;
 
+use crate::hosts::dealing::NamedHost;
+
 /// One program of the command line (what stands between two `:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
@@ -78,11 +80,20 @@ pub struct Settings {
     pub no_stdin: bool,
     /// MPI_UNIVERSE_SIZE.
     pub universe_size: Option<u32>,
-    /// Hosts that were named, for the check that they are this one.
-    pub hosts: Vec<String>,
+    /// Hosts that were named; none, or this machine only: the job stays here.
+    pub hosts: Vec<NamedHost>,
+    /// Ranks dealt to a host before the next one comes.
+    pub per_node: Option<u32>,
+    /// The command that starts an agent on a host, with `{host}` for its name; `None`: ssh.
+    pub agent: Option<String>,
 }
 
 impl Settings {
+    /// Whether ranks go to the hosts in turn.
+    pub(crate) fn deals_by_node(&self) -> bool {
+        self.map_by == Some(MapBy::Node)
+    }
+
     /// How often blocked ranks are shown; `None`: deadlocks only.
     pub(crate) fn watchdog_period(&self) -> Option<Duration> {
         match self.watchdog {
@@ -119,6 +130,7 @@ pub(crate) enum Key {
     Verbose,
     Hosts,
     HostFile,
+    Agent,
     PerNode,
     Stdin,
     UniverseSize,
@@ -189,6 +201,7 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("f", Key::HostFile),
     ("hostfile", Key::HostFile),
     ("machinefile", Key::HostFile),
+    ("agent", Key::Agent),
     ("ppn", Key::PerNode),
     ("perhost", Key::PerNode),
     ("npernode", Key::PerNode),

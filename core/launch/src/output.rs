@@ -20,7 +20,7 @@ use crate::events::{Events, Token};
 use crate::lines::{Lines, Sink};
 
 /// Ranks are not read while more than this waits to be written: they are slowed down to the reader's pace.
-const HIGH_WATER: usize = 256 * 1024;
+pub(crate) const HIGH_WATER: usize = 256 * 1024;
 
 /// The most a pipe that says "writable" takes without blocking (PIPE_BUF).
 const PIECE: usize = 4096;
@@ -50,7 +50,7 @@ fn is_device(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Both go to the same place (`2>&1`): then a rank gets one pipe for both, and their order is kept.
-fn same_file(left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> bool {
+pub(crate) fn same_file(left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> bool {
     match (fstat(left), fstat(right)) {
         (Ok(left), Ok(right)) => (left.st_dev, left.st_ino) == (right.st_dev, right.st_ino),
         _ => false,
@@ -59,28 +59,28 @@ fn same_file(left: BorrowedFd<'_>, right: BorrowedFd<'_>) -> bool {
 
 /// One of mpiexec's own outputs and what waits for it.
 #[derive(Debug)]
-struct Outlet {
+pub(crate) struct Outlet {
     /// Lines on their way.
-    sink: Sink,
+    pub(crate) sink: Sink,
     written: usize,
     error: bool,
     /// Its reader has gone.
-    broken: bool,
+    pub(crate) broken: bool,
 }
 
 impl Outlet {
     /// Standard output (0) or standard error (1).
-    fn new(number: usize) -> Outlet {
+    pub(crate) fn new(number: usize) -> Outlet {
         Outlet { sink: Sink::default(), written: 0, error: number == 1, broken: false }
     }
 
     /// Bytes that wait.
-    fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.sink.bytes.len() - self.written
     }
 
     /// Writes what can be written without blocking; with `wait`, everything.
-    fn write(&mut self, wait: bool) {
+    pub(crate) fn write(&mut self, wait: bool) {
         while self.waiting() > 0 && !self.broken {
             match self.write_piece(wait) {
                 Ok(0) => return,

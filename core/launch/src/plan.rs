@@ -54,12 +54,6 @@ pub(crate) struct RankPlan {
 pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Unstartable> {
     let host = machine::host_name();
     let refuse = |why: String, code: i32| Unstartable { why, code };
-    if let Some(other) = machine::foreign_host(&settings.hosts, &host) {
-        let why = format!(
-            "the host {other} is not this machine ({host}); several hosts come with a later version of Weft"
-        );
-        return Err(refuse(why, 2));
-    }
     let notes = allocation_note().into_iter().collect();
     let size: u32 = sections.iter().map(|section| section.count).sum();
     let allowed = allowed_cpus();
@@ -179,7 +173,7 @@ fn described_machine() -> Result<Option<(Topology, bool)>, String> {
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.
-fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
+pub(crate) fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
     const FOREIGN: [&[u8]; 5] = [b"PMI_", b"PMI2_", b"PMIX_", b"HYDI_", b"WEFT_JOB"];
     let foreign = |name: &OsStr| {
         FOREIGN.iter().any(|prefix| name.as_bytes().starts_with(prefix)) || name == card::NODE_FD_VARIABLE
@@ -189,7 +183,7 @@ fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
 }
 
 /// What was asked for one program, by the keys of MPI_INFO_ENV (section 11.2.1).
-fn asked_words(section: &Section) -> Vec<(String, String)> {
+pub(crate) fn asked_words(section: &Section) -> Vec<(String, String)> {
     let asked = &section.asked;
     let path = section.path.as_ref().map(|path| path.to_string_lossy().into_owned());
     [
@@ -207,7 +201,7 @@ fn asked_words(section: &Section) -> Vec<(String, String)> {
 
 /// The process sets of the job but for those the standard names: one for each program of the command line, and those of
 /// `-pset`, which several programs may share.
-fn process_sets(sections: &[Section]) -> Vec<ProcessSet> {
+pub(crate) fn process_sets(sections: &[Section]) -> Vec<ProcessSet> {
     let mut sets: Vec<ProcessSet> = Vec::new();
     let mut first = 0;
     for (number, section) in sections.iter().enumerate() {
@@ -232,7 +226,7 @@ fn process_sets(sections: &[Section]) -> Vec<ProcessSet> {
 }
 
 /// Program and arguments for MPI_INFO_ENV; very long ones are cut, since the environment is bounded.
-fn command_words(section: &Section) -> Vec<String> {
+pub(crate) fn command_words(section: &Section) -> Vec<String> {
     const MOST: usize = 16 * 1024;
     let mut room = MOST;
     let words = std::iter::once(&section.program).chain(&section.arguments);
@@ -247,7 +241,7 @@ fn command_words(section: &Section) -> Vec<String> {
 }
 
 /// Unique on this machine while the job lives, and hard to meet again afterwards.
-fn job_id() -> String {
+pub(crate) fn job_id() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("weft-{}-{:x}", std::process::id(), since.as_nanos())
 }

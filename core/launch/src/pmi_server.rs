@@ -119,10 +119,14 @@ struct Conversation {
 impl Server {
     /// A server for ranks with these application numbers. `name` is the name of the job.
     pub fn new(name: &str, appnums: &[i32], universe_size: u32) -> Server {
+        Server::on_nodes(name, appnums, universe_size, mapping::one_node(appnums.len() as u32))
+    }
+
+    /// As [`Server::new`], for ranks on several nodes; `nodes` is the value of `PMI_process_mapping`.
+    pub fn on_nodes(name: &str, appnums: &[i32], universe_size: u32, nodes: String) -> Server {
         let ranks =
             appnums.iter().map(|&appnum| Conversation { appnum, ..Conversation::default() }).collect();
-        let store =
-            HashMap::from([("PMI_process_mapping".to_owned(), mapping::one_node(appnums.len() as u32))]);
+        let store = HashMap::from([("PMI_process_mapping".to_owned(), nodes)]);
         Server { name: name.to_owned(), universe_size, store, services: BTreeMap::new(), ranks, inside: 0 }
     }
 

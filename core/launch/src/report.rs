@@ -32,12 +32,42 @@ pub fn watched(found: &str) -> String {
     text
 }
 
+/// The message for the last death that the others survive.
+pub fn lost(judge: &Judge, known: &Known, host: &str) -> String {
+    let Some(lost) = judge.lost().last() else { return String::new() };
+    let (others, Known { pid, program, .. }) = (judge.running().count(), known);
+    let mut text = format!(
+        "mpiexec: rank {} ({program}, pid {pid} on {host}) {}\n",
+        lost.rank,
+        how(lost.end, lost.stage)
+    );
+    match others {
+        1 => line(&mut text, "the other running rank goes on without it: its error handler returns"),
+        _ => line(
+            &mut text,
+            &format!("the {others} other running ranks go on without it: their error handlers return"),
+        ),
+    }
+    line(&mut text, hint(lost.end, lost.stage, others + 1));
+    text
+}
+
 /// The message for a job, empty when there is nothing to say. `waiting`: who waited for what when the end began, if that is known.
 pub fn failure(judge: &Judge, ranks: &[Known], host: &str, waiting: &str) -> String {
+    failure_on(judge, ranks, &|_| host, waiting)
+}
+
+/// As [`failure`], of ranks on the hosts that `host` tells.
+pub fn failure_on<'a>(
+    judge: &Judge,
+    ranks: &[Known],
+    host: &dyn Fn(usize) -> &'a str,
+    waiting: &str,
+) -> String {
     let mut text = String::new();
     let name = |rank: usize| {
         let known = &ranks[rank];
-        format!("rank {rank} ({}, pid {} on {host})", known.program, known.pid)
+        format!("rank {rank} ({}, pid {} on {})", known.program, known.pid, host(rank))
     };
     match judge.cause() {
         None if !judge.partial().is_empty() => {
@@ -136,6 +166,10 @@ pub fn failure(judge: &Judge, ranks: &[Known], host: &str, waiting: &str) -> Str
             let _ = writeln!(text, "mpiexec: the job was ended by {}", signal_name(*signal));
             waiting.lines().for_each(|words| line(&mut text, words));
             return text;
+        }
+        Some(Cause::HostLost { host, why, ranks, others }) => {
+            let _ = writeln!(text, "mpiexec: the host {host} is lost with {}: {why}", list(ranks));
+            ended_others(&mut text, *others);
         }
         Some(Cause::NotStarted { rank, why, .. }) => {
             let _ = writeln!(text, "mpiexec: rank {rank} could not be started: {why}");

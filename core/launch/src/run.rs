@@ -1,5 +1,7 @@
 //! Running a job: start its ranks, carry their words, and see it to its end.
 
+mod losses;
+
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -31,16 +33,17 @@ use crate::spawn::{self, Keeper, Preparation};
 use crate::watch::{Outside, Watch, Word};
 
 /// Signals that ask a job to end; the second one ends it at once.
-const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+pub(crate) const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Signals that are only passed on.
-const PASSED_ON: [Signal; 4] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
+pub(crate) const PASSED_ON: [Signal; 4] =
+    [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
 
 /// How long the end waits for processes that ranks left behind to disappear after SIGKILL.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// Longest note kept of a rank, in letters.
-const NOTE: usize = 400;
+pub(crate) const NOTE: usize = 400;
 
 /// Runs the job. Returns mpiexec's exit code.
 ///
@@ -65,6 +68,8 @@ struct Job {
     /// Blocked signals as mpiexec found them; ranks get them so.
     mask_before: SigSet,
     keeper: Keeper,
+    /// What the ranks share.
+    memory: Arc<OwnedFd>,
     server: Server,
     judge: Judge,
     ranks: Vec<Rank>,
@@ -103,6 +108,7 @@ impl Job {
         events.await_input(&signals, Token::Signals)?;
         // Orphans of ranks become children of mpiexec, so that it can see them end.
         nix::sys::prctl::set_child_subreaper(true)?;
+        let memory = segment::create_memory(0).map_err(|error| io::Error::other(error.text().to_owned()))?;
         let appnums: Vec<i32> = plan.ranks.iter().map(|rank| rank.appnum).collect();
         Ok(Job {
             host: plan.host.clone(),
@@ -110,6 +116,7 @@ impl Job {
             signals,
             mask_before,
             keeper: Keeper::start()?,
+            memory: Arc::new(memory),
             server: Server::new(&plan.job_id, &appnums, plan.universe_size),
             judge: Judge::new(plan.ranks.len()),
             watch: Watch::new(plan.ranks.len(), settings.watchdog_period(), settings.watchdog_abort),
@@ -135,14 +142,12 @@ impl Job {
                 )));
             }
         };
-        let memory = segment::create_memory(0).map_err(|error| io::Error::other(error.text().to_owned()))?;
-        let inode = nix::sys::stat::fstat(&memory)?.st_ino;
-        let memory = Arc::new(memory);
+        let inode = nix::sys::stat::fstat(&self.memory)?.st_ino;
         for mut rank in plan.ranks {
             rank.card.segment_inode = inode;
             let number = self.ranks.len();
             let executable = rank.executable.clone();
-            if let Err(error) = self.start(rank, number, &memory, open_files, settings) {
+            if let Err(error) = self.start(rank, number, open_files, settings) {
                 let refused = resolve::explain(&executable, &error);
                 let cause = Cause::NotStarted { rank: number, why: refused.why, code: refused.code };
                 let order = self.judge.condemn(cause, Instant::now());
@@ -163,7 +168,6 @@ impl Job {
         &mut self,
         plan: RankPlan,
         number: usize,
-        memory: &Arc<OwnedFd>,
         open_files: Option<(u64, u64)>,
         settings: &Settings,
     ) -> io::Result<()> {
@@ -178,7 +182,7 @@ impl Job {
             .envs(&plan.environment);
         command.env(card::VARIABLE, plan.card.emit());
         command.env("PMI_FD", theirs.as_raw_fd().to_string());
-        command.env(card::NODE_FD_VARIABLE, memory.as_raw_fd().to_string());
+        command.env(card::NODE_FD_VARIABLE, self.memory.as_raw_fd().to_string());
         let typed = match number == 0 && !settings.no_stdin {
             true => {
                 let (stdin, typed) = input::for_rank_0()?;
@@ -196,7 +200,7 @@ impl Job {
             &mut command,
             Preparation {
                 channel: theirs,
-                memory: memory.clone(),
+                memory: self.memory.clone(),
                 keeper: self.keeper.socket(),
                 affinity,
                 mask: self.mask_before,
@@ -361,6 +365,8 @@ impl Job {
                 // It may have said good-bye, or why it ends, with its last breath.
                 self.listen(rank)?;
             }
+            // Whether the others go on without it may be among what they have said.
+            self.catch_up(rank)?;
             if self.judge.is_running(rank) {
                 self.watch.gone(rank, stall::now(), Instant::now());
                 let order = self.judge.ended(rank, end, Instant::now());
@@ -482,18 +488,6 @@ impl Job {
         Ok(())
     }
 
-    /// Judges ranks that died by a signal, without listening to anybody.
-    fn judge_deaths(&mut self) -> io::Result<()> {
-        let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
-        for rank in running {
-            if let Some(end @ End::Signal { .. }) = spawn::ended(self.ranks[rank].pid)? {
-                let order = self.judge.ended(rank, end, Instant::now());
-                self.obey(order);
-            }
-        }
-        Ok(())
-    }
-
     /// Sends what the rank's socket takes. PMI is question and answer, so more than a socket buffer waits only for a rank that
     /// never reads; it gets the rest when it speaks again.
     fn send_unsent(&mut self, rank: usize) {
@@ -522,6 +516,7 @@ impl Job {
                 self.send_to(self.judge.doomed(), Signal::SIGCONT, None);
             }
             Some(Order::KillDoomed) => self.send_to(self.judge.doomed(), Signal::SIGKILL, None),
+            Some(Order::Tell(lost)) => self.tell_of_death(lost),
         }
     }
 
@@ -587,7 +582,7 @@ fn outside(ranks: &[Rank], rank: usize) -> Outside {
     }
 }
 
-fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {
+pub(crate) fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {
     let mut set = nix::sched::CpuSet::new();
     for &cpu in cpus.iter() {
         set.set(cpu)?;

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use crate::command_line::{MAX_RANKS, UsageError, usage};
+use crate::hosts::dealing::NamedHost;
 
 /// A number of processes.
 pub(crate) fn count(word: &OsStr, value: &OsStr) -> Result<u32, UsageError> {
@@ -40,18 +41,31 @@ pub(crate) fn variable(
     }
 }
 
-/// The host in `name`, `name:slots` or an IPv6 address in brackets.
-pub(crate) fn host_of(item: &str) -> String {
-    match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address.to_owned(),
-        None => item.split(':').next().unwrap_or(item).to_owned(),
-    }
+/// The host in `name`, `name:slots`, or with an IPv6 address in brackets.
+fn host_of(item: &str) -> NamedHost {
+    let (name, rest) = match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) => (address, rest.strip_prefix(':')),
+        None => item.split_once(':').map_or((item, None), |(name, rest)| (name, Some(rest))),
+    };
+    NamedHost { name: name.to_owned(), slots: rest.and_then(|slots| slots.parse().ok()) }
 }
 
-/// The hosts of a host file, one a line.
-pub(crate) fn hosts_in_file(text: &str) -> Vec<String> {
+/// The hosts of a list with commas.
+pub(crate) fn hosts_in_list(list: &str) -> Vec<NamedHost> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(host_of).collect()
+}
+
+/// The hosts of a host file, one a line: `name`, `name:4` or `name slots=4`.
+pub(crate) fn hosts_in_file(text: &str) -> Vec<NamedHost> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    lines.filter_map(|line| line.split_whitespace().next()).map(host_of).collect()
+    let host = |line: &str| {
+        let mut words = line.split_whitespace();
+        let mut host = host_of(words.next()?);
+        let slots = words.find_map(|word| word.strip_prefix("slots=")?.parse().ok());
+        host.slots = slots.or(host.slots);
+        Some(host)
+    };
+    lines.filter_map(host).collect()
 }
 
 /// One of the names of an initial error handler (MPI 4.1 section 11.8.4), lower case.

@@ -68,6 +68,8 @@ pub struct Watch {
     shown_at: Option<Instant>,
     again: Duration,
     deadlock: Vec<usize>,
+    /// Ranks that died while the others went on.
+    died: Vec<usize>,
 }
 
 impl Watch {
@@ -82,6 +84,7 @@ impl Watch {
             shown_at: None,
             again: every.unwrap_or(Duration::from_secs(30)),
             deadlock: Vec::new(),
+            died: Vec::new(),
         }
     }
 
@@ -99,6 +102,16 @@ impl Watch {
                 self.due.get_or_insert(now + GATHER);
             }
         }
+    }
+
+    /// A rank that is gone has died, and the others go on.
+    pub fn died(&mut self, rank: usize) {
+        self.died.push(rank);
+    }
+
+    /// What became of a rank that is gone.
+    fn farewell(&self, rank: usize) -> &'static str {
+        if self.died.contains(&rank) { "has died" } else { "has ended MPI" }
     }
 
     /// A rank that had ended MPI uses it again.
@@ -272,7 +285,7 @@ impl Watch {
                     }
                 }
                 Known::Active => add(rank, outside(rank).words(), "", &[], None),
-                Known::Gone(_) => add(rank, "has ended MPI", "", &[], None),
+                Known::Gone(_) => add(rank, self.farewell(rank), "", &[], None),
             }
         }
         let mut states: Vec<State> = states.into_values().collect();
@@ -302,7 +315,10 @@ impl Watch {
         let more = if found.chain.len() > CYCLE { ", ..." } else { "" };
         match (edges.is_empty(), found.ends_at_gone) {
             (true, _) => None,
-            (false, true) => Some(format!("certain, because rank {}, which has ended MPI", edges.join(", "))),
+            (false, true) => {
+                let gone = found.chain.last().map_or("", |edge| self.farewell(edge.for_rank as usize));
+                Some(format!("certain, because rank {}, which {gone}", edges.join(", ")))
+            }
             (false, false) => Some(format!("cycle: {}{more}", edges.join(", "))),
         }
     }

@@ -150,7 +150,7 @@ fn errors_are_clear() {
         ("-n zero true", 2, "\"zero\""),
         ("-n 9999 true", 2, "4096"),
         ("-wdir /no/such/folder true", 1, "/no/such/folder"),
-        ("-host elsewhere true", 2, "elsewhere is not this machine"),
+        ("--agent /no/such/agent -host elsewhere true", 1, "the host elsewhere is lost"),
         ("--frobnicate true", 2, "--frobnicate"),
         ("", 2, "no program"),
     ];

@@ -1,10 +1,14 @@
 //! From a collective call to a running schedule (chapter 6): the plan, its cache, its number.
 
-use crate::comm::{Comm, Everyone};
+mod check;
+mod plans;
+
+pub use plans::{Plans, Work};
+
+use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
 use crate::process::Process;
-use crate::request::COLLECTIVE;
-use std::sync::Arc;
+use crate::request::{COLLECTIVE, Operation};
 use weft_coll::{Call, Model, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
@@ -16,71 +20,66 @@ impl PeerMap for Group {
     }
 }
 
-/// Schedules that a communicator keeps for the next call of the same kind.
-#[derive(Debug, Default)]
-pub struct Plans {
-    kept: Vec<(Call<'static>, Arc<Schedule>)>,
-    oldest: usize,
-}
-
-/// Programs repeat few different calls; a plan costs microseconds, a kept one a comparison.
-const KEPT: usize = 16;
-
-impl Plans {
-    /// The schedule of a call, made or found.
-    fn get(&mut self, call: &Call<'_>, group: weft_coll::Group, model: &Model) -> Arc<Schedule> {
-        let Some(call) = without_arrays(call) else {
-            return Arc::new(weft_coll::plan(call, group, model));
-        };
-        if let Some((_, schedule)) = self.kept.iter().find(|(kept, _)| *kept == call) {
-            return Arc::clone(schedule);
-        }
-        let schedule = Arc::new(weft_coll::plan(&call, group, model));
-        let entry = (call, Arc::clone(&schedule));
-        if self.kept.len() < KEPT {
-            self.kept.push(entry);
-        } else {
-            self.kept[self.oldest] = entry;
-            self.oldest = (self.oldest + 1) % KEPT;
-        }
-        schedule
-    }
-}
-
-/// The call, when it has no arrays that a key would have to own.
-fn without_arrays(call: &Call<'_>) -> Option<Call<'static>> {
-    Some(match *call {
-        Call::Barrier => Call::Barrier,
-        Call::Bcast { root, bytes } => Call::Bcast { root, bytes },
-        Call::Gather { root, bytes, in_place } => Call::Gather { root, bytes, in_place },
-        Call::Scatter { root, bytes, in_place } => Call::Scatter { root, bytes, in_place },
-        Call::Allgather { bytes, in_place } => Call::Allgather { bytes, in_place },
-        Call::Alltoall { bytes, in_place } => Call::Alltoall { bytes, in_place },
-        Call::Reduce { root, vector, in_place } => Call::Reduce { root, vector, in_place },
-        Call::Allreduce { vector, in_place } => Call::Allreduce { vector, in_place },
-        Call::Scan { vector, in_place } => Call::Scan { vector, in_place },
-        Call::Exscan { vector, in_place } => Call::Exscan { vector, in_place },
-        Call::Gatherv { .. }
-        | Call::Scatterv { .. }
-        | Call::Allgatherv { .. }
-        | Call::Alltoallv { .. }
-        | Call::Alltoallw { .. }
-        | Call::ReduceScatter { .. } => return None,
-    })
-}
-
 impl Process {
     /// What the cost formulas assume of this machine; the same at all ranks, because the launcher tells all the same.
     pub(crate) fn model(&self) -> Model {
         let ranks = self.job.local_ranks.len() as f64;
-        Model { ranks_per_core: ranks / self.job.cores.max(1) as f64, ..Model::default() }
+        // On several nodes each knows its own cores only, and ranks that choose different algorithms wait for ever.
+        let alone = self.job.local_ranks.len() == self.job.size as usize;
+        let ranks_per_core = if alone { ranks / self.job.cores.max(1) as f64 } else { 1.0 };
+        Model { ranks_per_core, ..Model::default() }
     }
 
-    /// Starts a collective on an intracommunicator. Local (section 2.4.1).
+    /// How schedules are chosen; the same at all ranks.
+    fn planning(&self) -> Planning {
+        Planning { model: self.model(), reproducible: self.parameters.reproducible }
+    }
+
+    /// Starts a collective. Local (section 2.4.1). The kind of work is that of the communicator: the caller has looked.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM` for a bad handle, `MPI_ERR_UNSUPPORTED_OPERATION` for an intercommunicator, `MPI_ERR_NO_MEM`,
+    /// `MPI_ERR_COMM` for a bad handle, `MPI_ERR_TOPOLOGY` for a neighbourhood where there is none, `MPI_ERR_NO_MEM`,
     /// `MPI_ERR_COUNT` as [`ScheduleRun::new`].
+    pub fn start_work(
+        &mut self,
+        comm: Handle,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Result<RequestId> {
+        if let Work::Collective(call) = work
+            && self.take_over(comm, call, &arguments, reduction.as_ref())?
+        {
+            return Ok(RequestId::COMPLETE);
+        }
+        let planning = self.planning();
+        let comm = self.comms.get_mut(comm)?;
+        let run = comm.bind(work, &planning, arguments, reduction, Numbers::Once)?;
+        let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
+        self.start_run(run, owner, lane)
+    }
+
+    /// Keeps a collective as a persistent request (sections 6.13 and 8.8).
+    ///
+    /// # Errors
+    /// As [`Process::start_work`]; `MPI_ERR_OTHER` when its number is in use.
+    pub fn keep_work(
+        &mut self,
+        comm: Handle,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Result<Handle> {
+        let planning = self.planning();
+        let of = self.comms.get_mut(comm)?;
+        let run = of.bind(work, &planning, arguments, reduction, Numbers::Persistent)?;
+        self.keep_run(run, comm)
+    }
+
+    /// Starts a collective on an intracommunicator.
+    ///
+    /// # Errors
+    /// As [`Process::start_work`]; `MPI_ERR_COMM` for an intercommunicator.
     pub fn start_collective(
         &mut self,
         comm: Handle,
@@ -88,14 +87,14 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
-        self.comms.get(comm)?.check_collective()?;
-        self.start_on_everyone(comm, call, arguments, reduction)
+        self.comms.get(comm)?.check_intra("the operation")?;
+        self.start_work(comm, &Work::Collective(call), arguments, reduction)
     }
 
     /// Starts a collective over all processes of a communicator, both groups of an intercommunicator. Local.
     ///
     /// # Errors
-    /// As [`Process::start_collective`].
+    /// As [`Process::start_work`].
     pub fn start_on_everyone(
         &mut self,
         comm: Handle,
@@ -103,21 +102,31 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
-        let model = self.model();
-        let comm = self.comms.get_mut(comm)?;
-        let Everyone { peers, place, size } = comm.everyone();
-        let Comm { context, collectives, plans, handle, lane, .. } = comm;
-        let schedule = plans.get(call, weft_coll::Group { rank: place.0, size }, &model);
-        let channel = Channel {
-            context: context.collective(),
-            rank: place,
-            peers,
-            sequence: *collectives,
-            persistent: false,
-        };
-        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
-        let run = ScheduleRun::new(schedule, arguments, reduction, channel)?;
-        *collectives = collectives.wrapping_add(1);
+        self.start_work(comm, &Work::Collective(call), arguments, reduction)
+    }
+
+    /// Makes a persistent request of a run. Its number is that of no other request alive: numbers come round again, and an early
+    /// request may still be started at any time.
+    ///
+    /// # Errors
+    /// `MPI_ERR_OTHER` when the number is in use, as [`crate::table::Table::insert`].
+    pub(crate) fn keep_run(&mut self, run: ScheduleRun, comm: Handle) -> Result<Handle> {
+        let of = self.comms.get(comm)?;
+        if of.persistent_collectives > weft_coll::SEQUENCES && self.requests.keeps_number(comm, &run) {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!(
+                    "{} persistent collective operations were made on {} since one that is not freed yet; make new ones on a \
+                     duplicate of it (MPI_Comm_dup)",
+                    weft_coll::SEQUENCES,
+                    of.display_name()
+                ),
+            ));
+        }
+        self.persistent(Operation::Collective(run.keep()), comm)
+    }
+
+    pub(crate) fn start_run(&mut self, run: ScheduleRun, owner: u32, lane: u32) -> Result<RequestId> {
         self.on_lane(lane, |engine| {
             let request = engine.start_schedule(run)?;
             engine.tag_request(request, owner);
@@ -126,22 +135,83 @@ impl Process {
     }
 }
 
+/// How schedules are chosen.
+#[derive(Clone, Debug)]
+struct Planning {
+    model: Model,
+    /// Whether reductions have one order on every communicator.
+    reproducible: bool,
+}
+
+/// From which of a communicator's two counters a collective takes its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// Of collectives that run once.
+    Once,
+    /// Of persistent ones, which may be started in any order.
+    Persistent,
+}
+
 impl Comm {
-    /// Refuses an intercommunicator.
+    /// Binds the schedule of a call to memory and to the communicator's next number.
     ///
     /// # Errors
-    /// `MPI_ERR_UNSUPPORTED_OPERATION`.
-    pub fn check_collective(&self) -> Result<()> {
-        match self.inter {
-            None => Ok(()),
-            Some(_) => Err(Error::new(
-                ErrorClass::UNSUPPORTED_OPERATION,
-                format!(
-                    "{} is an intercommunicator, on which this version of Weft has no collective operation but MPI_Barrier; merge its groups \
-                     (MPI_Intercomm_merge) or use point-to-point messages",
-                    self.display_name()
-                ),
-            )),
+    /// As [`Process::start_work`].
+    fn bind(
+        &mut self,
+        work: &Work<'_>,
+        planning: &Planning,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+        numbers: Numbers,
+    ) -> Result<ScheduleRun> {
+        let everyone = self.everyone();
+        let mut plans = std::mem::take(&mut self.plans);
+        let schedule = plans.get(work, || self.plan(work, &everyone, planning));
+        self.plans = plans;
+        let persistent = numbers == Numbers::Persistent;
+        let sequence = if persistent { self.persistent_collectives } else { self.collectives };
+        let channel = self.channel(everyone, sequence, persistent);
+        let run = ScheduleRun::new(schedule?, arguments, reduction, channel)?;
+        match numbers {
+            Numbers::Once => self.collectives = sequence.wrapping_add(1),
+            Numbers::Persistent => self.persistent_collectives = sequence.wrapping_add(1),
         }
+        Ok(run)
+    }
+
+    /// Whether its info asks for reductions that do not depend on layout and algorithm.
+    pub(crate) fn is_reproducible(&self) -> bool {
+        self.hints.text(REPRODUCIBLE) == Some("true")
+    }
+
+    fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
+        Channel { context: self.context.collective(), rank: place, peers, sequence, persistent }
+    }
+
+    #[cold]
+    fn plan(&self, work: &Work<'_>, everyone: &Everyone, planning: &Planning) -> Result<Schedule> {
+        let model = &planning.model;
+        match *work {
+            Work::Collective(call) => {
+                let group = weft_coll::Group { rank: everyone.place.0, size: everyone.size };
+                if planning.reproducible || self.is_reproducible() {
+                    return Ok(weft_coll::plan_reproducible(call, group, model));
+                }
+                Ok(weft_coll::plan(call, group, model))
+            }
+            Work::Inter(call) => Ok(weft_coll::plan_inter(call, self.sides()?, model)),
+            Work::Neighborhood(send, recv) => self.plan_neighborhood(send, recv),
+        }
+    }
+
+    /// The two groups of an intercommunicator as the builders of schedules want them.
+    ///
+    /// # Errors
+    /// `MPI_ERR_COMM` for an intracommunicator.
+    fn sides(&self) -> Result<weft_coll::Sides> {
+        let inter = self.inter()?;
+        let (local, remote) = (inter.local().size(), inter.remote().size());
+        Ok(weft_coll::Sides { rank: self.rank.0, local, remote, is_first: inter.is_first })
     }
 }

@@ -9,10 +9,11 @@ use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
+use crate::rounds::Node;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+pub use weft_engine::changes::Changes;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
 
@@ -27,6 +28,9 @@ pub const HINTS: [&str; 5] = [
 
 /// The hint about the memory that messages will lie in (section 11.4.3); not set by default.
 pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
+
+/// Our own hint: whether reductions on the communicator combine operands in one order that depends on its size alone.
+pub const REPRODUCIBLE: &str = "weft_reproducible";
 
 /// One communicator as this process sees it.
 #[derive(Debug)]
@@ -57,8 +61,12 @@ pub struct Comm {
     pub context_hint: u32,
     /// Collectives begun on the collective channel, so that each has tags of its own.
     pub collectives: u32,
+    /// Persistent collectives made, which count apart: they may be started in any order.
+    pub persistent_collectives: u32,
     /// Schedules of recent collectives.
     pub plans: Plans,
+    /// Collectives by shared memory.
+    pub node: Node,
     /// The virtual topology (chapter 8).
     pub topology: Option<Arc<Topology>>,
 }
@@ -80,7 +88,9 @@ impl Comm {
             hints: Info::default(),
             context_hint: 0,
             collectives: 0,
+            persistent_collectives: 0,
             plans: Plans::default(),
+            node: Node::default(),
             topology: None,
         }
     }
@@ -178,6 +188,12 @@ impl Comm {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
         }
+        if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
+            self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
+            self.plans = Plans::default();
+            // Which way the next calls go is found out again, at all members.
+            self.node = Node::default();
+        }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
         }
@@ -241,27 +257,6 @@ pub struct Comms {
     pub changes: Arc<Changes>,
 }
 
-/// Counts the removals of objects of which threads keep snapshots ([`Comm::snapshot`]).
-///
-/// A snapshot is good as long as the count is what it was before the object was looked up. Whoever removes an object does so
-/// under the lock of the process and stores the count with Release; a thread that may rely on the removal (it was told of it,
-/// or uses a number that was given out anew) has synchronised with the remover, so its Acquire load sees the count.
-#[derive(Debug, Default)]
-pub struct Changes(AtomicU64);
-
-impl Changes {
-    /// The count.
-    #[inline]
-    pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    /// One more; the caller holds the process, so there is no other writer and no read-modify-write.
-    pub(crate) fn add(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-    }
-}
-
 impl Default for Comms {
     fn default() -> Comms {
         Comms { predefined: [None, None], table: Table::new(HandleKind::Comm), changes: Arc::default() }
@@ -309,6 +304,15 @@ impl Comms {
     #[inline(always)]
     pub fn predefined(&self, raw: usize) -> Option<&Comm> {
         self.predefined.get(raw.wrapping_sub(abi::MPI_COMM_WORLD as usize))?.as_deref()
+    }
+
+    /// The communicator of a handle as programs hold it, to change it; `None` when there is none.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, raw: usize) -> Option<&mut Comm> {
+        match self.predefined.get_mut(raw.wrapping_sub(abi::MPI_COMM_WORLD as usize)) {
+            Some(predefined) => predefined.as_deref_mut(),
+            None => self.table.find_mut(Handle(raw as u32)).map(|comm| &mut **comm),
+        }
     }
 
     /// The communicator of a handle; `None` when there is none.

@@ -130,7 +130,7 @@ impl Process {
         let proposal = self.contexts.propose(search, flags);
         room.recv_view(0, 0, Proposal::BYTES as u64).unpack(0, &proposal.to_bytes());
         let operation = Operation::Predefined(PredefinedOp::Band.kernel(&word)?);
-        let reduction = Some(Reduction { datatype: word, operation });
+        let reduction = Some(Reduction { datatype: word, operation, name: "" });
         let vector = Vector { count: Proposal::WORDS as u64, element: 8, commutative: true };
         let call = Call::Allreduce { vector, in_place: true };
         let arguments = Arguments::new(Memory::none(), room.clone());

@@ -18,8 +18,8 @@ use crate::request::COLLECTIVE;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use weft_engine::bias::{BiasedLock, Guard};
-use weft_engine::{Callback, Engine, MessageId, RequestId, Selector};
+use weft_engine::bias::{self, BiasedLock, Guard, Mine};
+use weft_engine::{Callback, Ending, Engine, MessageId, RequestId, Selector, Status};
 use weft_types::{Handle, HandleKind, Result};
 
 /// Lanes a process can have, with lane 0.
@@ -29,6 +29,7 @@ const GENERATION_BITS: u32 = 4;
 const SLOT_BITS: u32 = 20;
 
 /// The handle of a request or message that carries its lane: `kind` is that of lanes other than 0.
+#[inline(always)]
 fn compose(kind: HandleKind, id: u32, lane: u32) -> Handle {
     let short = id & ((1 << (SLOT_BITS + GENERATION_BITS)) - 1);
     Handle((kind as u32) << 27 | lane << (SLOT_BITS + GENERATION_BITS) | short)
@@ -68,11 +69,24 @@ pub struct Inner {
 }
 
 impl Inner {
+    /// The handle of a request of this lane.
+    #[inline(always)]
+    pub fn handle(&self, id: RequestId) -> Handle {
+        compose(HandleKind::LaneRequest, id.0, self.number)
+    }
+
     /// The request of a handle of this lane, without the lane's bits; `None` when it is stale.
     #[inline]
     pub fn find(&self, handle: Handle) -> Option<RequestId> {
         let generation = handle.0 >> SLOT_BITS & ((1 << GENERATION_BITS) - 1);
         self.engine.recall(handle.slot(), generation, (1 << GENERATION_BITS) - 1)
+    }
+
+    /// Takes a request of this lane that has ended well; `None` leaves it as it is.
+    #[inline(always)]
+    pub fn take_well(&mut self, handle: Handle) -> Option<Status> {
+        let id = self.find(handle)?;
+        (self.engine.ending(id) == Ending::Well).then(|| self.engine.take_well(id))
     }
 
     /// Gives a local request its place among all.
@@ -82,11 +96,7 @@ impl Inner {
     }
 
     /// Takes a matching message out and remembers its communicator (section 3.8.2).
-    pub fn take_message(
-        &mut self,
-        selector: Selector,
-        comm: Handle,
-    ) -> Option<(MessageId, weft_engine::Status)> {
+    pub fn take_message(&mut self, selector: Selector, comm: Handle) -> Option<(MessageId, Status)> {
         let (id, status) = self.engine.improbe(selector)?;
         let id = id.in_lane(self.number);
         self.messages.insert(message_handle(id), (id, comm));
@@ -104,8 +114,9 @@ impl Inner {
     }
 }
 
-/// One lane.
+/// One lane. Alone on its lines: each is written by the thread that works with it.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Lane {
     inner: BiasedLock<Inner>,
     /// Threads that sleep, or are about to, for something here that is no request: any change must ring.
@@ -138,6 +149,23 @@ impl Lane {
         inner
     }
 
+    /// The lane, for the thread to whom its lock is biased; `None` to others. Dropped as it is after an operation that can neither
+    /// end a request nor let a probe find something (a send to another process, a receive that is posted), otherwise given back with
+    /// [`Own::leave`].
+    #[inline(always)]
+    pub fn own(&self, mine: Mine) -> Option<Own<'_>> {
+        let inner = self.inner.own(mine)?;
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        Some(Own { inner, lane: self })
+    }
+
+    /// Wakes the sleepers of this process, from outside the lock.
+    #[cold]
+    #[inline(never)]
+    fn ring(&self) {
+        ring(self.inner.lock());
+    }
+
     /// Lends the lane for an operation that may change what others wait for.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
@@ -149,6 +177,24 @@ impl Lane {
             ring(inner);
         }
         result
+    }
+
+    /// Lends the lane for an operation that answers first whether it changed what others may wait for.
+    #[inline]
+    pub fn visit<R>(&self, work: impl FnOnce(&mut Inner) -> (bool, R)) -> R {
+        let mut inner = self.enter();
+        let (changed, result) = work(&mut inner);
+        if self.rings(&mut inner, changed) {
+            ring(inner);
+        }
+        result
+    }
+
+    /// Whether sleepers must be woken; `changed`: something moved that they may wait for.
+    #[inline(always)]
+    fn rings(&self, inner: &mut Inner, changed: bool) -> bool {
+        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
+        inner.engine.take_ended_watched() || changed && watched()
     }
 
     /// Lends the lane for a look, or for what changes nothing that others wait for.
@@ -183,9 +229,7 @@ impl Lane {
         let moved = inner.engine.progress();
         let found = look(&mut inner);
         let callback = inner.engine.take_callback();
-        let watched = || self.watchers.load(Ordering::Relaxed) + self.followers.load(Ordering::Relaxed) != 0;
-        let rings = inner.engine.take_ended_watched() || moved && watched();
-        if rings {
+        if self.rings(&mut inner, moved) {
             ring(inner);
         }
         Turn { moved, found, callback }
@@ -235,6 +279,26 @@ impl Lane {
     /// Whether nobody is blocked here, and the calls so far.
     pub fn attendance(&self) -> (bool, u64) {
         (self.attendants.load(Ordering::Relaxed) == 0, self.calls.load(Ordering::Relaxed))
+    }
+}
+
+/// A lane, lent to the thread to whom its lock is biased.
+#[derive(Debug)]
+pub struct Own<'a> {
+    /// What the lock protects.
+    pub inner: bias::Own<'a, Inner>,
+    lane: &'a Lane,
+}
+
+impl Own<'_> {
+    /// Gives the lane back; `changed`: something moved that others may wait for.
+    #[inline(always)]
+    pub fn leave(mut self, changed: bool) {
+        let rings = self.lane.rings(&mut self.inner, changed);
+        drop(self.inner);
+        if rings {
+            self.lane.ring();
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub mod process;
 mod random_programs;
 pub mod request;
 mod request_calls;
+pub mod rounds;
 pub mod session;
 pub mod stall;
 pub mod table;

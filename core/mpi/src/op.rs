@@ -1,9 +1,10 @@
 //! Reduction operations (section 6.9): predefined ones are plain handles, user-made ones have a table.
 
 use crate::table::{Table, stale};
+use crate::types::Types;
 use std::fmt::Debug;
 use std::sync::Arc;
-use weft_datatype::{Datatype, PredefinedOp};
+use weft_datatype::{Datatype, Kernel, PredefinedOp};
 use weft_engine::{Operation, Reduction, UserOperation};
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
@@ -23,11 +24,13 @@ struct UserOp {
 #[derive(Debug)]
 pub struct Ops {
     table: Table<UserOp>,
+    /// What the last reduction in a hurry combined with: operation, datatype, loop.
+    last: Option<(Handle, Handle, Kernel)>,
 }
 
 impl Default for Ops {
     fn default() -> Ops {
-        Ops { table: Table::new(HandleKind::Op) }
+        Ops { table: Table::new(HandleKind::Op), last: None }
     }
 }
 
@@ -87,7 +90,26 @@ impl Ops {
                 None => return Err(self.explain(op)),
             },
         };
-        Ok((Reduction { datatype: datatype.clone(), operation }, commutative))
+        let name = PredefinedOp::from_abi(op.0).map_or("a user-defined operation", PredefinedOp::name);
+        Ok((Reduction { datatype: datatype.clone(), operation, name }, commutative))
+    }
+
+    /// The loop of a predefined operation on a predefined type, remembered for the next call.
+    #[inline(always)]
+    pub fn plain_kernel(&mut self, types: &Types, op: Handle, datatype: Handle) -> Option<Kernel> {
+        match self.last {
+            Some((last_op, last_type, kernel)) if last_op == op && last_type == datatype => Some(kernel),
+            _ => self.find_plain_kernel(types, op, datatype),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_plain_kernel(&mut self, types: &Types, op: Handle, datatype: Handle) -> Option<Kernel> {
+        types.plain_size(datatype.0 as usize)?;
+        let kernel = PredefinedOp::from_abi(op.0)?.kernel(types.usable(datatype).ok()?).ok()?;
+        self.last = Some((op, datatype, kernel));
+        Some(kernel)
     }
 
     #[cold]

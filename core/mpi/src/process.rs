@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
-use weft_types::params::{Choice, Fabric, Parameters};
+use weft_types::params::{self, Choice, Fabric, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
@@ -61,6 +61,8 @@ pub struct Process {
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
     oversubscribed: bool,
+    /// Whether the collective being started may go by shared memory.
+    pub(crate) asked: crate::rounds::Asked,
     /// Whether the launcher was told that this process goes on when others are aborted.
     survives: bool,
     /// Whether the launcher was told that this process is done.
@@ -130,6 +132,12 @@ impl Process {
             eager_budget_per_sender: parameters.eager_budget_per_sender,
             eager_budget_total: parameters.eager_budget_total,
             eager_limit: parameters.eager_limit,
+            piece: parameters.piece,
+            gaps: match parameters.gaps {
+                params::Gaps::Auto => weft_engine::Gaps::Auto,
+                params::Gaps::Read => weft_engine::Gaps::Read,
+                params::Gaps::Stream => weft_engine::Gaps::Stream,
+            },
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
         let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
@@ -164,6 +172,7 @@ impl Process {
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
             oversubscribed,
+            asked: crate::rounds::Asked::No,
             survives: false,
             said_goodbye: false,
         })
@@ -218,12 +227,6 @@ impl Process {
         self.requests.buffers.is_all_flushed(&mut self.engine)
             && self.engine.is_quiet()
             && self.lanes.are_quiet()
-    }
-
-    /// Whether any request of a communicator exists.
-    pub fn owns_any(&self, comm: Handle) -> bool {
-        self.engine.owns_any(comm.0)
-            || self.lanes.iter().any(|(_, lane)| lane.with(|inner| inner.engine.owns_any(comm.0)))
     }
 
     /// A waiter for one blocked call.
@@ -299,6 +302,9 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
+        if self.sessions.is_empty() {
+            self.engine.rest();
+        }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
             self.goes_on();

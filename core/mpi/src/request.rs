@@ -11,7 +11,9 @@ use crate::partitioned::{ReceiveSide, SendSide, Watched};
 use crate::table::{Table, stale};
 use std::sync::Arc;
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_engine::{Completion, Engine, Envelope, RequestId, Selector, SendMode, Started};
+use weft_engine::{
+    Completion, Engine, Envelope, KeptRun, RequestId, ScheduleRun, Selector, SendMode, Started,
+};
 use weft_types::{Error, Handle, HandleKind, Result, abi};
 
 /// A status by the integers programs see (section 3.2.5).
@@ -122,6 +124,8 @@ pub enum Operation {
     Buffered(Option<Envelope>, SendBuf),
     /// A receive; `None` comes from `MPI_PROC_NULL`.
     Receive(Option<Selector>, RecvBuf),
+    /// A collective (sections 6.13 and 8.8), whose schedule, memory and number are those of its making.
+    Collective(KeptRun),
 }
 
 /// A persistent request.
@@ -345,6 +349,17 @@ impl Requests {
             Local::PartitionedSend(side) => side.comm == comm,
             Local::PartitionedReceive(side) => side.comm == comm,
             Local::Construction(making) => making.parent == comm && making.construction.is_some(),
+            _ => false,
+        })
+    }
+
+    /// Whether a persistent collective of the communicator has the tags of `run`.
+    pub(crate) fn keeps_number(&self, comm: Handle, run: &ScheduleRun) -> bool {
+        self.locals.iter().any(|(_, local)| match local {
+            Local::Persistent(persistent) if persistent.comm == comm => match &persistent.operation {
+                Operation::Collective(kept) => kept.channel().tag(0) == run.channel().tag(0),
+                _ => false,
+            },
             _ => false,
         })
     }

@@ -81,6 +81,9 @@ impl Process {
                 Ok(request)
             })?,
             Operation::Receive(None, _) => return self.requests.insert(Local::NullReceive),
+            Operation::Collective(kept) => {
+                return Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?));
+            }
         };
         // A send that is complete has no lane.
         Ok(request_handle(if started == RequestId::COMPLETE { started } else { started.in_lane(lane) }))
@@ -143,6 +146,7 @@ impl Process {
                 )),
                 Local::Pair { .. } => Err(refused("the request is of a sendrecv, which cannot be cancelled")),
                 Local::Persistent(persistent) => match persistent.active {
+                    _ if matches!(persistent.operation, Operation::Collective(_)) => Err(not_to_cancel()),
                     Some(inner) => self.cancel(inner),
                     None => Err(refused("the persistent request is inactive; there is nothing to cancel")),
                 },
@@ -177,6 +181,8 @@ impl Process {
                 Local::PartitionedSend(_) | Local::PartitionedReceive(_) => {
                     if let Some(freed) = self.requests.free_partitioned(&mut self.engine, local) {
                         freed?;
+                        // Threads remember its board.
+                        self.comms.changes.add();
                     }
                 }
                 Local::Construction(_) => {
@@ -202,6 +208,9 @@ impl Process {
                 }
                 Local::Persistent(persistent) => {
                     let active = persistent.active;
+                    if active.is_some() && matches!(persistent.operation, Operation::Collective(_)) {
+                        return Err(not_to_free());
+                    }
                     self.requests.forget(local);
                     if let Some(inner) = active {
                         return self.free_request(inner);

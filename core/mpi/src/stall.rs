@@ -6,7 +6,7 @@
 use crate::comm::Comm;
 use crate::construct::Awaits;
 use crate::process::Process;
-use crate::request::{Kind, Local, Operation};
+use crate::request::{COLLECTIVE, Kind, Local, Operation};
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
 use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
@@ -31,8 +31,14 @@ pub enum Awaited {
     Construction(Awaits, Handle),
     /// Answers of these ranks of a window, from each; and, if so, the lock of the own window, which any member may hold.
     Window(Handle, Vec<u32>, bool),
+    /// A collective of this communicator by shared memory, and the members that have to go on first, one bit each.
+    Rounds(Handle, u64),
     /// Buffered messages to leave.
     Buffered(Vec<RequestId>),
+    /// The end of everything under way on a communicator.
+    OnComm(Handle),
+    /// The end of everything under way in a session that no other process has to begin.
+    OfSession(Handle),
     /// The end of everything under way.
     Quiet,
 }
@@ -145,6 +151,25 @@ impl Process {
         Told { verb: "collective", arguments, brief: String::new(), needs, collective }
     }
 
+    fn tell_rounds(&self, comm: Handle, missing: u64) -> Told {
+        let Ok(of) = self.comms.get(comm) else { return Told::default() };
+        let context = of.context.collective();
+        // It was counted when it began.
+        let number = of.collectives.wrapping_sub(1);
+        let place = Place { channel: context.0, number };
+        Told {
+            verb: "collective",
+            arguments: format!(
+                "{}, collective operation {} there",
+                self.name_on(context),
+                number.wrapping_add(1)
+            ),
+            brief: String::new(),
+            needs: self.awaited_in_rounds(comm, missing).into_iter().map(of_one).collect(),
+            collective: self.members(context).map(|members| (place, members)),
+        }
+    }
+
     fn tell_agreement(&self, awaits: Awaits) -> Told {
         match awaits {
             Awaits::Agreement(request) => self.tell_engine(request),
@@ -211,6 +236,7 @@ impl Process {
                 match (&persistent.operation, told.verb) {
                     _ if persistent.active.is_none() => unknown("inactive persistent request"),
                     (_, "") => told,
+                    (Operation::Collective(_), _) => Told { verb: "persistent collective", ..told },
                     (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },
                     (Operation::Send(_, SendMode::Synchronous, _), _) => {
                         Told { verb: "persistent synchronous send", ..told }
@@ -222,7 +248,12 @@ impl Process {
                 let (send, receive) = (self.tell_request(send), self.tell_request(receive));
                 join("sendrecv", [receive, send])
             }
-            Local::Generalized(_) => unknown("generalized request, which the program completes"),
+            // Another thread completes it, and then nothing is certain anyway; or nobody does while this process is blocked.
+            Local::Generalized(_) => Told {
+                verb: "generalized request, which the program completes",
+                needs: vec![Ranks::one(self.job.rank)],
+                ..Told::default()
+            },
             Local::Construction(making) => match making.construction.as_ref() {
                 Some(construction) => {
                     let told = self.tell_agreement(construction.awaits());
@@ -273,21 +304,55 @@ impl Process {
                     Ok(comm) => {
                         blocked(Told { arguments: format!("from {}", self.name_on(comm.context)), ..told })
                     }
-                    // Others may yet begin a session and join.
-                    Err(_) => blocked(Told { arguments: "from a group".to_owned(), ..Told::default() }),
+                    // Others may yet begin a session and join, also those that have ended MPI.
+                    Err(_) => Blocked {
+                        again: true,
+                        ..blocked(Told {
+                            arguments: "from a group".to_owned(),
+                            needs: told.needs,
+                            ..Told::default()
+                        })
+                    },
                 }
             }
             Awaited::Window(window, ranks, own_lock) => blocked(self.tell_window(*window, ranks, *own_lock)),
+            Awaited::Rounds(comm, missing) => blocked(self.tell_rounds(*comm, *missing)),
             Awaited::Buffered(sends) => self.tell_all(sends, "buffered messages", &blocked),
+            Awaited::OnComm(comm) => self.tell_all(&self.open_on(*comm), "operations on it", &blocked),
+            Awaited::OfSession(session) => {
+                let ours = |engine: &Engine, request: &RequestId| {
+                    self.sessions.origin(Handle(engine.owner(*request) & !COLLECTIVE)) == Some(*session)
+                };
+                let unfinished = self.of_all_engines(|engine| {
+                    engine.unfinished().into_iter().filter(|request| ours(engine, request)).collect()
+                });
+                self.tell_all(&unfinished, "operations of the session", &blocked)
+            }
             Awaited::Quiet => {
-                let mut unfinished = self.engine.unfinished();
-                for (number, lane) in self.lanes.iter() {
-                    let there = lane.with(|inner| inner.engine.unfinished());
-                    unfinished.extend(there.into_iter().map(|request| request.in_lane(number)));
-                }
+                let unfinished = self.of_all_engines(Engine::unfinished);
                 self.tell_all(&unfinished, "operations under way", &blocked)
             }
         }
+    }
+
+    /// What is under way on a communicator, whether or not somebody will ask for it. A partitioned receive that has not met its
+    /// sender is nothing of the kind: the request may stay so for ever (section 3.9).
+    pub fn open_on(&self, comm: Handle) -> Vec<RequestId> {
+        let introductions = self.comms.find(comm).map(|comm| comm.context.partitioned());
+        let is_open = |engine: &Engine, request: &RequestId| Some(engine.channel(*request)) != introductions;
+        self.of_all_engines(|engine| {
+            engine.open_of(comm.0).into_iter().filter(|request| is_open(engine, request)).collect()
+        })
+    }
+
+    /// Requests of all lanes.
+    fn of_all_engines(&self, which: impl Fn(&Engine) -> Vec<RequestId>) -> Vec<RequestId> {
+        let mut requests = which(&self.engine);
+        for (number, lane) in self.lanes.iter() {
+            let there = lane.with(|inner| which(&inner.engine));
+            requests.extend(there.into_iter().map(|request| request.in_lane(number)));
+        }
+        requests
     }
 
     /// Several requests of the engine that must all end.

@@ -258,7 +258,7 @@ impl Communicator {
             self.handle,
             &Call::Allreduce { vector, in_place: true },
             Arguments::new(Memory::none(), memory.clone()),
-            Some(Reduction { datatype, operation }),
+            Some(Reduction { datatype, operation, name: "" }),
         )?;
         self.shared.complete(request)?;
         let mut result = vec![0; bytes as usize];

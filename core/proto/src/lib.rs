@@ -12,6 +12,7 @@ pub mod posted;
 pub mod unexpected;
 
 pub use announce::{AnnounceCredit, AnnounceLedger, AnnounceWindow, announcements};
+pub use choice::Gaps;
 pub use choice::{
     ReceivePlan, SendLimits, SendPlan, piece, piece_with_gaps, plan_receive, plan_send, single_with_gaps,
 };

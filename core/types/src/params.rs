@@ -152,6 +152,36 @@ impl Value for Choice {
     }
 }
 
+/// The values of [`Gaps`] as texts, in its order.
+pub const GAPS: &[&str] = &["auto", "read", "stream"];
+
+/// How large messages with gaps travel inside a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// What costs less by the figures of the machine.
+    Auto,
+    /// One copy from layout to layout.
+    Read,
+    /// Packed and unpacked piece by piece.
+    Stream,
+}
+
+impl Value for Gaps {
+    const FORM: &'static str = "auto, read or stream";
+    const KIND: Kind = Kind::OneOf(GAPS);
+    fn show(&self) -> String {
+        GAPS[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Gaps> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Gaps::Auto),
+            "read" => Some(Gaps::Read),
+            "stream" => Some(Gaps::Stream),
+            _ => None,
+        }
+    }
+}
+
 /// When a blocked call tells what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watchdog {
@@ -186,6 +216,32 @@ impl Watchdog {
     /// Reads a value of the parameter, for those who set it on a command line.
     pub fn parse(text: &str) -> Option<Watchdog> {
         <Watchdog as Value>::read(text.trim())
+    }
+}
+
+/// What is checked although it costs messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing.
+    Nothing,
+    /// That the collective calls of all ranks fit together.
+    Collectives,
+}
+
+/// The values of a [`Check`] as texts.
+pub const CHECKS: &[&str] = &["no", "collectives"];
+
+impl Value for Check {
+    const FORM: &'static str = "no or collectives";
+    const KIND: Kind = Kind::OneOf(CHECKS);
+    fn show(&self) -> String {
+        CHECKS[usize::from(*self == Check::Collectives)].to_owned()
+    }
+    fn read(text: &str) -> Option<Check> {
+        match text.to_ascii_lowercase().as_str() {
+            "collectives" => Some(Check::Collectives),
+            other => yes_or_no(other).and_then(|on| (!on).then_some(Check::Nothing)),
+        }
     }
 }
 
@@ -233,6 +289,8 @@ macro_rules! parameters {
 parameters! {
     eager_limit: u32 = "64K", "WEFT_EAGER_LIMIT",
         "Largest message in bytes that is sent without asking the receiver first. Larger ones wait for the receive and save a copy.";
+    piece: u32 = "12K", "WEFT_PIECE",
+        "Largest packet in bytes of a message of up to 128 KiB. Sender and receiver copy at the same time, a packet apart: short packets keep them close, each costs 0.06 to 0.15 us.";
     eager_budget_per_sender: u32 = "1M", "WEFT_EAGER_BUDGET_PER_SENDER",
         "Bytes of messages nobody asked for yet that one sender may make this process hold; beyond it senders ask first.";
     eager_budget_total: u64 = "64M", "WEFT_EAGER_BUDGET_TOTAL",
@@ -241,6 +299,10 @@ parameters! {
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+    gaps: Gaps = "auto", "WEFT_GAPS",
+        "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
+    node_collectives: Choice = "auto", "WEFT_NODE_COLLECTIVES",
+        "Whether blocking collectives inside a node go by flags in shared memory (auto, yes) or by messages (no). The same on all ranks.";
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     transport: Fabric = "auto", "WEFT_TRANSPORT",
@@ -249,6 +311,10 @@ parameters! {
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",
         "Whether a process prints at the end of MPI which objects the program made and did not free, and where it made them.";
+    check: Check = "no", "WEFT_CHECK",
+        "collectives: before every collective call the ranks compare procedure, root, operation, counts and type signatures, and those that do not fit get an error that names two ranks instead of hanging. Costs messages.";
+    reproducible: bool = "no", "WEFT_REPRODUCIBLE",
+        "Whether reductions combine operands in one order that depends on the number of ranks alone, so that results do not change with placement, message size or algorithm. By communicator: the info key weft_reproducible.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
         "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }

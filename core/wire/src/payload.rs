@@ -22,6 +22,9 @@ impl Announce {
     pub const DATA: usize = 64;
     /// Header flag: the sender waits until the receive has started (synchronous mode).
     pub const SYNCHRONOUS: u8 = 1;
+    /// Header flag: the message has gaps in the sender's memory; `address` is that of its first element, and how it lies there
+    /// follows ([`Announced`]). Such an announcement has no lead.
+    pub const SCATTERED: u8 = 4;
     /// Header flag: announced because the receiver asked for more ([`crate::Kind::More`]), beyond the usual number.
     pub const ASKED: u8 = 2;
 
@@ -69,6 +72,55 @@ impl Announce {
         };
         let fits = u64::from(announce.lead) <= announce.length && data.len() <= announce.lead as usize;
         fits.then_some((announce, data))
+    }
+}
+
+/// What follows an announcement of a message with gaps: its layout in the sender's memory, or which of those that the sender has
+/// told before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announced<'a> {
+    /// Packed bytes of the elements at the address that come before the message's first byte.
+    pub skip: u64,
+    /// Which of the sender's layouts at this receiver; below [`Announced::SLOTS`].
+    pub slot: u32,
+    /// The layout as bytes, which the slot means from now on; empty: what it means already.
+    pub program: &'a [u8],
+}
+
+impl<'a> Announced<'a> {
+    /// Layouts that a receiver remembers of one sender.
+    pub const SLOTS: usize = 16;
+    /// Bytes of the longest layout that travels.
+    pub const LONGEST: usize = 1024;
+    /// Bytes without the layout itself.
+    pub const BYTES: usize = 16;
+
+    /// Writes it behind an announcement.
+    ///
+    /// # Panics
+    /// When `out` has another length than [`Announced::BYTES`] and the layout's.
+    pub fn put(&self, out: &mut [u8]) {
+        let (front, program) = out.split_at_mut(Self::BYTES);
+        front[..8].copy_from_slice(&self.skip.to_le_bytes());
+        front[8..12].copy_from_slice(&self.slot.to_le_bytes());
+        front[12..].copy_from_slice(&(self.program.len() as u32).to_le_bytes());
+        program.copy_from_slice(self.program);
+    }
+
+    /// Splits a payload into an announcement without a lead and this; `None` when the bytes make no sense.
+    pub fn parse(payload: &'a [u8]) -> Option<(Announce, Announced<'a>)> {
+        let (front, rest) = payload.split_at_checked(Announce::BYTES)?;
+        let (announce, _) = Announce::parse(front)?;
+        let (skip, rest) = rest.split_first_chunk()?;
+        let (slot, rest) = rest.split_first_chunk()?;
+        let (length, program) = rest.split_first_chunk()?;
+        let announced =
+            Announced { skip: u64::from_le_bytes(*skip), slot: u32::from_le_bytes(*slot), program };
+        let sensible = announce.lead == 0
+            && (announced.slot as usize) < Self::SLOTS
+            && u32::from_le_bytes(*length) as usize == program.len()
+            && program.len() <= Self::LONGEST;
+        sensible.then_some((announce, announced))
     }
 }
 
@@ -159,12 +211,34 @@ mod tests {
                 prop_assert_eq!(&packet[bytes.len() - data.len()..], data);
                 prop_assert_eq!(packet.len(), bytes.len());
             }
+            if let Some((announce, announced)) = Announced::parse(&bytes) {
+                let mut packet = vec![0; bytes.len()];
+                let (front, back) = packet.split_at_mut(Announce::BYTES);
+                front.copy_from_slice(&announce.emit());
+                announced.put(back);
+                prop_assert_eq!(packet, bytes.clone());
+            }
             if let Some((prefix, data)) = SyncPrefix::parse(&bytes) {
                 prop_assert_eq!([&prefix.emit()[..], data].concat(), bytes.clone());
             }
             if let Some(cts) = Cts::parse(&bytes) {
                 prop_assert_eq!(&cts.emit()[..], &bytes[..]);
             }
+        }
+
+        #[test]
+        fn announced_layouts_survive_the_trip(
+            skip: u64, slot in 0_u32..20, program in proptest::collection::vec(any::<u8>(), 0..1100)
+        ) {
+            let announce = Announce { length: 9, address: 8, request: 7, lead: 0 };
+            let announced = Announced { skip, slot, program: &program };
+            let mut bytes = vec![1; Announce::BYTES + Announced::BYTES + program.len()];
+            bytes[..Announce::BYTES].copy_from_slice(&announce.emit());
+            announced.put(&mut bytes[Announce::BYTES..]);
+            let sensible = slot < 16 && program.len() <= Announced::LONGEST;
+            prop_assert_eq!(Announced::parse(&bytes), sensible.then_some((announce, announced)));
+            bytes.pop();
+            prop_assert_eq!(Announced::parse(&bytes), None);
         }
 
         #[test]

@@ -3,6 +3,7 @@
  *
  * Covers: 7.4.2, 7.6
  * Ranks: 2 5
+ * Node: one
  */
 #include "check.h"
 

@@ -2,7 +2,7 @@
  * from above, also in periodic dimensions of one and two processes (examples 8.9, 8.10); blocks beyond a border are left alone. (Open MPI
  * 5.0.11 mixes the two up in small dimensions.)
  *
- * Covers: 8.6.1, 8.6.2, 8.7.1, 8.7.2
+ * Covers: 8.6.1, 8.6.2, 8.7.1, 8.7.2, 8.8.1, 8.8.2
  * Ranks: 1 2 3 4 6 8 12
  */
 #include "neighborhood.h"
@@ -21,12 +21,12 @@ static void check_grid(int ndims, const int *dims, const int *periods)
         names_out[2 * d] = 2 * d, names_out[2 * d + 1] = 2 * d + 1;
         names_in[2 * d] = 2 * d + 1, names_in[2 * d + 1] = 2 * d;
     }
-    for (int nonblocking = 0; nonblocking < 2; nonblocking++)
-        check_neighborhood(cart, 2 * ndims, sources, names_in, 2 * ndims, sources, names_out, nonblocking);
+    for (int form = BLOCKING; form <= PERSISTENT; form++)
+        check_neighborhood(cart, 2 * ndims, sources, names_in, 2 * ndims, sources, names_out, form);
     MPI_Comm copy;
     CHECK_OK(MPI_Comm_dup(cart, &copy));
     CHECK_OK(MPI_Comm_free(&cart));
-    check_neighborhood(copy, 2 * ndims, sources, names_in, 2 * ndims, sources, names_out, 0);
+    check_neighborhood(copy, 2 * ndims, sources, names_in, 2 * ndims, sources, names_out, BLOCKING);
     CHECK_OK(MPI_Comm_free(&copy));
 }
 

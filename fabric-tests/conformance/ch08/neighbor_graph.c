@@ -31,8 +31,8 @@ int main(int argc, char **argv)
     }
     CHECK_OK(MPI_Graph_create(MPI_COMM_WORLD, n, index, edges, 0, &comm));
     name(degree, mine, names_in);
-    for (int nonblocking = 0; nonblocking < 2; nonblocking++)
-        check_neighborhood(comm, degree, mine, names_in, degree, mine, names_in, nonblocking);
+    for (int form = BLOCKING; form <= PERSISTENT; form++)
+        check_neighborhood(comm, degree, mine, names_in, degree, mine, names_in, form);
     CHECK_OK(MPI_Comm_free(&comm));
 
     /* Directed: rank v sends (v + d) % 3 messages to v + d, and has them listed in different orders at both ends. */
@@ -45,8 +45,8 @@ int main(int argc, char **argv)
     name(out, destinations, names_out);
     CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, sources, MPI_UNWEIGHTED, out, destinations, MPI_UNWEIGHTED, MPI_INFO_NULL,
                                             0, &comm));
-    for (int nonblocking = 0; nonblocking < 2; nonblocking++)
-        check_neighborhood(comm, in, sources, names_in, out, destinations, names_out, nonblocking);
+    for (int form = BLOCKING; form <= PERSISTENT; form++)
+        check_neighborhood(comm, in, sources, names_in, out, destinations, names_out, form);
     CHECK_OK(MPI_Comm_free(&comm));
 
     /* Everybody to everybody: the dense operation. */
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 
     /* Nobody: still collective. */
     CHECK_OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 0, NULL, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &comm));
-    check_neighborhood(comm, 0, NULL, NULL, 0, NULL, NULL, 0);
+    check_neighborhood(comm, 0, NULL, NULL, 0, NULL, NULL, BLOCKING);
     CHECK_OK(MPI_Comm_free(&comm));
     return check_end();
 }

@@ -2,7 +2,7 @@
  * blocks; the example of figures 8.4 to 8.7: sums over the neighbors of a torus until all have the same. (Open MPI 5.0.11: as for
  * neighbor_cart.)
  *
- * Covers: 8.7, 6.12, 8.9
+ * Covers: 8.7, 8.8, 6.12, 6.13, 8.9
  * Ranks: 2 4 6
  * Timeout: 120
  */
@@ -32,6 +32,20 @@ int main(int argc, char **argv)
         for (int i = 0; i < 4; i++) CHECK_INT(got[r][i], 10000 * r + 10 * around[i] + (i ^ 1));
         CHECK_INT(sums[r], r * check_size);
     }
+
+    /* Persistent ones on one communicator, started in another order by every process. */
+    enum { KEPT = 5 };
+    MPI_Request kept[KEPT];
+    for (int r = 0; r < KEPT; r++) CHECK_OK(MPI_Neighbor_alltoall_init(sent[r], 1, MPI_INT, got[r], 1, MPI_INT, torus, MPI_INFO_NULL, &kept[r]));
+    for (int round = 1; round < 4; round++) {
+        for (int r = 0; r < KEPT; r++)
+            for (int i = 0; i < 4; i++) sent[r][i] = 100000 * round + 1000 * r + 10 * me + i, got[r][i] = -1;
+        for (int turn = 0; turn < KEPT; turn++) CHECK_OK(MPI_Start(&kept[(turn * (me % 4 + 1) + round) % KEPT]));
+        CHECK_OK(MPI_Waitall(KEPT, kept, MPI_STATUSES_IGNORE));
+        for (int r = 0; r < KEPT; r++)
+            for (int i = 0; i < 4; i++) CHECK_INT(got[r][i], 100000 * round + 1000 * r + 10 * around[i] + (i ^ 1));
+    }
+    for (int r = 0; r < KEPT; r++) CHECK_OK(MPI_Request_free(&kept[r]));
 
     int *out = check_alloc(sizeof(int) * 4 * LARGE), *in = check_alloc(sizeof(int) * 4 * LARGE);
     for (int i = 0; i < 4; i++)

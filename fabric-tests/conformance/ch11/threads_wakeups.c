@@ -4,14 +4,14 @@
  * Covers: 3.7.3, 3.8.1, 11.6.1, 11.6.2, 13.2
  * Ranks: 1 2
  * Timeout: 120
- * MPICH 5.0 hangs where another thread completes a generalized request that MPI_Wait waits for; it passes without that part.
  */
 #include "check.h"
 #include <pthread.h>
 
 #define ROUNDS 60
 static MPI_Comm comms[3];
-static MPI_Request generalized;
+/* One for each round: a thread that is late for a round still finds the request of that round. */
+static MPI_Request generalized[ROUNDS];
 static pthread_barrier_t both;
 static int kind, freed;
 
@@ -64,7 +64,7 @@ static void *blocked(void *unused)
             CHECK_OK(MPI_Ssend(&value, 1, MPI_INT, check_rank, i, comm));
             break;
         case 5:
-            requests[0] = generalized;
+            requests[0] = generalized[i];
             CHECK_OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
             value = i;
             break;
@@ -96,11 +96,11 @@ int main(int argc, char **argv)
         pthread_create(&other, NULL, blocked, NULL);
         for (int i = 0; i < ROUNDS; i++) {
             int value = -1;
-            if (kind == 5) CHECK_OK(MPI_Grequest_start(query, release, refuse, NULL, &generalized));
+            if (kind == 5) CHECK_OK(MPI_Grequest_start(query, release, refuse, NULL, &generalized[i]));
             pthread_barrier_wait(&both);
             usleep(i % 4 * 700);
             if (kind == 5) {
-                MPI_Request same = generalized;
+                MPI_Request same = generalized[i];
                 CHECK_OK(MPI_Grequest_complete(same));
             } else if (kind == 4) {
                 CHECK_OK(MPI_Recv(&value, 1, MPI_INT, check_rank, i, comms[i % 3], MPI_STATUS_IGNORE));

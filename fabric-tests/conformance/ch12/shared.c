@@ -2,6 +2,7 @@
  *
  * Covers: 12.2.3, 12.4, 12.5.4
  * Ranks: 1 2 4
+ * Node: one
  */
 #include "check.h"
 

@@ -179,6 +179,7 @@ impl Job {
             .env_remove("WEFT_TEST_PATIENCE")
             .env_remove("WEFT_TEST_STACKS")
             .env_remove("WEFT_TEST_LEAKS")
+            .env_remove("WEFT_TEST_HOSTS")
             .env_remove("WEFT_TEST_CHECKER")
             .env("TMPDIR", &files)
             .envs(self.env.iter().map(|(key, value)| (key, value)))

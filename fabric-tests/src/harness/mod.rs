@@ -6,6 +6,8 @@
 //!
 //! `WEFT_TEST_CHECKER` is a command (words split at blanks) that every rank of such a program runs under, valgrind for instance.
 //!
+//! `WEFT_TEST_HOSTS` names hosts, separated by commas, that every job is spread over (see `scripts/netns-hosts`).
+//!
 //! Further settings: `WEFT_TEST_PATIENCE` multiplies every timeout; `WEFT_TEST_STACKS=1` prints the stacks of all
 //! processes of a run that hangs (needs gdb); `WEFT_TEST_LEAKS=1` has every run fail that leaves objects at the end.
 
@@ -56,6 +58,9 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     let program = build(tools, &path, &head.flags);
     let count = ranks.to_string();
     let mut options = vec!["-n", &count];
+    if head.one_node && !tools.mpiexec_args.is_empty() && tools.is_weft() {
+        options.extend(["--hosts", "localhost"]);
+    }
     options.extend(head.mpiexec.iter().map(String::as_str));
     let mut job = Job::under_checker(tools, &options, &program).args(&head.args).timeout(head.timeout);
     let looks_for_leaks = std::env::var_os("WEFT_TEST_LEAKS").is_some();

@@ -54,7 +54,10 @@ impl Toolchain {
             mpicc: prefix.join("bin/mpicc"),
             mpicxx: prefix.join("bin/mpicxx"),
             mpiexec: prefix.join("bin/mpiexec"),
-            mpiexec_args: Vec::new(),
+            mpiexec_args: match env::var("WEFT_TEST_HOSTS") {
+                Ok(hosts) if !hosts.is_empty() => vec!["--hosts".to_owned(), hosts],
+                _ => Vec::new(),
+            },
             prefix: Some(prefix.clone()),
         };
         for needed in [&tools.mpicc, &tools.mpiexec] {

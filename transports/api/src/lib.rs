@@ -13,6 +13,7 @@
 pub mod kit;
 pub mod verbs;
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use weft_types::{PeerId, Result};
@@ -33,6 +34,12 @@ pub struct Capabilities {
     pub copy_bandwidth: f64,
     /// Model: bytes per second of a single copy.
     pub single_copy_bandwidth: f64,
+    /// Scatter-gather entries that one [`Transport::read_remote_runs`] takes on either side; 1: no lists.
+    pub most_runs: usize,
+    /// Model: seconds for each run of the other side's memory in such a list.
+    pub remote_run: f64,
+    /// Model: seconds for each run of the own side's memory.
+    pub local_run: f64,
 }
 
 /// Why a packet was not taken.
@@ -163,6 +170,16 @@ pub trait Transport {
         None
     }
 
+    /// Whether everything that was taken has arrived at its process's end, or never will: what a process waits for before it
+    /// ends MPI, since its transport ends with it.
+    fn has_left(&self) -> bool {
+        true
+    }
+
+    /// This process has ended MPI and may not call again for long, or ever: nobody shall wait for its transport. It may still go
+    /// on later.
+    fn rest(&mut self) {}
+
     /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
     /// lost. For a process that aborts some of its job, itself among them.
     fn declare_lost(&mut self, peer: PeerId) {
@@ -174,6 +191,27 @@ pub trait Transport {
     /// # Errors
     /// The kernel or device denied it; the engine then streams instead.
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Copies runs of `peer`'s memory (address, bytes) onto runs of ours, in order: single copy from layout to layout. Both lists
+    /// have the same number of bytes and at most `most_runs` entries. The default reads every piece by itself.
+    ///
+    /// # Errors
+    /// As [`Transport::read_remote`]; some of the bytes may have been copied.
+    fn read_remote_runs(
+        &mut self,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        let mut piece = Vec::new();
+        let mut cells = local.iter().flat_map(|run| run.iter());
+        for &(address, len) in remote {
+            piece.resize(len, 0);
+            self.read_remote(peer, address, &mut piece)?;
+            piece.iter().zip(cells.by_ref()).for_each(|(byte, cell)| cell.set(*byte));
+        }
+        Ok(())
+    }
 
     /// The bell to sleep on.
     fn bell(&self) -> Self::Bell;

@@ -54,9 +54,11 @@ pub enum Step {
     Ask,
     /// "This is mine."
     Answer,
+    /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
+    Rest,
 }
 
-/// One of the two datagrams.
+/// One of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Which.
@@ -85,6 +87,7 @@ impl Hello {
         let step = match self.step {
             Step::Ask => 1,
             Step::Answer => 2,
+            Step::Rest => 3,
         };
         let words = [MAGIC, step, self.from.0, self.to.0, self.queue_pair.0, self.first_packet, self.mtu];
         let mut bytes = [0; Hello::BYTES];
@@ -103,6 +106,7 @@ impl Hello {
         let step = match word(1) {
             1 => Step::Ask,
             2 => Step::Answer,
+            3 => Step::Rest,
             _ => return None,
         };
         let hello = Hello {

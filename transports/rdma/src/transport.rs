@@ -5,8 +5,8 @@ use crate::slots::Slots;
 use std::collections::{HashMap, VecDeque};
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, Hca, HcaRefusal, Nanos,
-    ProtectionDomain, QueuePairNumber, QueuePairPlan, Remote, Sending, Service, SharedReceiveQueueId, Work,
-    WorkRequest,
+    ProtectionDomain, QueuePairNumber, QueuePairPlan, Remote, RemoteAddress, RemoteKey, Sending, Service,
+    SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_api::{Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -27,6 +27,10 @@ const IN_FLIGHT: u32 = 64;
 const BURST: usize = 64;
 /// Marks requests that use no slot.
 const NO_SLOT: u64 = 1 << 32;
+/// The question whether a silent peer is alive: a write of nothing.
+const ALIVE: u64 = NO_SLOT | 1;
+/// Silence after which it is asked. With the retries, a dead peer is known some seven seconds after it was heard last.
+const SILENCE: Nanos = 2_000_000_000;
 
 const FIRST_RETRY: Nanos = 20_000_000;
 const LONGEST_RETRY: Nanos = 1_000_000_000;
@@ -38,6 +42,9 @@ const SENDING: Sending =
     Sending { first_packet: 0, timeout: 14, retries: 7, not_ready_retries: 7, max_reads: 4 };
 /// 0.64 ms.
 const NOT_READY_CODE: u8 = 12;
+
+/// Where zero bytes go.
+const NOWHERE: RemoteAddress = RemoteAddress { address: 0, key: RemoteKey(0) };
 
 /// Where processes are found at first contact.
 pub trait Directory: std::fmt::Debug + Send {
@@ -72,6 +79,16 @@ struct Peer {
     in_flight: u32,
     /// Whether it stands in the list of those with messages.
     listed: bool,
+    /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
+    resting: bool,
+    /// When it was heard last, as far as anybody looked.
+    heard: Nanos,
+}
+
+impl Peer {
+    fn new(state: State, pair: QueuePairNumber, now: Nanos) -> Peer {
+        Peer { state, pair, inbox: VecDeque::new(), in_flight: 0, listed: false, resting: false, heard: now }
+    }
 }
 
 /// One process's end; see the crate.
@@ -92,6 +109,8 @@ pub struct Rdma<H> {
     /// Peers with messages, in turn.
     ready: VecDeque<PeerId>,
     lost: VecDeque<PeerId>,
+    /// When silent peers are looked for next.
+    next_round: Nanos,
 }
 
 fn cannot(what: &str, why: HcaRefusal) -> Error {
@@ -156,6 +175,7 @@ impl<H: Hca> Rdma<H> {
             asking: Vec::new(),
             ready: VecDeque::new(),
             lost: VecDeque::new(),
+            next_round: 0,
         })
     }
 
@@ -177,7 +197,7 @@ impl<H: Hca> Rdma<H> {
             send_queue: self.completions,
             receive_queue: self.completions,
             shared_receive_queue: Some(self.receives),
-            max_send: IN_FLIGHT,
+            max_send: IN_FLIGHT + 2, // Questions to the silent have room too.
             max_receive: 0,
             qkey: 0,
         };
@@ -220,7 +240,8 @@ impl<H: Hca> Rdma<H> {
             mtu: hello.mtu.min(self.hca.limits().mtu),
             max_incoming_reads: SENDING.max_reads,
             not_ready_code: NOT_READY_CODE,
-            access: Access::default(),
+            // For writes of nothing; no region may be written to by others.
+            access: Access { local_write: true, remote_write: true, ..Access::default() },
         };
         let sending = Sending { first_packet: self.first_packet(pair), ..SENDING };
         self.hca.open_queue_pair(pair, Some((remote, sending))).is_ok()
@@ -232,6 +253,14 @@ impl<H: Hca> Rdma<H> {
             return;
         }
         let id = hello.from;
+        if hello.step == Step::Rest {
+            if let Some(peer) = self.peers.get_mut(&id.0)
+                && matches!(peer.state, State::Open { remote_pair } if remote_pair == hello.queue_pair)
+            {
+                peer.resting = true;
+            }
+            return;
+        }
         if !self.peers.contains_key(&id.0) {
             if hello.step == Step::Answer {
                 return; // To a question that we never asked.
@@ -241,8 +270,7 @@ impl<H: Hca> Rdma<H> {
             let Ok(card) = self.directory.find(id) else { return };
             let now = self.hca.now();
             let state = State::Asking { since: now, next: Nanos::MAX, pause: FIRST_RETRY, card };
-            let inbox = VecDeque::new();
-            self.peers.insert(id.0, Peer { state, pair, inbox, in_flight: 0, listed: false });
+            self.peers.insert(id.0, Peer::new(state, pair, now));
         }
         let peer = &self.peers[&id.0];
         let pair = peer.pair;
@@ -280,10 +308,12 @@ impl<H: Hca> Rdma<H> {
         }
         peer.state = State::Gone;
         self.asking.retain(|&asking| asking != id);
-        self.lost.push_back(id);
+        if !peer.resting {
+            self.lost.push_back(id);
+        }
     }
 
-    fn completed(&mut self, done: Completion) {
+    fn completed(&mut self, done: Completion, now: Nanos) {
         let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
         if done.queue_pair == self.card.datagrams {
             if received {
@@ -306,6 +336,8 @@ impl<H: Hca> Rdma<H> {
             let good = done.status == CompletionStatus::Success && done.bytes as usize >= HEADER_BYTES;
             match (good, id.and_then(|id| self.peers.get_mut(&id.0).map(|peer| (id, peer)))) {
                 (true, Some((id, peer))) => {
+                    peer.resting = false;
+                    peer.heard = now;
                     peer.inbox.push_back((slot, done.bytes));
                     if !std::mem::replace(&mut peer.listed, true) {
                         self.ready.push_back(id);
@@ -318,7 +350,12 @@ impl<H: Hca> Rdma<H> {
                 self.send_slots.give_back(done.id as u32);
             }
             if let Some(peer) = id.and_then(|id| self.peers.get_mut(&id.0)) {
-                peer.in_flight -= 1;
+                if done.id != ALIVE {
+                    peer.in_flight -= 1;
+                }
+                if done.status == CompletionStatus::Success {
+                    peer.heard = now;
+                }
             }
         }
         if done.status != CompletionStatus::Success
@@ -360,6 +397,21 @@ impl<H: Hca> Rdma<H> {
             self.say(Step::Ask, id, card, pair);
         }
         moved
+    }
+
+    /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would never
+    /// learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody.
+    fn ask_the_silent(&mut self, now: Nanos) {
+        for peer in self.peers.values_mut() {
+            let silent = now.saturating_sub(peer.heard) >= SILENCE;
+            if !silent || peer.resting || peer.in_flight > 0 || !matches!(peer.state, State::Open { .. }) {
+                continue;
+            }
+            peer.heard = now;
+            let request = WorkRequest::new(ALIVE, Work::Write { to: NOWHERE, immediate: None }, &[]);
+            // One that finds no room waits behind others, which tell the same.
+            let _ = self.hca.post_send(peer.pair, &request);
+        }
     }
 
     /// The pair to send on.
@@ -417,6 +469,9 @@ impl<H: Hca> Transport for Rdma<H> {
             latency: 15e-6,
             copy_bandwidth: 1e9,
             single_copy_bandwidth: 1e9,
+            most_runs: 1,
+            remote_run: 0.0,
+            local_run: 0.0,
         }
     }
 
@@ -428,7 +483,7 @@ impl<H: Hca> Transport for Rdma<H> {
         let pair = self.make_pair(peer)?;
         let now = self.hca.now();
         let state = State::Asking { since: now, next: now + FIRST_RETRY, pause: FIRST_RETRY, card };
-        self.peers.insert(peer.0, Peer { state, pair, inbox: VecDeque::new(), in_flight: 0, listed: false });
+        self.peers.insert(peer.0, Peer::new(state, pair, now));
         self.asking.push(peer);
         self.say(Step::Ask, peer, card, pair);
         Ok(())
@@ -506,15 +561,44 @@ impl<H: Hca> Transport for Rdma<H> {
 
     fn progress(&mut self) -> bool {
         let mut moved = self.hca.progress();
+        let now = self.hca.now();
         for _ in 0..BURST {
             let Some(done) = self.hca.poll(self.completions) else { break };
-            self.completed(done);
+            self.completed(done, now);
             moved = true;
         }
         if !self.asking.is_empty() {
             moved |= self.ask_again();
         }
+        if now >= self.next_round {
+            self.next_round = now + SILENCE / 2;
+            self.ask_the_silent(now);
+        }
         moved
+    }
+
+    fn has_left(&self) -> bool {
+        let open = |peer: &Peer| peer.in_flight > 0 && !peer.resting && !matches!(peer.state, State::Gone);
+        !self.peers.values().any(open)
+    }
+
+    fn rest(&mut self) {
+        let open: Vec<(PeerId, QueuePairNumber)> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| matches!(peer.state, State::Open { .. }) && !peer.resting)
+            .map(|(&id, peer)| (PeerId(id), peer.pair))
+            .collect();
+        for (id, pair) in open {
+            if let Ok(card) = self.directory.find(id) {
+                // Twice, since nobody answers; should both be lost, the peer finds out by its retries.
+                for _ in 0..2 {
+                    self.say(Step::Rest, id, card, pair);
+                }
+                self.hca.progress();
+            }
+        }
+        self.hca.progress();
     }
 
     fn lost(&mut self) -> Option<PeerId> {

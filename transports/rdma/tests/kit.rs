@@ -6,13 +6,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_api::Bell;
 use weft_api::kit::{self, Fabric};
 use weft_api::verbs::Nanos;
+use weft_api::{Bell, Transport};
 use weft_rdma::{Directory, PeerCard, Rdma};
 use weft_sim::Random;
 use weft_softroce::{Card, Udp, Wire};
-use weft_types::{Error, PeerId};
+use weft_types::{ContextId, Error, PeerId, Rank, Tag};
+use weft_wire::{Header, Kind};
 
 /// Cards by process.
 #[derive(Clone, Debug, Default)]
@@ -128,30 +129,115 @@ fn address(process: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 7, 0, 1 + process as u8), 4791))
 }
 
+/// Processes over a network that loses one packet in `1 / loss`.
+fn virtual_fabric(processes: usize, seed: u64, loss: f64) -> Virtual {
+    let air = Air {
+        now: 0,
+        random: Random::new(seed),
+        loss,
+        flying: BTreeMap::new(),
+        arrived: BTreeMap::new(),
+        dead: Vec::new(),
+        serial: 0,
+    };
+    let air = Rc::new(RefCell::new(air));
+    let cards = Cards::default();
+    let ends: Vec<_> = (0..processes)
+        .map(|process| {
+            let card = Card::new(address(process), Antenna(air.clone(), address(process)));
+            Rdma::open(card, PeerId(process as u32), Box::new(cards.clone())).unwrap()
+        })
+        .collect();
+    *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
+    Virtual { air, ends }
+}
+
 #[test]
 fn every_property_holds_over_a_bad_network() {
     for seed in 0..4 {
-        kit::every_property(|processes| {
-            let air = Air {
-                now: 0,
-                random: Random::new(seed),
-                loss: seed as f64 * 0.01,
-                flying: BTreeMap::new(),
-                arrived: BTreeMap::new(),
-                dead: Vec::new(),
-                serial: 0,
-            };
-            let air = Rc::new(RefCell::new(air));
-            let cards = Cards::default();
-            let ends: Vec<_> = (0..processes)
-                .map(|process| {
-                    let card = Card::new(address(process), Antenna(air.clone(), address(process)));
-                    Rdma::open(card, PeerId(process as u32), Box::new(cards.clone())).unwrap()
-                })
-                .collect();
-            *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
-            Virtual { air, ends }
-        });
+        kit::every_property(|processes| virtual_fabric(processes, seed, seed as f64 * 0.01));
+    }
+}
+
+impl Virtual {
+    fn round(&mut self) {
+        for end in &mut self.ends {
+            end.progress();
+        }
+        self.idle();
+    }
+
+    /// One message each way between 0 and 1.
+    fn introduce(&mut self) {
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+        self.ends[0].connect(PeerId(1)).unwrap();
+        self.ends[1].connect(PeerId(0)).unwrap();
+        let mut sent = [false; 2];
+        while self.ends[0].peek(PeerId(1)).is_none() || self.ends[1].peek(PeerId(0)).is_none() {
+            for me in 0..2 {
+                let peer = PeerId(1 - me as u32);
+                sent[me] = sent[me] || self.ends[me].send_inline(peer, header, b"hello").is_ok();
+            }
+            self.round();
+        }
+    }
+}
+
+/// Whoever only waits for a message learns that nobody is there to send it, within the time that the retries take.
+#[test]
+fn a_process_that_only_listens_learns_of_a_death() {
+    for seed in 0..4 {
+        let mut fabric = virtual_fabric(3, seed, seed as f64 * 0.01);
+        fabric.introduce();
+        for _ in 0..100_000 {
+            fabric.round();
+            assert_eq!(fabric.ends[0].lost(), None, "silence alone is no death (seed {seed})");
+        }
+        fabric.kill(1);
+        let died = fabric.air.borrow().now;
+        while fabric.ends[0].lost() != Some(PeerId(1)) {
+            fabric.round();
+            let took = fabric.air.borrow().now - died;
+            assert!(took < 12_000_000_000, "nobody noticed for {took} ns (seed {seed})");
+        }
+    }
+}
+
+/// A process may end when what it sent has arrived, and only then; and nobody waits for one that has ended.
+#[test]
+fn what_has_left_has_arrived_and_the_resting_are_not_waited_for() {
+    for seed in 0..20 {
+        let mut fabric = virtual_fabric(2, seed, 0.2);
+        fabric.introduce();
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(7));
+        let mut sent = 0;
+        while sent < 20 {
+            sent +=
+                u32::from(fabric.ends[0].send_copy(PeerId(1), header, 5_000, |place| place.fill(3)).is_ok());
+            fabric.round();
+        }
+        assert!(!fabric.ends[0].has_left(), "the last one cannot be there yet");
+        while !fabric.ends[0].has_left() {
+            fabric.round();
+        }
+        fabric.ends[0].rest();
+        fabric.kill(0);
+        let mut seen = 0;
+        fabric.ends[1].progress();
+        while let Some((_, payload)) = fabric.ends[1].peek(PeerId(0)) {
+            seen += u32::from(payload.len() == 5_000);
+            fabric.ends[1].advance(PeerId(0));
+            fabric.ends[1].progress();
+        }
+        assert_eq!(seen, 20, "seed {seed}");
+        // What it answers now reaches nobody; that keeps it from ending for as long as the retries last at most, and is no loss
+        // where the word of the rest arrived.
+        let _ = fabric.ends[1].send_inline(PeerId(0), header, b"thanks");
+        let begun = fabric.air.borrow().now;
+        while !fabric.ends[1].has_left() {
+            fabric.round();
+            assert!(fabric.air.borrow().now - begun < 12_000_000_000, "waits for the dead (seed {seed})");
+        }
     }
 }
 

@@ -30,7 +30,8 @@
 //! cores may choose fences for everybody ([`crate::Waking::Fence`]): a fence costs a sender some 20 ns, the
 //! membarrier costs a sleeper an interrupt of every other core.
 //!
-//! `tests/loom_bell.rs` checks arm, ring, sleep and disarm together with a ring of cells.
+//! `tests/loom_bell.rs` checks arm, ring, sleep and disarm together with a ring of cells, `tests/loom_doors.rs` threads that are
+//! armed in several lanes ([`Arming`]).
 
 use crate::layout::LANES;
 use crate::sys;
@@ -110,6 +111,21 @@ pub fn ring(word: &impl SleepWord) {
     }
 }
 
+/// The sleep words of a process, by lane, and what its threads sleep on, so that the loom model can stand in.
+pub trait Doorway {
+    /// The sleep word of one lane.
+    type Word<'a>: SleepWord
+    where
+        Self: 'a;
+
+    /// The sleep word of a lane.
+    fn door(&self, lane: u32) -> Self::Word<'_>;
+    /// The count of wake-ups (SeqCst).
+    fn wakes(&self) -> u32;
+    /// Sleeps while the count of wake-ups is `wakes`, at most `limit`, for rings of `lanes` (one bit each); may return early.
+    fn wait(&self, wakes: u32, lanes: u32, limit: Duration);
+}
+
 /// Marks the owner of the word as gone.
 pub(crate) fn set_gone(word: &AtomicU32) {
     word.fetch_or(GONE, Ordering::SeqCst);
@@ -142,7 +158,7 @@ impl Doors {
 
     /// Wakes everybody who is armed in a lane.
     pub(crate) fn ring(&self, lane: u32) {
-        ring(&Door { doors: self, lane });
+        ring(&self.door(lane));
     }
 
     /// Says in every lane that the process is gone.
@@ -151,9 +167,25 @@ impl Doors {
     }
 }
 
+impl Doorway for Doors {
+    type Word<'a> = Door<'a>;
+
+    fn door(&self, lane: u32) -> Door<'_> {
+        Door { doors: self, lane }
+    }
+
+    fn wakes(&self) -> u32 {
+        self.wakes.load(Ordering::SeqCst)
+    }
+
+    fn wait(&self, wakes: u32, lanes: u32, limit: Duration) {
+        sys::futex_wait(&self.wakes, wakes, lanes, limit);
+    }
+}
+
 /// The sleep word of one lane.
-#[derive(Clone, Copy)]
-struct Door<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door<'a> {
     doors: &'a Doors,
     lane: u32,
 }
@@ -177,7 +209,7 @@ impl SleepWord for Door<'_> {
 
 /// One thread's arming in some lanes of its process.
 #[derive(Debug)]
-pub(crate) struct Arming {
+pub struct Arming {
     /// The lanes to arm, one bit each.
     lanes: Cell<u32>,
     /// Those that are armed.
@@ -187,8 +219,8 @@ pub(crate) struct Arming {
 }
 
 impl Arming {
-    /// Nothing armed yet; `lanes` are to be.
-    pub(crate) fn of(lanes: u32) -> Arming {
+    /// Nothing armed yet; `lanes` are to be, one bit each.
+    pub fn of(lanes: u32) -> Arming {
         Arming { lanes: Cell::new(lanes), armed: Cell::new(0), rings: Default::default() }
     }
 
@@ -202,36 +234,39 @@ impl Arming {
         self.lanes.set(lanes);
     }
 
-    pub(crate) fn arm(&self, doors: &Doors) {
+    /// Counts the thread in, in all chosen lanes, unless it is armed already. The caller issues the heavy barrier afterwards.
+    pub fn arm(&self, doors: &impl Doorway) {
         if self.armed.get() != 0 {
             return;
         }
         self.armed.set(self.lanes.get());
-        self.each(|lane| self.rings[lane as usize].set(arm(&Door { doors, lane })));
+        self.each(|lane| self.rings[lane as usize].set(arm(&doors.door(lane))));
     }
 
-    pub(crate) fn sleep(&self, doors: &Doors, limit: Duration) {
+    /// Sleeps until a ring of an armed lane since [`Arming::arm`], at most `limit`; disarms.
+    pub fn sleep(&self, doors: &impl Doorway, limit: Duration) {
         if self.armed.get() == 0 {
             return;
         }
         let end = Instant::now() + limit;
         loop {
-            let wakes = doors.wakes.load(Ordering::SeqCst);
+            let wakes = doors.wakes();
             let mut rung = false;
             self.each(|lane| {
-                rung |= still_armed(&Door { doors, lane }, self.rings[lane as usize].get()).is_none();
+                rung |= still_armed(&doors.door(lane), self.rings[lane as usize].get()).is_none();
             });
             let left = end.saturating_duration_since(Instant::now());
             if rung || left.is_zero() {
                 break;
             }
-            sys::futex_wait(&doors.wakes, wakes, self.armed.get(), left);
+            doors.wait(wakes, self.armed.get(), left);
         }
         self.disarm(doors);
     }
 
-    pub(crate) fn disarm(&self, doors: &Doors) {
-        self.each(|lane| disarm(&Door { doors, lane }, self.rings[lane as usize].get()));
+    /// Takes the thread out of the count of every lane that was not rung.
+    pub fn disarm(&self, doors: &impl Doorway) {
+        self.each(|lane| disarm(&doors.door(lane), self.rings[lane as usize].get()));
         self.armed.set(0);
     }
 

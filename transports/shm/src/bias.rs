@@ -28,7 +28,9 @@
 //! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out`] and [`let_in`] with owners that change.
 
 use crate::sys;
-use std::cell::UnsafeCell;
+use std::any::Any;
+use std::cell::{RefCell, UnsafeCell};
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
@@ -60,7 +62,7 @@ pub trait Words {
 }
 
 /// The fast way in. False: not the owner, or kept out.
-#[inline]
+#[inline(always)]
 pub fn enter_fast(words: &impl Words, me: usize) -> bool {
     if words.owner() != me {
         return false;
@@ -75,7 +77,7 @@ pub fn enter_fast(words: &impl Words, me: usize) -> bool {
 }
 
 /// The fast way out.
-#[inline]
+#[inline(always)]
 pub fn leave_fast(words: &impl Words, me: usize) {
     words.set_inside(me, false);
 }
@@ -105,23 +107,66 @@ struct Seat {
 static EMPTY_SEATS: Mutex<Vec<&'static Seat>> = Mutex::new(Vec::new());
 
 /// The calling thread's seat, given back when it ends.
-struct Taken(&'static Seat);
+struct Taken {
+    seat: &'static Seat,
+    /// See [`Mine::attach`].
+    attached: RefCell<Vec<Box<dyn Any>>>,
+}
 
 impl Taken {
     fn new() -> Taken {
         let empty = EMPTY_SEATS.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Taken(empty.unwrap_or_else(|| Box::leak(Box::default())))
+        Taken { seat: empty.unwrap_or_else(|| Box::leak(Box::default())), attached: RefCell::default() }
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        EMPTY_SEATS.lock().unwrap_or_else(PoisonError::into_inner).push(self.0);
+        // Whoever remembers this thread's `Mine` forgets it before another thread can get the seat.
+        self.attached.take().clear();
+        EMPTY_SEATS.lock().unwrap_or_else(PoisonError::into_inner).push(self.seat);
     }
 }
 
 thread_local! {
     static MINE: Taken = Taken::new();
+}
+
+/// The calling thread, as the locks know it. Whoever asks once saves the look into thread-local memory at every lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Mine {
+    seat: &'static Seat,
+    /// Of this thread only.
+    stays_here: PhantomData<*const ()>,
+}
+
+impl Mine {
+    /// The calling thread; `None` when it is about to end and its thread-local memory is gone.
+    ///
+    /// # Safety
+    /// It is not used any more once the thread drops what was attached to it ([`Mine::attach`]): from then on the seat may be
+    /// another thread's.
+    #[inline]
+    pub unsafe fn get() -> Option<Mine> {
+        MINE.try_with(|taken| Mine { seat: taken.seat, stays_here: PhantomData }).ok()
+    }
+
+    /// Gives this thread something to drop when it ends, before its seat may become another thread's.
+    pub fn attach(self, what: Box<dyn Any>) {
+        // It fails while the thread ends; then what is attached is dropped at once.
+        let _ = MINE.try_with(|taken| taken.attached.borrow_mut().push(what));
+    }
+
+    #[inline(always)]
+    fn address(self) -> usize {
+        std::ptr::from_ref(self.seat).expose_provenance()
+    }
+}
+
+/// The number of the calling thread, 0 when it is about to end: then it takes slow ways only.
+#[inline]
+fn me() -> usize {
+    MINE.try_with(|taken| std::ptr::from_ref(taken.seat).expose_provenance()).unwrap_or(0)
 }
 
 /// The lock. See the module.
@@ -160,6 +205,38 @@ pub struct Guard<'a, T> {
     slow: ManuallyDrop<Option<(MutexGuard<'a, History>, bool)>>,
 }
 
+/// The value, locked on the fast way: what [`Guard`] is, without the question which way it was.
+#[derive(Debug)]
+pub struct Own<'a, T> {
+    lock: &'a BiasedLock<T>,
+    me: usize,
+}
+
+impl<T> Deref for Own<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: this exists only inside, where one thread is at a time.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Own<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above; borrowed exclusively.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Own<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        leave_fast(&self.lock.words(), self.me);
+    }
+}
+
 /// The words of a real lock.
 struct Real<'a> {
     owner: &'a AtomicPtr<Seat>,
@@ -168,16 +245,16 @@ struct Real<'a> {
 }
 
 impl Real<'_> {
-    #[inline]
+    #[inline(always)]
     fn flag(&self, seat: usize) -> &AtomicBool {
-        // SAFETY: seats are made by `Taken::new` and never freed; the number is the address of one.
-        let seat = unsafe { &*std::ptr::with_exposed_provenance::<Seat>(seat) };
-        &seat.inside[self.place]
+        // SAFETY: seats are made by `Taken::new` and never freed; the number is the address of one. `BiasedLock::new` has checked
+        // the place.
+        unsafe { (*std::ptr::with_exposed_provenance::<Seat>(seat)).inside.get_unchecked(self.place) }
     }
 }
 
 impl Words for Real<'_> {
-    #[inline]
+    #[inline(always)]
     fn set_inside(&self, seat: usize, inside: bool) {
         self.flag(seat).store(inside, Ordering::Release);
     }
@@ -187,12 +264,12 @@ impl Words for Real<'_> {
         self.flag(seat).load(Ordering::Acquire)
     }
 
-    #[inline]
+    #[inline(always)]
     fn owner(&self) -> usize {
         self.owner.load(Ordering::Relaxed).addr()
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
@@ -201,7 +278,7 @@ impl Words for Real<'_> {
         self.wanted.store(wanted, Ordering::Release);
     }
 
-    #[inline]
+    #[inline(always)]
     fn light_barrier(&self) {
         compiler_fence(Ordering::SeqCst);
     }
@@ -229,7 +306,7 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn words(&self) -> Real<'_> {
         Real { owner: &self.owner, wanted: &self.wanted, place: self.place }
     }
@@ -246,11 +323,19 @@ impl<T> BiasedLock<T> {
     /// Locks for a call of the thread's own, which may make the lock its.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
-        let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).expose_provenance();
-        if enter_fast(&self.words(), me) {
+        let me = me();
+        if me != 0 && enter_fast(&self.words(), me) {
             return self.fast(me);
         }
         self.lock_slowly(me)
+    }
+
+    /// The value, for the thread to which the lock is biased; `None` to all others, and while it is kept out: they
+    /// [`BiasedLock::lock`].
+    #[inline(always)]
+    pub fn own(&self, mine: Mine) -> Option<Own<'_, T>> {
+        let me = mine.address();
+        enter_fast(&self.words(), me).then_some(Own { lock: self, me })
     }
 
     #[cold]
@@ -268,7 +353,7 @@ impl<T> BiasedLock<T> {
         }
         history.streak = if history.last == me { history.streak.saturating_add(1) } else { 0 };
         history.last = me;
-        if self.can_bias && owner == 0 && history.streak >= history.needed {
+        if self.can_bias && me != 0 && owner == 0 && history.streak >= history.needed {
             self.owner.store(std::ptr::with_exposed_provenance_mut(me), Ordering::Relaxed);
         }
         self.slow(history, kept_out)
@@ -282,8 +367,7 @@ impl<T> BiasedLock<T> {
     fn help<'a>(&'a self, history: MutexGuard<'a, History>) -> Guard<'a, T> {
         let words = self.words();
         let owner = words.owner();
-        let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).addr();
-        let kept_out = owner != 0 && owner != me;
+        let kept_out = owner != 0 && owner != me();
         if kept_out {
             keep_out(&words, owner, std::thread::yield_now);
         }
@@ -292,9 +376,9 @@ impl<T> BiasedLock<T> {
 
     /// As [`BiasedLock::lock_to_help`], unless somebody has the lock or it is biased to another thread.
     pub fn try_lock_to_help(&self) -> Option<Guard<'_, T>> {
-        let me = MINE.with(|mine| std::ptr::from_ref(mine.0)).expose_provenance();
+        let me = me();
         let owner = self.words().owner();
-        if owner == me && enter_fast(&self.words(), me) {
+        if owner == me && me != 0 && enter_fast(&self.words(), me) {
             return Some(self.fast(me));
         }
         if owner != 0 {
@@ -380,6 +464,44 @@ mod tests {
         .join()
         .expect("no panic");
         assert_eq!(*lock.lock(), u64::from(STREAK) + 3);
+    }
+
+    #[test]
+    fn its_own_thread_gets_the_value_without_a_guard_and_others_do_not() {
+        let lock = Arc::new(BiasedLock::new(0_u64, 1));
+        // SAFETY: used in this test only.
+        let mine = unsafe { Mine::get() }.expect("a thread in the middle of its life");
+        assert_eq!(lock.own(mine).map(|value| *value), None, "biased to nobody yet");
+        for _ in 0..=STREAK {
+            *lock.lock() += 1;
+        }
+        let value = lock.own(mine).map(|value| *value);
+        assert_eq!(value, lock.can_bias.then_some(u64::from(STREAK) + 1));
+        let other = Arc::clone(&lock);
+        // SAFETY: used at once.
+        let theirs =
+            std::thread::spawn(move || other.own(unsafe { Mine::get() }.expect("a thread")).is_none());
+        assert!(theirs.join().expect("no panic"));
+    }
+
+    #[test]
+    fn what_is_attached_to_a_thread_goes_before_its_seat() {
+        struct Forgets(Arc<AtomicBool>);
+        impl Drop for Forgets {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let gone = Arc::new(AtomicBool::new(false));
+        let forgets = Forgets(Arc::clone(&gone));
+        let seat = std::thread::spawn(move || {
+            // SAFETY: used at once.
+            let mine = unsafe { Mine::get() }.expect("a thread");
+            mine.attach(Box::new(forgets));
+            mine.address()
+        });
+        assert_ne!(seat.join().expect("no panic"), 0);
+        assert!(gone.load(Ordering::Acquire));
     }
 
     #[test]

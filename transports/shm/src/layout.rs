@@ -6,6 +6,7 @@
 //! inbound    one bit per (receiver, sender): "this ring is in use"
 //! rings      receiver 0: from sender 0, from sender 1, ...; receiver 1: ...
 //! lane 1     inbound bitmaps and rings of its own, then lane 2, ...
+//! pool       blocks for the collectives of communicators, given out at run time ([`crate::pool`])
 //! ```
 //!
 //! What a node has once lies before the first ring; what every lane has (bitmaps and rings) is there once per lane. Lanes
@@ -41,6 +42,8 @@ pub const RECORD_ALIGN: u32 = 64;
 pub const MAX_RANKS: u32 = 4096;
 /// Independent sets of rings in a segment (design section 6).
 pub const LANES: u32 = 8;
+/// Bytes of the pool for collectives, of which only what was given out is ever backed with memory.
+pub const POOL_BYTES: u64 = 64 << 20;
 
 /// The figures of one node segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,9 +151,14 @@ impl Layout {
         self.column(lane, receiver) + u64::from(sender) * self.ring_bytes()
     }
 
+    /// Offset of the pool for collectives.
+    pub fn pool(&self) -> u64 {
+        self.column(LANES - 1, self.ranks)
+    }
+
     /// Bytes of the whole segment (sparse).
     pub fn total_bytes(&self) -> u64 {
-        self.column(LANES - 1, self.ranks)
+        self.pool() + POOL_BYTES
     }
 }
 
@@ -170,7 +178,7 @@ mod tests {
             for page in [4096, 65536] {
                 let layout = Layout::new(ranks, page);
                 assert!(layout.column_bytes() < column_limit * 2, "{layout:?}");
-                assert!(layout.total_bytes() < total_limit * 2, "{layout:?} {}", layout.total_bytes());
+                assert!(layout.pool() < total_limit * 2, "{layout:?} {}", layout.total_bytes());
                 assert!(layout.total_bytes() > layout.ring(LANES - 1, ranks - 1, ranks - 1));
             }
         }
@@ -203,7 +211,7 @@ mod tests {
                 }
                 assert!(layout.first_bytes() <= layout.ring_bytes());
                 let last = layout.ring(LANES - 1, ranks - 1, ranks - 1);
-                assert_eq!(last + layout.ring_bytes(), layout.total_bytes());
+                assert_eq!(last + layout.ring_bytes(), layout.pool());
             }
         }
     }

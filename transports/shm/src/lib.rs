@@ -16,18 +16,24 @@
 //!
 //! Messages to oneself are the engine's business.
 
+pub mod arrivals;
 pub mod bell;
 pub mod bias;
+pub mod changes;
+pub mod handover;
 pub mod layout;
 mod peers;
+pub mod pool;
 mod raw;
 pub mod ring;
+pub mod rounds;
 pub mod segment;
 mod single_copy;
 mod sleeping;
 mod sys;
 mod transport;
 
+pub use rounds::Rounds;
 pub use segment::{PeerState, Waking, create, mark_dead};
 pub use sleeping::{LonelyBell, ShmBell};
 pub use transport::{Config, Shm};

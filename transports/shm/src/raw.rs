@@ -135,14 +135,16 @@ impl RawRing {
     ) {
         assert!(place.offset as usize + len <= self.data_bytes as usize);
         let cell = self.cell(cell);
-        // SAFETY: rule B for the cell and for the record, which the producer took from the free part of the
-        // data area; the bound is checked above.
-        let record = unsafe {
+        // SAFETY: rule B for the record, which the producer took from the free part of the data area; the bound is checked
+        // above.
+        fill(unsafe { std::slice::from_raw_parts_mut(self.data.add(place.offset as usize), len) });
+        // The cell comes last: its line is the one that the consumer looks at all the time. Written before the record, it
+        // would have to be fetched from the other core twice.
+        // SAFETY: rule B for the cell.
+        unsafe {
             *(*cell).envelope.get() = envelope;
             (*cell).payload.get().cast::<[u32; 2]>().write([place.offset, place.end]);
-            std::slice::from_raw_parts_mut(self.data.add(place.offset as usize), len)
-        };
-        fill(record);
+        }
     }
 
     /// The envelope of a published cell (rule A).
@@ -308,7 +310,7 @@ mod tests {
         // SAFETY: the block is a zeroed ring and outlives both ends, of which there is one each.
         let [theirs, ours] = [(), ()].map(|()| unsafe { RawRing::new(heap.0, &layout, true, None) });
         let mut producer = Producer::new(theirs, layout.cells, 1024);
-        let mut consumer = Consumer::new(ours, layout.cells);
+        let mut consumer = Consumer::new(ours, layout.cells, layout.data_bytes);
         let lens = || (0..if cfg!(miri) { 60 } else { 20_000 }).map(|n| [n % 105, n % 500][n % 2]);
         std::thread::scope(|scope| {
             scope.spawn(move || {

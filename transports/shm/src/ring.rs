@@ -225,6 +225,8 @@ pub struct Consumer<M> {
     /// The heads as last published.
     published_next: u32,
     published_data: u32,
+    /// Consumed data bytes after which the producer is told at once.
+    report: u32,
 }
 
 /// A packet that waits: its cell and the length of its payload in bytes.
@@ -236,14 +238,20 @@ pub struct Front {
     pub len: usize,
 }
 
-/// Consumed data bytes after which the consumer tells the producer at once.
-const PUBLISH_DATA: u32 = 16 << 10;
-
 impl<M: RingMemory> Consumer<M> {
-    /// The receiving end of a fresh ring of `cells` cells (a power of two).
-    pub fn new(memory: M, cells: u32) -> Consumer<M> {
+    /// The receiving end of a fresh ring of `cells` cells (a power of two) and `data_bytes` bytes of data area: what was
+    /// consumed is reported when it is a quarter of either, or when the ring is empty.
+    pub fn new(memory: M, cells: u32, data_bytes: u32) -> Consumer<M> {
         assert!(cells.is_power_of_two(), "{cells} cells");
-        Consumer { memory, mask: cells - 1, next: 0, data_head: 0, published_next: 0, published_data: 0 }
+        Consumer {
+            memory,
+            mask: cells - 1,
+            next: 0,
+            data_head: 0,
+            published_next: 0,
+            published_data: 0,
+            report: (data_bytes / 4).max(1),
+        }
     }
 
     /// The memory.
@@ -284,7 +292,7 @@ impl<M: RingMemory> Consumer<M> {
         self.next = self.next.wrapping_add(1);
         let cells = self.next.wrapping_sub(self.published_next);
         let bytes = self.data_head.wrapping_sub(self.published_data);
-        (cells > self.mask / 4 || bytes >= PUBLISH_DATA) && self.publish_heads()
+        (cells > self.mask / 4 || bytes >= self.report) && self.publish_heads()
     }
 
     /// Whether something consumed has not been reported yet.

@@ -5,12 +5,13 @@
 //! disagreement is found by the one who disagrees. Slots are written by their owner alone (but for the sleep
 //! word, see [`crate::bell`], and the count of arrivals), published by a Release store of the state.
 
+use crate::arrivals::Inbox;
 use crate::bell::Doors;
 use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
@@ -217,16 +218,39 @@ impl Segment {
     /// Says that `rank` died, and wakes everybody so that they can see it.
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
+        // All are told before any is woken: who hears of it from another one first knows by then.
         for other in 0..self.layout.ranks {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
+        }
+        for other in 0..self.layout.ranks {
+            // The other side arms, fences and looks at the count (see [`crate::bell`]). The launcher is not subject to membarrier.
+            fence(Ordering::SeqCst);
             (0..LANES).for_each(|lane| self.slot(other).doors.ring(lane));
         }
     }
+}
 
-    /// Announces in the receiver's bitmap of the lane that the ring from `sender` to `receiver` is in use.
-    pub(crate) fn announce(&self, inbound: &[AtomicU64], receiver: u32, sender: u32) {
-        inbound[sender as usize / 64].fetch_or(1 << (sender % 64), Ordering::Release);
-        self.slot(receiver).arrivals.fetch_add(1, Ordering::Release);
+/// What announces the rings to one process in one lane.
+pub(crate) struct Announced<'a> {
+    pub(crate) bitmap: &'a [AtomicU64],
+    pub(crate) count: &'a AtomicU32,
+}
+
+impl Inbox for Announced<'_> {
+    fn set(&self, word: usize, bits: u64) {
+        self.bitmap[word].fetch_or(bits, Ordering::Release);
+    }
+
+    fn bits(&self, word: usize) -> u64 {
+        self.bitmap[word].load(Ordering::Acquire)
+    }
+
+    fn add(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
     }
 }
 
@@ -256,7 +280,7 @@ impl Inbound {
     }
 
     /// A rank's bitmap, one bit per sender.
-    pub(crate) fn of(&self, rank: u32) -> &[AtomicU64] {
+    fn of(&self, rank: u32) -> &[AtomicU64] {
         let Some(table) = &self.table else { return self.segment.inbound(rank) };
         let layout = &self.segment.layout;
         assert!(rank < layout.ranks, "local rank {rank} of {}", layout.ranks);
@@ -265,6 +289,11 @@ impl Inbound {
         unsafe {
             std::slice::from_raw_parts(table.base().cast::<AtomicU64>().add(rank as usize * words), words)
         }
+    }
+
+    /// What announces the rings to a rank.
+    pub(crate) fn announced(&self, rank: u32) -> Announced<'_> {
+        Announced { bitmap: self.of(rank), count: &self.segment.slot(rank).arrivals }
     }
 }
 

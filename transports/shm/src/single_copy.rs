@@ -70,6 +70,58 @@ impl SingleCopy {
         into: &mut [u8],
     ) -> Result<()> {
         let len = into.len();
+        self.repeat(local, slot, (peer, len, address), |pid, done| {
+            sys::read_process(pid, address + done as u64, &mut into[done..])
+        })
+    }
+
+    /// Fills the runs of `local` from those of `remote` (address, bytes) in the memory of `peer`; both have the same number of bytes
+    /// and at most [`sys::MOST_RUNS`] entries.
+    pub(crate) fn read_runs(
+        &self,
+        index: u32,
+        slot: &Slot,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        let (len, address) = (remote.iter().map(|run| run.1).sum(), remote.first().map_or(0, |run| run.0));
+        self.repeat(index, slot, (peer, len, address), |pid, done| match done {
+            0 => sys::read_process_runs(pid, remote, local),
+            // The kernel stops early where something is not mapped, and for a signal.
+            _ => {
+                let (mut behind, mut ahead) = (done, done);
+                let remote: Vec<(u64, usize)> = remote
+                    .iter()
+                    .map(|&(address, len)| {
+                        let skip = len.min(behind);
+                        behind -= skip;
+                        (address + skip as u64, len - skip)
+                    })
+                    .filter(|run| run.1 > 0)
+                    .collect();
+                let local: Vec<&[Cell<u8>]> = local
+                    .iter()
+                    .map(|run| {
+                        let skip = run.len().min(ahead);
+                        ahead -= skip;
+                        &run[skip..]
+                    })
+                    .filter(|run| !run.is_empty())
+                    .collect();
+                sys::read_process_runs(pid, &remote, &local)
+            }
+        })
+    }
+
+    /// Copies until all `len` bytes are here; `more` copies from byte `done` on.
+    fn repeat(
+        &self,
+        local: u32,
+        slot: &Slot,
+        (peer, len, address): (PeerId, usize, u64),
+        mut more: impl FnMut(u32, usize) -> std::io::Result<usize>,
+    ) -> Result<()> {
         let denied = |why: &dyn std::fmt::Display| {
             Error::new(
                 ErrorClass::ACCESS,
@@ -83,8 +135,8 @@ impl SingleCopy {
         }
         let pid = slot.pid.load(Ordering::Relaxed);
         let mut done = 0;
-        while done < into.len() {
-            match sys::read_process(pid, address + done as u64, &mut into[done..]) {
+        while done < len {
+            match more(pid, done) {
                 Ok(0) => return Err(denied(&format_args!("nothing is mapped from byte {done} on"))),
                 Ok(more) => done += more,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

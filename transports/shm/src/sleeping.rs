@@ -107,15 +107,15 @@ impl LonelyBell {
 
 impl Bell for LonelyBell {
     fn arm(&self) {
-        self.arming.arm(&self.doors);
+        self.arming.arm(&*self.doors);
     }
 
     fn sleep(&self, limit: Duration) {
-        self.arming.sleep(&self.doors, limit);
+        self.arming.sleep(&*self.doors, limit);
     }
 
     fn disarm(&self) {
-        self.arming.disarm(&self.doors);
+        self.arming.disarm(&*self.doors);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The few system calls of this crate, each as a safe function or with its contract.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -215,6 +216,12 @@ pub(crate) fn current_node() -> u32 {
     node
 }
 
+/// The processor we run on.
+pub(crate) fn processor() -> u32 {
+    // SAFETY: a query without pointers.
+    unsafe { libc::sched_getcpu() }.max(0) as u32
+}
+
 /// Whether the machine has more than one NUMA node.
 pub(crate) fn several_nodes() -> bool {
     std::fs::read_to_string("/sys/devices/system/node/online").is_ok_and(|online| online.trim() != "0")
@@ -227,6 +234,32 @@ pub(crate) fn read_process(pid: u32, address: u64, into: &mut [u8]) -> Result<us
     // SAFETY: `local` describes `into`, which is ours for the call; the kernel checks the remote range.
     let copied =
         unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
+    if copied < 0 { Err(Error::last_os_error()) } else { Ok(copied as usize) }
+}
+
+/// Entries that the kernel takes in a list of runs (IOV_MAX).
+pub(crate) const MOST_RUNS: usize = 1024;
+
+/// Copies runs of the memory of process `pid` (address, bytes) onto ours, which have as many bytes; the bytes copied. Of longer
+/// lists the first [`MOST_RUNS`] are used.
+pub(crate) fn read_process_runs(pid: u32, remote: &[(u64, usize)], local: &[&[Cell<u8>]]) -> Result<usize> {
+    let list = |address: *mut libc::c_void, bytes: usize| libc::iovec { iov_base: address, iov_len: bytes };
+    let remote: Vec<libc::iovec> =
+        remote.iter().take(MOST_RUNS).map(|run| list(run.0 as *mut libc::c_void, run.1)).collect();
+    let local: Vec<libc::iovec> =
+        local.iter().take(MOST_RUNS).map(|run| list(run.as_ptr().cast_mut().cast(), run.len())).collect();
+    // SAFETY: `local` describes cells, which may be written through a shared reference, by this thread, for as long as they are
+    // borrowed; the kernel checks the remote ranges.
+    let copied = unsafe {
+        libc::process_vm_readv(
+            pid as libc::pid_t,
+            local.as_ptr(),
+            local.len() as libc::c_ulong,
+            remote.as_ptr(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
     if copied < 0 { Err(Error::last_os_error()) } else { Ok(copied as usize) }
 }
 

@@ -1,37 +1,30 @@
 //! [`Shm`]: one process's end of the node segment.
 
+use crate::arrivals::{announce, take_in};
 use crate::bell::{self, Doors};
-use crate::layout::{INLINE_BYTES, LANES, Layout, MAX_RANKS};
+use crate::layout::{INLINE_BYTES, Layout};
 use crate::peers::PeerMap;
+use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
-use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
+use crate::rounds::{Members, Rounds};
+use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
 use crate::sys::{self, Mapping};
-use std::fs::File;
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
-use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_types::{PeerId, Result};
 use weft_wire::Header;
 
-/// What a process must know to join its node.
-#[derive(Debug)]
-pub struct Config {
-    /// The node segment: a file in memory, empty or made by another rank ([`crate::create`]).
-    pub file: File,
-    /// Our index among the ranks of this node.
-    pub local: u32,
-    /// The rank in the job of every local index; its length is the number of local ranks.
-    pub peers: Vec<PeerId>,
-    /// Whether reading other processes' memory may be tried at all.
-    pub single_copy: bool,
-    /// How sleepers are woken; the first rank's wish counts.
-    pub waking: Waking,
-}
+mod attach;
+
+pub use attach::Config;
+use attach::no_address_space;
 
 /// The node-local transport of one process, or of one of its lanes.
 #[derive(Debug)]
@@ -68,6 +61,8 @@ pub struct Shm {
     fenced: bool,
     blind: bool,
     numa: bool,
+    /// Memory for collectives; mapped when somebody first asks.
+    pool: Option<Arc<Pool>>,
 }
 
 #[derive(Debug)]
@@ -98,6 +93,9 @@ struct Inbound {
 const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
 const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
+/// Seconds for each run in a list: the kernel looks up the pages of every run of the other process by themselves.
+const REMOTE_RUN: f64 = 4e-7;
+const LOCAL_RUN: f64 = 1.5e-8;
 
 /// Packets at least this long are copied for so long that the next cell can be fetched meanwhile.
 const FETCH_NEXT: usize = 2048;
@@ -137,92 +135,6 @@ impl Outbound {
 }
 
 impl Shm {
-    /// Joins the node.
-    ///
-    /// # Errors
-    /// The segment cannot be sized, mapped or backed with memory; it was made by another build; the local index
-    /// is taken; there are more ranks than [`MAX_RANKS`].
-    ///
-    /// # Panics
-    /// When `config.local` is not an index into `config.peers`.
-    pub fn attach(config: Config) -> Result<Shm> {
-        let ranks = config.peers.len() as u32;
-        assert!(config.local < ranks, "local rank {} of {ranks}", config.local);
-        if ranks > MAX_RANKS {
-            return Err(Error::new(
-                ErrorClass::OTHER,
-                format!("{ranks} ranks on one node, at most {MAX_RANKS} are supported: use more nodes"),
-            ));
-        }
-        let segment = Segment::open(config.file, ranks)?;
-        let layout = segment.layout;
-        let waking = segment.agree_on_waking(config.waking);
-        let registered = waking == Waking::Membarrier && sys::membarrier_register();
-        let column = Mapping::new(&segment.file, layout.column(0, config.local), layout.column_bytes())
-            .map_err(|error| no_address_space(&error, layout.column_bytes()))?;
-        let single_copy = SingleCopy::new(config.single_copy, ranks);
-        segment.claim(config.local, single_copy.nonce())?;
-        let segment = Arc::new(segment);
-        Ok(Shm {
-            own: NonNull::from(segment.slot(config.local)),
-            lane: 0,
-            inbound: Arrived::open(&segment, 0)?,
-            segment,
-            column,
-            me: config.local,
-            map: PeerMap::new(config.peers),
-            outbound: (0..ranks).map(|_| None).collect(),
-            active: Vec::new(),
-            position: vec![NOT_ACTIVE; ranks as usize],
-            cursor: 0,
-            arrivals: 0,
-            shown: None,
-            seen_dead: vec![false; ranks as usize],
-            lost: Vec::new(),
-            single_copy,
-            fenced: !registered,
-            blind: waking == Waking::Membarrier && !registered,
-            numa: sys::several_nodes(),
-        })
-    }
-
-    /// This process's end of another lane: rings of their own, the same slot and the same sleep. Every lane is opened at
-    /// most once, and none outlives lane 0, which speaks for the process.
-    ///
-    /// # Errors
-    /// The lane's memory cannot be mapped or backed.
-    ///
-    /// # Panics
-    /// When `lane` is not between 1 and [`LANES`], or `self` is not lane 0.
-    pub fn lane(&self, lane: u32) -> Result<Shm> {
-        assert!(self.lane == 0 && (1..LANES).contains(&lane), "lane {lane} from lane {}", self.lane);
-        let (segment, layout) = (Arc::clone(&self.segment), self.segment.layout);
-        let column = Mapping::new(&segment.file, layout.column(lane, self.me), layout.column_bytes())
-            .map_err(|error| no_address_space(&error, layout.column_bytes()))?;
-        let ranks = layout.ranks as usize;
-        Ok(Shm {
-            own: self.own,
-            lane,
-            inbound: Arrived::open(&segment, lane)?,
-            segment,
-            column,
-            me: self.me,
-            map: self.map.clone(),
-            outbound: (0..ranks).map(|_| None).collect(),
-            active: Vec::new(),
-            position: vec![NOT_ACTIVE; ranks],
-            cursor: 0,
-            arrivals: 0,
-            shown: None,
-            seen_dead: vec![false; ranks],
-            lost: Vec::new(),
-            single_copy: self.single_copy.another(),
-            fenced: self.fenced,
-            blind: self.blind,
-            numa: self.numa,
-        })
-    }
-
     /// Where `peer` is in its life.
     pub fn peer_state(&self, peer: PeerId) -> PeerState {
         self.segment.slot(self.map.local(peer)).state()
@@ -235,6 +147,33 @@ impl Shm {
             (true, false) => "senders fence",
             (true, true) => "senders fence and sleeps are short: membarrier is not available",
         }
+    }
+
+    /// Memory for collectives of the node.
+    ///
+    /// # Errors
+    /// It cannot be mapped or backed.
+    pub fn pool(&mut self) -> Result<&Arc<Pool>> {
+        if self.pool.is_none() {
+            self.pool = Some(Arc::new(Pool::open(&self.segment.file, &self.segment.layout)?));
+        }
+        Ok(self.pool.as_ref().expect("opened just now"))
+    }
+
+    /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of them took
+    /// for all.
+    ///
+    /// # Errors
+    /// As [`Shm::pool`].
+    pub fn join_rounds(
+        &mut self,
+        block: Block,
+        me: u32,
+        peers: impl IntoIterator<Item = PeerId>,
+    ) -> Result<Rounds> {
+        let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
+        let pool = Arc::clone(self.pool()?);
+        Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, self.fenced))
     }
 
     /// The figures of the segment.
@@ -260,18 +199,15 @@ impl Shm {
     /// Takes in the rings that were announced since the last look.
     #[cold]
     fn accept(&mut self) -> bool {
-        let seen = self.own().arrivals.load(Ordering::Acquire);
-        let before = self.active.len();
-        for index in 0..self.segment.layout.inbound_words() {
-            let mut bits = self.inbound.of(self.me)[index as usize].load(Ordering::Acquire);
-            while bits != 0 {
-                let local = index * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                if local < self.segment.layout.ranks && self.position[local as usize] == NOT_ACTIVE {
-                    self.activate(local);
-                }
+        let mut fresh = Vec::new();
+        let (ranks, position) = (self.segment.layout.ranks, &self.position);
+        let seen = take_in(&self.inbound.announced(self.me), self.segment.layout.inbound_words(), |local| {
+            if local < ranks && position[local as usize] == NOT_ACTIVE {
+                fresh.push(local);
             }
-        }
+        });
+        let moved = !fresh.is_empty();
+        fresh.into_iter().for_each(|local| self.activate(local));
         // The launcher announces deaths in the same way.
         for local in 0..self.segment.layout.ranks {
             if !self.seen_dead[local as usize] && self.segment.slot(local).state() == PeerState::Dead {
@@ -280,7 +216,7 @@ impl Shm {
             }
         }
         self.arrivals = seen;
-        self.active.len() != before || !self.lost.is_empty()
+        moved || !self.lost.is_empty()
     }
 
     fn activate(&mut self, local: u32) {
@@ -291,7 +227,7 @@ impl Shm {
         let memory =
             unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
         self.position[local as usize] = self.active.len() as u16;
-        let consumer = Consumer::new(memory, layout.cells);
+        let consumer = Consumer::new(memory, layout.cells, layout.data_bytes);
         self.active.push(Inbound { consumer, peer: self.map.peer(local), local });
     }
 
@@ -368,6 +304,9 @@ impl Transport for Shm {
             latency: LATENCY,
             copy_bandwidth: COPY_BANDWIDTH,
             single_copy_bandwidth: SINGLE_COPY_BANDWIDTH,
+            most_runs: sys::MOST_RUNS,
+            remote_run: REMOTE_RUN,
+            local_run: LOCAL_RUN,
         }
     }
 
@@ -405,7 +344,7 @@ impl Transport for Shm {
             lane: self.lane,
             _mapping: mapping,
         }));
-        self.segment.announce(self.inbound.of(local), local, self.me);
+        announce(&self.inbound.announced(local), self.me);
         Ok(())
     }
 
@@ -497,6 +436,9 @@ impl Transport for Shm {
         };
         let inbound = &mut self.active[index];
         let memory = inbound.consumer.memory();
+        if front.len >= FETCH_NEXT {
+            inbound.consumer.prefetch_next();
+        }
         let header = Header::from_words(memory.envelope(front.cell));
         let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
         if done {
@@ -597,6 +539,16 @@ impl Transport for Shm {
         self.single_copy.read(local, self.segment.slot(local), peer, address, into)
     }
 
+    fn read_remote_runs(
+        &mut self,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        let index = self.map.local(peer);
+        self.single_copy.read_runs(index, self.segment.slot(index), peer, remote, local)
+    }
+
     fn bell(&self) -> ShmBell {
         ShmBell::new(Arc::clone(&self.segment), self.me, self.lane, !self.fenced, self.blind)
     }
@@ -607,67 +559,5 @@ impl Drop for Shm {
         if self.lane == 0 {
             self.segment.finalize(self.me);
         }
-    }
-}
-
-#[cold]
-fn no_address_space(error: &std::io::Error, bytes: u64) -> Error {
-    Error::new(
-        ErrorClass::NO_MEM,
-        format!(
-            "cannot map {bytes} bytes of the shared-memory segment: {error}; is the address space of the process \
-             limited (ulimit -v)?"
-        ),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-    use weft_api::Bell;
-
-    fn alone() -> Shm {
-        let file = crate::create().expect("a memory file");
-        let peers = vec![PeerId(0), PeerId(1)];
-        Shm::attach(Config { file, local: 0, peers, single_copy: false, waking: Waking::Membarrier })
-            .expect("attached")
-    }
-
-    #[test]
-    fn who_cannot_be_sure_to_be_rung_sleeps_shortly() {
-        let mut shm = alone();
-        (shm.fenced, shm.blind) = (true, true);
-        assert!(shm.waking().contains("not available"));
-        let bell = shm.bell();
-        bell.arm();
-        let start = std::time::Instant::now();
-        bell.sleep(Duration::from_secs(60));
-        assert!(start.elapsed() < Duration::from_secs(30));
-    }
-
-    #[test]
-    fn more_ranks_than_a_node_takes_are_an_error() {
-        let file = crate::create().expect("a memory file");
-        let peers = (0..=MAX_RANKS).map(PeerId).collect();
-        let error =
-            Shm::attach(Config { file, local: 0, peers, single_copy: false, waking: Waking::Membarrier })
-                .expect_err("too many");
-        assert!(error.text().contains("4097 ranks"), "{error}");
-    }
-
-    #[test]
-    fn a_mapping_takes_memory_of_the_node_that_was_asked_for() {
-        let shm = alone();
-        let ring = shm.segment.layout.ring(0, 1, 0);
-        let mapping = Mapping::new(&shm.segment.file, ring, 4096).expect("mapped");
-        mapping.prefer_node(0);
-        sys::back(&shm.segment.file, ring, 4096).expect("backed");
-        let Ok(maps) = std::fs::read_to_string("/proc/self/numa_maps") else {
-            return println!("skipped: this kernel does not tell");
-        };
-        let address = format!("{:x} ", mapping.base() as usize);
-        let line = maps.lines().find(|line| line.starts_with(&address)).expect("our mapping");
-        assert!(line.contains("prefer:0"), "{line}");
     }
 }

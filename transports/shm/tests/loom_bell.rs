@@ -44,7 +44,7 @@ fn exchange(cells: u32, packets: u32, preemptions: usize) {
         let memory = Model::new(cells, 0);
         let (sender_door, receiver_door) = (Door::new(), Door::new());
         let mut producer = Producer::new(memory.clone(), cells, 0);
-        let mut consumer = Consumer::new(memory, cells);
+        let mut consumer = Consumer::new(memory, cells, 0);
         let doors = (Arc::clone(&sender_door), Arc::clone(&receiver_door));
         let sender = thread::spawn(move || {
             for value in 1..=packets {
@@ -96,7 +96,7 @@ fn two_threads_of_one_process_are_both_woken() {
         let mut producer = Producer::new(memory.clone(), 2, 0);
         let sleepers: Vec<_> = (0..2)
             .map(|_| {
-                let (door, consumer) = (Arc::clone(&door), Consumer::new(memory.clone(), 2));
+                let (door, consumer) = (Arc::clone(&door), Consumer::new(memory.clone(), 2, 0));
                 thread::spawn(move || wait_until(&door, || consumer.front()))
             })
             .collect();

@@ -17,7 +17,7 @@ fn exchange(cells: u32, lines: u32, first: u32, lens: &'static [usize]) {
     model.check(move || {
         let memory = Model::new(cells, lines);
         let mut producer = Producer::new(memory.clone(), cells, first * RECORD_ALIGN);
-        let mut consumer = Consumer::new(memory, cells);
+        let mut consumer = Consumer::new(memory, cells, lines * RECORD_ALIGN);
         let sender = thread::spawn(move || {
             for (value, &len) in (1..).zip(lens) {
                 // The short way of inline packets, where it sees room.

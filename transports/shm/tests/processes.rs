@@ -3,6 +3,7 @@
 mod common;
 
 use common::{header, watchdog};
+use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
@@ -174,6 +175,24 @@ fn memory_of_another_process_is_read_in_one_copy() {
             shm.read_remote(B, address, &mut into).expect("readable");
             assert!(into.iter().enumerate().all(|(i, &byte)| byte == (i * 7) as u8), "{len} bytes");
         }
+        // Runs of other lengths on either side, more than one page apart, up to as many as the kernel takes.
+        for (runs, len, pieces) in [(1, 5000, 1000), (1000, 37, 100), (200, 5000, 1024), (1024, 8, 1)] {
+            let all = runs * len;
+            let remote: Vec<(u64, usize)> = (0..runs).map(|i| (address + (i * 2900) as u64, len)).collect();
+            let mut into = vec![0; all + 7];
+            let cells = Cell::from_mut(&mut into[..]).as_slice_of_cells();
+            let local: Vec<&[Cell<u8>]> = cells[..all].chunks(all.div_ceil(pieces)).collect();
+            shm.read_remote_runs(B, &remote, &local).expect("readable");
+            let wanted = (0..runs).flat_map(|i| (0..len).map(move |j| ((i * 2900 + j) * 7) as u8));
+            assert!(into[..all].iter().copied().eq(wanted), "{runs} runs of {len} bytes");
+            assert_eq!(into[all..], [0; 7]);
+        }
+        let mut into = [0; 24];
+        let cells = Cell::from_mut(&mut into[..]).as_slice_of_cells();
+        let error = shm
+            .read_remote_runs(B, &[(address, 8), (8, 16)], &[&cells[..20], &cells[20..]])
+            .expect_err("of the second run nothing is mapped");
+        assert_eq!(error.class(), ErrorClass::ACCESS);
         let error = shm.read_remote(B, 8, &mut [0; 16]).expect_err("nothing is mapped there");
         assert_eq!(error.class(), ErrorClass::ACCESS);
         assert!(error.text().contains("rank 1"), "{error}");

@@ -42,6 +42,9 @@ impl Transport for SimPort {
             latency: 1e-6,
             copy_bandwidth: 5e9,
             single_copy_bandwidth: 10e9,
+            most_runs: 16,
+            remote_run: 1e-6,
+            local_run: 1e-7,
         }
     }
 

@@ -25,8 +25,7 @@ impl<'a> Blocked<'a> {
     pub(crate) fn new(home: u32, wait: Wait<'a>) -> Blocked<'a> {
         let shared = shared();
         let counted = phase() & MULTIPLE != 0;
-        // Threads that wait share the cores of their rank.
-        let crowded = counted && GATE.waiting.fetch_add(1, Ordering::Relaxed) >= shared.cores_each;
+        let crowded = counted && super::is_crowded();
         match home {
             _ if !counted => {}
             0 => {
@@ -66,7 +65,6 @@ impl Drop for Blocked<'_> {
         if !self.counted {
             return;
         }
-        GATE.waiting.fetch_sub(1, Ordering::Relaxed);
         match self.bell.home {
             0 => {
                 GATE.attendants.fetch_sub(1, Ordering::Relaxed);

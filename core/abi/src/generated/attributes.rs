@@ -170,7 +170,10 @@ unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: 
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_delete_attr(datatype, type_keyval) }
     };
-    raise::finish("MPI_Type_delete_attr", call())
+    raise::finish(
+        "MPI_Type_delete_attr",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_free_keyval` (7.7.4 Datatypes).
@@ -200,7 +203,10 @@ unsafe extern "C" fn PMPI_Type_get_attr(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_attr(datatype, type_keyval, attribute_val, flag) }
     };
-    raise::finish("MPI_Type_get_attr", call())
+    raise::finish(
+        "MPI_Type_get_attr",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_set_attr` (7.7.4 Datatypes).
@@ -215,7 +221,10 @@ unsafe extern "C" fn PMPI_Type_set_attr(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_set_attr(datatype, type_keyval, attribute_val) }
     };
-    raise::finish("MPI_Type_set_attr", call())
+    raise::finish(
+        "MPI_Type_set_attr",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

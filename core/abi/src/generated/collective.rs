@@ -6,12 +6,26 @@ use super::prelude::*;
 /// `MPI_Barrier` (6.3 Barrier Synchronization).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(comm: MPI_Comm) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::barrier(comm) }
+        };
+        raise::finish_on_comm("MPI_Barrier", comm, call())
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::barrier(comm) }
-    };
-    raise::finish_on_comm("MPI_Barrier", comm, call())
+        return unsafe { in_full(comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::barrier(comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(comm) }
 }
 
 /// `MPI_Bcast` (6.4 Broadcast).
@@ -23,12 +37,38 @@ unsafe extern "C" fn PMPI_Bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::bcast(buffer, i64::from(count), datatype, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Bcast",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::bcast(buffer, i64::from(count), datatype, root, comm) }
-    };
-    raise::finish_on_comm("MPI_Bcast", comm, call())
+        return unsafe { in_full(buffer, count, datatype, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::bcast(buffer, i64::from(count), datatype, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Bcast_c` (6.4 Broadcast).
@@ -40,12 +80,36 @@ unsafe extern "C" fn PMPI_Bcast_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        buffer: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::bcast(buffer, count, datatype, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Bcast_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::bcast(buffer, count, datatype, root, comm) }
-    };
-    raise::finish_on_comm("MPI_Bcast_c", comm, call())
+        return unsafe { in_full(buffer, count, datatype, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::bcast(buffer, count, datatype, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Gather` (6.5 Gather).
@@ -76,7 +140,16 @@ unsafe extern "C" fn PMPI_Gather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gather_c` (6.5 Gather).
@@ -96,7 +169,16 @@ unsafe extern "C" fn PMPI_Gather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm) }
     };
-    raise::finish_on_comm("MPI_Gather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gatherv` (6.5 Gather).
@@ -129,7 +211,16 @@ unsafe extern "C" fn PMPI_Gatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Gatherv_c` (6.5 Gather).
@@ -162,7 +253,13 @@ unsafe extern "C" fn PMPI_Gatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Gatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Gatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Scatter` (6.6 Scatter).
@@ -193,7 +290,16 @@ unsafe extern "C" fn PMPI_Scatter(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatter", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatter",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatter_c` (6.6 Scatter).
@@ -213,7 +319,16 @@ unsafe extern "C" fn PMPI_Scatter_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm) }
     };
-    raise::finish_on_comm("MPI_Scatter_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatter_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatterv` (6.6 Scatter).
@@ -246,7 +361,16 @@ unsafe extern "C" fn PMPI_Scatterv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatterv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatterv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Scatterv_c` (6.6 Scatter).
@@ -279,7 +403,13 @@ unsafe extern "C" fn PMPI_Scatterv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Scatterv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scatterv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("recvcount", recvcount)])
+        }),
+    )
 }
 
 /// `MPI_Allgather` (6.7 Gather-to-all).
@@ -293,23 +423,64 @@ unsafe extern "C" fn PMPI_Allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe {
+                imp::allgather(
+                    sendbuf,
+                    i64::from(sendcount),
+                    sendtype,
+                    recvbuf,
+                    i64::from(recvcount),
+                    recvtype,
+                    comm,
+                )
+            }
+        };
+        raise::finish_on_comm(
+            "MPI_Allgather",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", i64::from(sendcount))],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe {
-            imp::allgather(
-                sendbuf,
-                i64::from(sendcount),
-                sendtype,
-                recvbuf,
-                i64::from(recvcount),
-                recvtype,
-                comm,
-            )
-        }
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::allgather(
+            sendbuf,
+            i64::from(sendcount),
+            sendtype,
+            recvbuf,
+            i64::from(recvcount),
+            recvtype,
+            comm,
+        )
     };
-    raise::finish_on_comm("MPI_Allgather", comm, call())
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgather_c` (6.7 Gather-to-all).
@@ -323,13 +494,45 @@ unsafe extern "C" fn PMPI_Allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Allgather_c",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", sendcount)],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
-    };
-    raise::finish_on_comm("MPI_Allgather_c", comm, call())
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgatherv` (6.7 Gather-to-all).
@@ -360,7 +563,16 @@ unsafe extern "C" fn PMPI_Allgatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Allgatherv_c` (6.7 Gather-to-all).
@@ -391,7 +603,13 @@ unsafe extern "C" fn PMPI_Allgatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Allgatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Allgatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Alltoall` (6.8 All-to-All Scatter/Gather).
@@ -405,23 +623,64 @@ unsafe extern "C" fn PMPI_Alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe {
+                imp::alltoall(
+                    sendbuf,
+                    i64::from(sendcount),
+                    sendtype,
+                    recvbuf,
+                    i64::from(recvcount),
+                    recvtype,
+                    comm,
+                )
+            }
+        };
+        raise::finish_on_comm(
+            "MPI_Alltoall",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", i64::from(sendcount))],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe {
-            imp::alltoall(
-                sendbuf,
-                i64::from(sendcount),
-                sendtype,
-                recvbuf,
-                i64::from(recvcount),
-                recvtype,
-                comm,
-            )
-        }
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::alltoall(
+            sendbuf,
+            i64::from(sendcount),
+            sendtype,
+            recvbuf,
+            i64::from(recvcount),
+            recvtype,
+            comm,
+        )
     };
-    raise::finish_on_comm("MPI_Alltoall", comm, call())
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoall_c` (6.8 All-to-All Scatter/Gather).
@@ -435,13 +694,45 @@ unsafe extern "C" fn PMPI_Alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Alltoall_c",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("sendtype", sendtype), ("recvtype", recvtype)],
+                    &[("sendcount", sendcount)],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
-    };
-    raise::finish_on_comm("MPI_Alltoall_c", comm, call())
+        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoallv` (6.8 All-to-All Scatter/Gather).
@@ -474,7 +765,11 @@ unsafe extern "C" fn PMPI_Alltoallv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoallv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Alltoallv_c` (6.8 All-to-All Scatter/Gather).
@@ -507,7 +802,11 @@ unsafe extern "C" fn PMPI_Alltoallv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Alltoallv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Alltoallw` (6.8 All-to-All Scatter/Gather).

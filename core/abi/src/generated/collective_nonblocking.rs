@@ -31,7 +31,12 @@ unsafe extern "C" fn PMPI_Ibcast(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ibcast(buffer, i64::from(count), datatype, root, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ibcast", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ibcast",
+        comm,
+        call()
+            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
+    )
 }
 
 /// `MPI_Ibcast_c` (6.12.2 Nonblocking Broadcast).
@@ -50,7 +55,11 @@ unsafe extern "C" fn PMPI_Ibcast_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ibcast(buffer, count, datatype, root, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ibcast_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ibcast_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+    )
 }
 
 /// `MPI_Igather` (6.12.3 Nonblocking Gather).
@@ -84,7 +93,16 @@ unsafe extern "C" fn PMPI_Igather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Igather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Igather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Igather_c` (6.12.3 Nonblocking Gather).
@@ -108,7 +126,16 @@ unsafe extern "C" fn PMPI_Igather_c(
             imp::igather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request)
         }
     };
-    raise::finish_on_comm("MPI_Igather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Igather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Igatherv` (6.12.3 Nonblocking Gather).
@@ -144,7 +171,16 @@ unsafe extern "C" fn PMPI_Igatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Igatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Igatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Igatherv_c` (6.12.3 Nonblocking Gather).
@@ -180,7 +216,13 @@ unsafe extern "C" fn PMPI_Igatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Igatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Igatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Iscatter` (6.12.4 Nonblocking Scatter).
@@ -214,7 +256,16 @@ unsafe extern "C" fn PMPI_Iscatter(
             )
         }
     };
-    raise::finish_on_comm("MPI_Iscatter", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iscatter",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Iscatter_c` (6.12.4 Nonblocking Scatter).
@@ -238,7 +289,16 @@ unsafe extern "C" fn PMPI_Iscatter_c(
             imp::iscatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request)
         }
     };
-    raise::finish_on_comm("MPI_Iscatter_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iscatter_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", sendcount), ("recvcount", recvcount)],
+            )
+        }),
+    )
 }
 
 /// `MPI_Iscatterv` (6.12.4 Nonblocking Scatter).
@@ -274,7 +334,16 @@ unsafe extern "C" fn PMPI_Iscatterv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Iscatterv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iscatterv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("recvcount", i64::from(recvcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Iscatterv_c` (6.12.4 Nonblocking Scatter).
@@ -310,7 +379,13 @@ unsafe extern "C" fn PMPI_Iscatterv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Iscatterv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iscatterv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("recvcount", recvcount)])
+        }),
+    )
 }
 
 /// `MPI_Iallgather` (6.12.5 Nonblocking Gather-to-all).
@@ -343,7 +418,16 @@ unsafe extern "C" fn PMPI_Iallgather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Iallgather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iallgather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Iallgather_c` (6.12.5 Nonblocking Gather-to-all).
@@ -365,7 +449,13 @@ unsafe extern "C" fn PMPI_Iallgather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iallgather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iallgather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Iallgatherv` (6.12.5 Nonblocking Gather-to-all).
@@ -399,7 +489,16 @@ unsafe extern "C" fn PMPI_Iallgatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Iallgatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iallgatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Iallgatherv_c` (6.12.5 Nonblocking Gather-to-all).
@@ -433,7 +532,13 @@ unsafe extern "C" fn PMPI_Iallgatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Iallgatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iallgatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Ialltoall` (6.12.6 Nonblocking All-to-All Scatter/Gather).
@@ -466,7 +571,16 @@ unsafe extern "C" fn PMPI_Ialltoall(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ialltoall", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ialltoall",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Ialltoall_c` (6.12.6 Nonblocking All-to-All Scatter/Gather).
@@ -488,7 +602,13 @@ unsafe extern "C" fn PMPI_Ialltoall_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ialltoall_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ialltoall_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Ialltoallv` (6.12.6 Nonblocking All-to-All Scatter/Gather).
@@ -524,7 +644,11 @@ unsafe extern "C" fn PMPI_Ialltoallv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ialltoallv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ialltoallv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Ialltoallv_c` (6.12.6 Nonblocking All-to-All Scatter/Gather).
@@ -560,7 +684,11 @@ unsafe extern "C" fn PMPI_Ialltoallv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ialltoallv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ialltoallv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Ialltoallw` (6.12.6 Nonblocking All-to-All Scatter/Gather).

@@ -369,7 +369,10 @@ unsafe extern "C" fn PMPI_Type_get_name(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_name(datatype, type_name, resultlen) }
     };
-    raise::finish("MPI_Type_get_name", call())
+    raise::finish(
+        "MPI_Type_get_name",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_set_name` (7.8 Naming Objects).
@@ -381,7 +384,10 @@ unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *cons
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_set_name(datatype, type_name) }
     };
-    raise::finish("MPI_Type_set_name", call())
+    raise::finish(
+        "MPI_Type_set_name",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Win_get_name` (7.8 Naming Objects).

@@ -17,7 +17,10 @@ unsafe extern "C" fn PMPI_Type_contiguous(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_contiguous(i64::from(count), oldtype, newtype, Width::Int) }
     };
-    raise::finish("MPI_Type_contiguous", call())
+    raise::finish(
+        "MPI_Type_contiguous",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_contiguous_c` (5.1.2 Datatype Constructors).
@@ -34,7 +37,10 @@ unsafe extern "C" fn PMPI_Type_contiguous_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_contiguous(count, oldtype, newtype, Width::Large) }
     };
-    raise::finish("MPI_Type_contiguous_c", call())
+    raise::finish(
+        "MPI_Type_contiguous_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_hindexed` (5.1.2 Datatype Constructors).
@@ -64,7 +70,10 @@ unsafe extern "C" fn PMPI_Type_create_hindexed(
             )
         }
     };
-    raise::finish("MPI_Type_create_hindexed", call())
+    raise::finish(
+        "MPI_Type_create_hindexed",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_hindexed_block` (5.1.2 Datatype Constructors).
@@ -94,7 +103,10 @@ unsafe extern "C" fn PMPI_Type_create_hindexed_block(
             )
         }
     };
-    raise::finish("MPI_Type_create_hindexed_block", call())
+    raise::finish(
+        "MPI_Type_create_hindexed_block",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_hindexed_block_c` (5.1.2 Datatype Constructors).
@@ -124,7 +136,10 @@ unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
             )
         }
     };
-    raise::finish("MPI_Type_create_hindexed_block_c", call())
+    raise::finish(
+        "MPI_Type_create_hindexed_block_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_hindexed_c` (5.1.2 Datatype Constructors).
@@ -154,7 +169,10 @@ unsafe extern "C" fn PMPI_Type_create_hindexed_c(
             )
         }
     };
-    raise::finish("MPI_Type_create_hindexed_c", call())
+    raise::finish(
+        "MPI_Type_create_hindexed_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_hvector` (5.1.2 Datatype Constructors).
@@ -183,7 +201,10 @@ unsafe extern "C" fn PMPI_Type_create_hvector(
             )
         }
     };
-    raise::finish("MPI_Type_create_hvector", call())
+    raise::finish(
+        "MPI_Type_create_hvector",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_hvector_c` (5.1.2 Datatype Constructors).
@@ -203,7 +224,10 @@ unsafe extern "C" fn PMPI_Type_create_hvector_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_create_hvector(count, blocklength, stride, oldtype, newtype, Width::Large) }
     };
-    raise::finish("MPI_Type_create_hvector_c", call())
+    raise::finish(
+        "MPI_Type_create_hvector_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_indexed_block` (5.1.2 Datatype Constructors).
@@ -233,7 +257,10 @@ unsafe extern "C" fn PMPI_Type_create_indexed_block(
             )
         }
     };
-    raise::finish("MPI_Type_create_indexed_block", call())
+    raise::finish(
+        "MPI_Type_create_indexed_block",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_indexed_block_c` (5.1.2 Datatype Constructors).
@@ -263,7 +290,10 @@ unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
             )
         }
     };
-    raise::finish("MPI_Type_create_indexed_block_c", call())
+    raise::finish(
+        "MPI_Type_create_indexed_block_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_struct` (5.1.2 Datatype Constructors).
@@ -355,7 +385,10 @@ unsafe extern "C" fn PMPI_Type_indexed(
             )
         }
     };
-    raise::finish("MPI_Type_indexed", call())
+    raise::finish(
+        "MPI_Type_indexed",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_indexed_c` (5.1.2 Datatype Constructors).
@@ -385,7 +418,10 @@ unsafe extern "C" fn PMPI_Type_indexed_c(
             )
         }
     };
-    raise::finish("MPI_Type_indexed_c", call())
+    raise::finish(
+        "MPI_Type_indexed_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_vector` (5.1.2 Datatype Constructors).
@@ -414,7 +450,10 @@ unsafe extern "C" fn PMPI_Type_vector(
             )
         }
     };
-    raise::finish("MPI_Type_vector", call())
+    raise::finish(
+        "MPI_Type_vector",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_vector_c` (5.1.2 Datatype Constructors).
@@ -434,7 +473,10 @@ unsafe extern "C" fn PMPI_Type_vector_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_vector(count, blocklength, stride, oldtype, newtype, Width::Large) }
     };
-    raise::finish("MPI_Type_vector_c", call())
+    raise::finish(
+        "MPI_Type_vector_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_subarray` (5.1.3 Subarray Datatype Constructor).
@@ -468,7 +510,10 @@ unsafe extern "C" fn PMPI_Type_create_subarray(
             )
         }
     };
-    raise::finish("MPI_Type_create_subarray", call())
+    raise::finish(
+        "MPI_Type_create_subarray",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_subarray_c` (5.1.3 Subarray Datatype Constructor).
@@ -502,7 +547,10 @@ unsafe extern "C" fn PMPI_Type_create_subarray_c(
             )
         }
     };
-    raise::finish("MPI_Type_create_subarray_c", call())
+    raise::finish(
+        "MPI_Type_create_subarray_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_darray` (5.1.4 Distributed Array Datatype Constructor).
@@ -543,7 +591,10 @@ unsafe extern "C" fn PMPI_Type_create_darray(
             )
         }
     };
-    raise::finish("MPI_Type_create_darray", call())
+    raise::finish(
+        "MPI_Type_create_darray",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_darray_c` (5.1.4 Distributed Array Datatype Constructor).
@@ -584,7 +635,10 @@ unsafe extern "C" fn PMPI_Type_create_darray_c(
             )
         }
     };
-    raise::finish("MPI_Type_create_darray_c", call())
+    raise::finish(
+        "MPI_Type_create_darray_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_dup` (5.1.10 Duplicating a Datatype).
@@ -596,7 +650,7 @@ unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Data
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_dup(oldtype, newtype) }
     };
-    raise::finish("MPI_Type_dup", call())
+    raise::finish("MPI_Type_dup", call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])))
 }
 
 symbols! {

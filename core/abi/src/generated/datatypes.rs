@@ -38,7 +38,10 @@ unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) ->
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_size(datatype, CountOut::I32(size)) }
     };
-    raise::finish("MPI_Type_size", call())
+    raise::finish(
+        "MPI_Type_size",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_size_c` (5.1.5 Address and Size Procedures).
@@ -50,7 +53,10 @@ unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Cou
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_size(datatype, CountOut::I64(size)) }
     };
-    raise::finish("MPI_Type_size_c", call())
+    raise::finish(
+        "MPI_Type_size_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_resized` (5.1.7 Extent and Bounds of Datatypes).
@@ -67,7 +73,10 @@ unsafe extern "C" fn PMPI_Type_create_resized(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_create_resized(oldtype, lb, extent, newtype, Width::Int) }
     };
-    raise::finish("MPI_Type_create_resized", call())
+    raise::finish(
+        "MPI_Type_create_resized",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_create_resized_c` (5.1.7 Extent and Bounds of Datatypes).
@@ -84,7 +93,10 @@ unsafe extern "C" fn PMPI_Type_create_resized_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_create_resized(oldtype, lb, extent, newtype, Width::Large) }
     };
-    raise::finish("MPI_Type_create_resized_c", call())
+    raise::finish(
+        "MPI_Type_create_resized_c",
+        call().map_err(|raised| raised.of_argument(&[("oldtype", oldtype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_extent` (5.1.7 Extent and Bounds of Datatypes).
@@ -101,7 +113,10 @@ unsafe extern "C" fn PMPI_Type_get_extent(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_extent(datatype, lb, extent) }
     };
-    raise::finish("MPI_Type_get_extent", call())
+    raise::finish(
+        "MPI_Type_get_extent",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_extent_c` (5.1.7 Extent and Bounds of Datatypes).
@@ -118,7 +133,10 @@ unsafe extern "C" fn PMPI_Type_get_extent_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_extent(datatype, lb, extent) }
     };
-    raise::finish("MPI_Type_get_extent_c", call())
+    raise::finish(
+        "MPI_Type_get_extent_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_true_extent` (5.1.8 True Extent of Datatypes).
@@ -135,7 +153,10 @@ unsafe extern "C" fn PMPI_Type_get_true_extent(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_true_extent(datatype, true_lb, true_extent) }
     };
-    raise::finish("MPI_Type_get_true_extent", call())
+    raise::finish(
+        "MPI_Type_get_true_extent",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_true_extent_c` (5.1.8 True Extent of Datatypes).
@@ -152,7 +173,10 @@ unsafe extern "C" fn PMPI_Type_get_true_extent_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_true_extent(datatype, true_lb, true_extent) }
     };
-    raise::finish("MPI_Type_get_true_extent_c", call())
+    raise::finish(
+        "MPI_Type_get_true_extent_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_commit` (5.1.9 Commit and Free).
@@ -192,7 +216,10 @@ unsafe extern "C" fn PMPI_Get_elements(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_elements(status, datatype, CountOut::I32(count)) }
     };
-    raise::finish("MPI_Get_elements", call())
+    raise::finish(
+        "MPI_Get_elements",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Get_elements_c` (5.1.11 Use of General Datatypes in Communication).
@@ -208,7 +235,10 @@ unsafe extern "C" fn PMPI_Get_elements_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_elements(status, datatype, CountOut::I64(count)) }
     };
-    raise::finish("MPI_Get_elements_c", call())
+    raise::finish(
+        "MPI_Get_elements_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_contents` (5.1.13 Decoding a Datatype).
@@ -245,7 +275,10 @@ unsafe extern "C" fn PMPI_Type_get_contents(
             )
         }
     };
-    raise::finish("MPI_Type_get_contents", call())
+    raise::finish(
+        "MPI_Type_get_contents",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_contents_c` (5.1.13 Decoding a Datatype).
@@ -286,7 +319,10 @@ unsafe extern "C" fn PMPI_Type_get_contents_c(
             )
         }
     };
-    raise::finish("MPI_Type_get_contents_c", call())
+    raise::finish(
+        "MPI_Type_get_contents_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_envelope` (5.1.13 Decoding a Datatype).
@@ -316,7 +352,10 @@ unsafe extern "C" fn PMPI_Type_get_envelope(
             )
         }
     };
-    raise::finish("MPI_Type_get_envelope", call())
+    raise::finish(
+        "MPI_Type_get_envelope",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_envelope_c` (5.1.13 Decoding a Datatype).
@@ -348,7 +387,10 @@ unsafe extern "C" fn PMPI_Type_get_envelope_c(
             )
         }
     };
-    raise::finish("MPI_Type_get_envelope_c", call())
+    raise::finish(
+        "MPI_Type_get_envelope_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack` (5.2 Pack and Unpack).
@@ -380,7 +422,11 @@ unsafe extern "C" fn PMPI_Pack(
             )
         }
     };
-    raise::finish_on_comm("MPI_Pack", comm, call())
+    raise::finish_on_comm(
+        "MPI_Pack",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_c` (5.2 Pack and Unpack).
@@ -402,7 +448,11 @@ unsafe extern "C" fn PMPI_Pack_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack(inbuf, incount, datatype, outbuf, outsize, CountOut::I64(position), comm) }
     };
-    raise::finish_on_comm("MPI_Pack_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Pack_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_size` (5.2 Pack and Unpack).
@@ -420,7 +470,11 @@ unsafe extern "C" fn PMPI_Pack_size(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack_size(i64::from(incount), datatype, comm, CountOut::I32(size)) }
     };
-    raise::finish_on_comm("MPI_Pack_size", comm, call())
+    raise::finish_on_comm(
+        "MPI_Pack_size",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_size_c` (5.2 Pack and Unpack).
@@ -438,7 +492,11 @@ unsafe extern "C" fn PMPI_Pack_size_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack_size(incount, datatype, comm, CountOut::I64(size)) }
     };
-    raise::finish_on_comm("MPI_Pack_size_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Pack_size_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Unpack` (5.2 Pack and Unpack).
@@ -470,7 +528,11 @@ unsafe extern "C" fn PMPI_Unpack(
             )
         }
     };
-    raise::finish_on_comm("MPI_Unpack", comm, call())
+    raise::finish_on_comm(
+        "MPI_Unpack",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Unpack_c` (5.2 Pack and Unpack).
@@ -492,7 +554,11 @@ unsafe extern "C" fn PMPI_Unpack_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::unpack(inbuf, insize, CountOut::I64(position), outbuf, outcount, datatype, comm) }
     };
-    raise::finish_on_comm("MPI_Unpack_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Unpack_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_external` (5.3 Canonical MPI_PACK and MPI_UNPACK).
@@ -515,7 +581,10 @@ unsafe extern "C" fn PMPI_Pack_external(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack_external(datarep, inbuf, i64::from(incount), datatype, outbuf, outsize, position) }
     };
-    raise::finish("MPI_Pack_external", call())
+    raise::finish(
+        "MPI_Pack_external",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_external_c` (5.3 Canonical MPI_PACK and MPI_UNPACK).
@@ -538,7 +607,10 @@ unsafe extern "C" fn PMPI_Pack_external_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack_external(datarep, inbuf, incount, datatype, outbuf, outsize, position) }
     };
-    raise::finish("MPI_Pack_external_c", call())
+    raise::finish(
+        "MPI_Pack_external_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_external_size` (5.3 Canonical MPI_PACK and MPI_UNPACK).
@@ -557,7 +629,10 @@ unsafe extern "C" fn PMPI_Pack_external_size(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack_external_size(datarep, i64::from(incount), datatype, size) }
     };
-    raise::finish("MPI_Pack_external_size", call())
+    raise::finish(
+        "MPI_Pack_external_size",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Pack_external_size_c` (5.3 Canonical MPI_PACK and MPI_UNPACK).
@@ -576,7 +651,10 @@ unsafe extern "C" fn PMPI_Pack_external_size_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::pack_external_size(datarep, incount, datatype, size) }
     };
-    raise::finish("MPI_Pack_external_size_c", call())
+    raise::finish(
+        "MPI_Pack_external_size_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Unpack_external` (5.3 Canonical MPI_PACK and MPI_UNPACK).
@@ -601,7 +679,10 @@ unsafe extern "C" fn PMPI_Unpack_external(
             imp::unpack_external(datarep, inbuf, insize, position, outbuf, i64::from(outcount), datatype)
         }
     };
-    raise::finish("MPI_Unpack_external", call())
+    raise::finish(
+        "MPI_Unpack_external",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Unpack_external_c` (5.3 Canonical MPI_PACK and MPI_UNPACK).
@@ -624,7 +705,10 @@ unsafe extern "C" fn PMPI_Unpack_external_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::unpack_external(datarep, inbuf, insize, position, outbuf, outcount, datatype) }
     };
-    raise::finish("MPI_Unpack_external_c", call())
+    raise::finish(
+        "MPI_Unpack_external_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

@@ -122,7 +122,10 @@ unsafe extern "C" fn PMPI_Get_elements_x(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_elements_x(status, datatype, count) }
     };
-    raise::finish("MPI_Get_elements_x", call())
+    raise::finish(
+        "MPI_Get_elements_x",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Status_set_elements_x` (16.4 Deprecated since MPI-4.1).
@@ -138,7 +141,10 @@ unsafe extern "C" fn PMPI_Status_set_elements_x(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::status_set_elements_x(status, datatype, count) }
     };
-    raise::finish("MPI_Status_set_elements_x", call())
+    raise::finish(
+        "MPI_Status_set_elements_x",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_extent_x` (16.4 Deprecated since MPI-4.1).
@@ -155,7 +161,10 @@ unsafe extern "C" fn PMPI_Type_get_extent_x(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_extent_x(datatype, lb, extent) }
     };
-    raise::finish("MPI_Type_get_extent_x", call())
+    raise::finish(
+        "MPI_Type_get_extent_x",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_get_true_extent_x` (16.4 Deprecated since MPI-4.1).
@@ -172,7 +181,10 @@ unsafe extern "C" fn PMPI_Type_get_true_extent_x(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_true_extent_x(datatype, true_lb, true_extent) }
     };
-    raise::finish("MPI_Type_get_true_extent_x", call())
+    raise::finish(
+        "MPI_Type_get_true_extent_x",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Type_size_x` (16.4 Deprecated since MPI-4.1).
@@ -184,7 +196,10 @@ unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Cou
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_size_x(datatype, size) }
     };
-    raise::finish("MPI_Type_size_x", call())
+    raise::finish(
+        "MPI_Type_size_x",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

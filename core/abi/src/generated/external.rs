@@ -56,7 +56,10 @@ unsafe extern "C" fn PMPI_Status_set_elements(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::status_set_elements(status, datatype, i64::from(count)) }
     };
-    raise::finish("MPI_Status_set_elements", call())
+    raise::finish(
+        "MPI_Status_set_elements",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Status_set_elements_c` (13.3 Associating Information with Status).
@@ -72,7 +75,10 @@ unsafe extern "C" fn PMPI_Status_set_elements_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::status_set_elements(status, datatype, count) }
     };
-    raise::finish("MPI_Status_set_elements_c", call())
+    raise::finish(
+        "MPI_Status_set_elements_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Status_set_error` (13.3 Associating Information with Status).

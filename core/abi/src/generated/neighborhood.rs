@@ -30,7 +30,16 @@ unsafe extern "C" fn PMPI_Neighbor_allgather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Neighbor_allgather_c` (8.6.1 Neighborhood Gather).
@@ -50,7 +59,13 @@ unsafe extern "C" fn PMPI_Neighbor_allgather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Neighbor_allgatherv` (8.6.1 Neighborhood Gather).
@@ -81,7 +96,16 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Neighbor_allgatherv_c` (8.6.1 Neighborhood Gather).
@@ -112,7 +136,13 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_allgatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_allgatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Neighbor_alltoall` (8.6.2 Neighborhood Alltoall).
@@ -142,7 +172,16 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoall", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoall",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Neighbor_alltoall_c` (8.6.2 Neighborhood Alltoall).
@@ -162,7 +201,13 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoall_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoall_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Neighbor_alltoallv` (8.6.2 Neighborhood Alltoall).
@@ -195,7 +240,11 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoallv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoallv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Neighbor_alltoallv_c` (8.6.2 Neighborhood Alltoall).
@@ -228,7 +277,11 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoallv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Neighbor_alltoallv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Neighbor_alltoallw` (8.6.2 Neighborhood Alltoall).
@@ -327,7 +380,16 @@ unsafe extern "C" fn PMPI_Ineighbor_allgather(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_allgather", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_allgather",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Ineighbor_allgather_c` (8.7.1 Nonblocking Neighborhood Gather).
@@ -353,7 +415,13 @@ unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_allgather_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_allgather_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Ineighbor_allgatherv` (8.7.1 Nonblocking Neighborhood Gather).
@@ -387,7 +455,16 @@ unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_allgatherv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_allgatherv",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Ineighbor_allgatherv_c` (8.7.1 Nonblocking Neighborhood Gather).
@@ -421,7 +498,13 @@ unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_allgatherv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_allgatherv_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Ineighbor_alltoall` (8.7.2 Nonblocking Neighborhood Alltoall).
@@ -454,7 +537,16 @@ unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_alltoall", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_alltoall",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("sendtype", sendtype), ("recvtype", recvtype)],
+                &[("sendcount", i64::from(sendcount))],
+            )
+        }),
+    )
 }
 
 /// `MPI_Ineighbor_alltoall_c` (8.7.2 Nonblocking Neighborhood Alltoall).
@@ -478,7 +570,13 @@ unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             imp::ineighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request)
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_alltoall_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_alltoall_c",
+        comm,
+        call().map_err(|raised| {
+            raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
+        }),
+    )
 }
 
 /// `MPI_Ineighbor_alltoallv` (8.7.2 Nonblocking Neighborhood Alltoall).
@@ -514,7 +612,11 @@ unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_alltoallv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_alltoallv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Ineighbor_alltoallv_c` (8.7.2 Nonblocking Neighborhood Alltoall).
@@ -550,7 +652,11 @@ unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Ineighbor_alltoallv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ineighbor_alltoallv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Ineighbor_alltoallw` (8.7.2 Nonblocking Neighborhood Alltoall).

@@ -21,7 +21,11 @@ unsafe extern "C" fn PMPI_Ibsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ibsend(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ibsend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ibsend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ibsend_c` (3.7.2 Communication Initiation).
@@ -42,7 +46,11 @@ unsafe extern "C" fn PMPI_Ibsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ibsend(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ibsend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ibsend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Irecv` (3.7.2 Communication Initiation).
@@ -73,7 +81,34 @@ unsafe extern "C" fn PMPI_Irecv(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::irecv(buf, i64::from(count), datatype, source, tag, comm, request) }
         };
-        raise::finish_on_comm("MPI_Irecv", comm, call())
+        raise::finish_on_comm(
+            "MPI_Irecv",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
@@ -112,7 +147,33 @@ unsafe extern "C" fn PMPI_Irecv_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::irecv(buf, count, datatype, source, tag, comm, request) }
         };
-        raise::finish_on_comm("MPI_Irecv_c", comm, call())
+        raise::finish_on_comm(
+            "MPI_Irecv_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::irecv(buf, count, datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) };
@@ -141,7 +202,11 @@ unsafe extern "C" fn PMPI_Irsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::irsend(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Irsend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Irsend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Irsend_c` (3.7.2 Communication Initiation).
@@ -162,7 +227,11 @@ unsafe extern "C" fn PMPI_Irsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::irsend(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Irsend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Irsend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Isend` (3.7.2 Communication Initiation).
@@ -193,7 +262,34 @@ unsafe extern "C" fn PMPI_Isend(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::isend(buf, i64::from(count), datatype, dest, tag, comm, request) }
         };
-        raise::finish_on_comm("MPI_Isend", comm, call())
+        raise::finish_on_comm(
+            "MPI_Isend",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
@@ -232,7 +328,33 @@ unsafe extern "C" fn PMPI_Isend_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::isend(buf, count, datatype, dest, tag, comm, request) }
         };
-        raise::finish_on_comm("MPI_Isend_c", comm, call())
+        raise::finish_on_comm(
+            "MPI_Isend_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::isend(buf, count, datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) };
@@ -282,7 +404,11 @@ unsafe extern "C" fn PMPI_Isendrecv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Isendrecv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Isendrecv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Isendrecv_c` (3.7.2 Communication Initiation).
@@ -314,7 +440,11 @@ unsafe extern "C" fn PMPI_Isendrecv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Isendrecv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Isendrecv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Isendrecv_replace` (3.7.2 Communication Initiation).
@@ -349,7 +479,11 @@ unsafe extern "C" fn PMPI_Isendrecv_replace(
             )
         }
     };
-    raise::finish_on_comm("MPI_Isendrecv_replace", comm, call())
+    raise::finish_on_comm(
+        "MPI_Isendrecv_replace",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Isendrecv_replace_c` (3.7.2 Communication Initiation).
@@ -372,7 +506,11 @@ unsafe extern "C" fn PMPI_Isendrecv_replace_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Isendrecv_replace_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Isendrecv_replace_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Issend` (3.7.2 Communication Initiation).
@@ -393,7 +531,11 @@ unsafe extern "C" fn PMPI_Issend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::issend(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Issend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Issend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Issend_c` (3.7.2 Communication Initiation).
@@ -414,7 +556,11 @@ unsafe extern "C" fn PMPI_Issend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::issend(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Issend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Issend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Request_free` (3.7.3 Communication Completion).
@@ -458,6 +604,20 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
             unsafe { imp::wait(request, status) }
         };
         raise::finish("MPI_Wait", call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::wait(request, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(request, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::wait(request, status) };

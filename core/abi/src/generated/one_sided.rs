@@ -33,7 +33,16 @@ unsafe extern "C" fn PMPI_Put(
             )
         }
     };
-    raise::finish_on_win("MPI_Put", win, call())
+    raise::finish_on_win(
+        "MPI_Put",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Put_c` (12.3.1 Put).
@@ -66,7 +75,16 @@ unsafe extern "C" fn PMPI_Put_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Put_c", win, call())
+    raise::finish_on_win(
+        "MPI_Put_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Get` (12.3.2 Get).
@@ -99,7 +117,16 @@ unsafe extern "C" fn PMPI_Get(
             )
         }
     };
-    raise::finish_on_win("MPI_Get", win, call())
+    raise::finish_on_win(
+        "MPI_Get",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Get_c` (12.3.2 Get).
@@ -132,7 +159,16 @@ unsafe extern "C" fn PMPI_Get_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Get_c", win, call())
+    raise::finish_on_win(
+        "MPI_Get_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Accumulate` (12.3.4 Accumulate Functions).
@@ -167,7 +203,16 @@ unsafe extern "C" fn PMPI_Accumulate(
             )
         }
     };
-    raise::finish_on_win("MPI_Accumulate", win, call())
+    raise::finish_on_win(
+        "MPI_Accumulate",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Accumulate_c` (12.3.4 Accumulate Functions).
@@ -202,7 +247,16 @@ unsafe extern "C" fn PMPI_Accumulate_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Accumulate_c", win, call())
+    raise::finish_on_win(
+        "MPI_Accumulate_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Compare_and_swap` (12.3.4 Accumulate Functions).
@@ -231,7 +285,11 @@ unsafe extern "C" fn PMPI_Compare_and_swap(
             )
         }
     };
-    raise::finish_on_win("MPI_Compare_and_swap", win, call())
+    raise::finish_on_win(
+        "MPI_Compare_and_swap",
+        win,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Fetch_and_op` (12.3.4 Accumulate Functions).
@@ -250,7 +308,11 @@ unsafe extern "C" fn PMPI_Fetch_and_op(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::fetch_and_op(origin_addr, result_addr, datatype, target_rank, target_disp, op, win) }
     };
-    raise::finish_on_win("MPI_Fetch_and_op", win, call())
+    raise::finish_on_win(
+        "MPI_Fetch_and_op",
+        win,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Get_accumulate` (12.3.4 Accumulate Functions).
@@ -292,7 +354,20 @@ unsafe extern "C" fn PMPI_Get_accumulate(
             )
         }
     };
-    raise::finish_on_win("MPI_Get_accumulate", win, call())
+    raise::finish_on_win(
+        "MPI_Get_accumulate",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[
+                    ("origin_datatype", origin_datatype),
+                    ("result_datatype", result_datatype),
+                    ("target_datatype", target_datatype),
+                ],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Get_accumulate_c` (12.3.4 Accumulate Functions).
@@ -334,7 +409,20 @@ unsafe extern "C" fn PMPI_Get_accumulate_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Get_accumulate_c", win, call())
+    raise::finish_on_win(
+        "MPI_Get_accumulate_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[
+                    ("origin_datatype", origin_datatype),
+                    ("result_datatype", result_datatype),
+                    ("target_datatype", target_datatype),
+                ],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Raccumulate` (12.3.5 Request-based RMA Communication Operations).
@@ -372,7 +460,16 @@ unsafe extern "C" fn PMPI_Raccumulate(
             )
         }
     };
-    raise::finish_on_win("MPI_Raccumulate", win, call())
+    raise::finish_on_win(
+        "MPI_Raccumulate",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Raccumulate_c` (12.3.5 Request-based RMA Communication Operations).
@@ -410,7 +507,16 @@ unsafe extern "C" fn PMPI_Raccumulate_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Raccumulate_c", win, call())
+    raise::finish_on_win(
+        "MPI_Raccumulate_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Rget` (12.3.5 Request-based RMA Communication Operations).
@@ -446,7 +552,16 @@ unsafe extern "C" fn PMPI_Rget(
             )
         }
     };
-    raise::finish_on_win("MPI_Rget", win, call())
+    raise::finish_on_win(
+        "MPI_Rget",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Rget_accumulate` (12.3.5 Request-based RMA Communication Operations).
@@ -491,7 +606,20 @@ unsafe extern "C" fn PMPI_Rget_accumulate(
             )
         }
     };
-    raise::finish_on_win("MPI_Rget_accumulate", win, call())
+    raise::finish_on_win(
+        "MPI_Rget_accumulate",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[
+                    ("origin_datatype", origin_datatype),
+                    ("result_datatype", result_datatype),
+                    ("target_datatype", target_datatype),
+                ],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Rget_accumulate_c` (12.3.5 Request-based RMA Communication Operations).
@@ -536,7 +664,20 @@ unsafe extern "C" fn PMPI_Rget_accumulate_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Rget_accumulate_c", win, call())
+    raise::finish_on_win(
+        "MPI_Rget_accumulate_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[
+                    ("origin_datatype", origin_datatype),
+                    ("result_datatype", result_datatype),
+                    ("target_datatype", target_datatype),
+                ],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Rget_c` (12.3.5 Request-based RMA Communication Operations).
@@ -572,7 +713,16 @@ unsafe extern "C" fn PMPI_Rget_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Rget_c", win, call())
+    raise::finish_on_win(
+        "MPI_Rget_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Rput` (12.3.5 Request-based RMA Communication Operations).
@@ -608,7 +758,16 @@ unsafe extern "C" fn PMPI_Rput(
             )
         }
     };
-    raise::finish_on_win("MPI_Rput", win, call())
+    raise::finish_on_win(
+        "MPI_Rput",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 /// `MPI_Rput_c` (12.3.5 Request-based RMA Communication Operations).
@@ -644,7 +803,16 @@ unsafe extern "C" fn PMPI_Rput_c(
             )
         }
     };
-    raise::finish_on_win("MPI_Rput_c", win, call())
+    raise::finish_on_win(
+        "MPI_Rput_c",
+        win,
+        call().map_err(|raised| {
+            raised.of_argument(
+                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                &[],
+            )
+        }),
+    )
 }
 
 symbols! {

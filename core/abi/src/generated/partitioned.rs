@@ -67,7 +67,11 @@ unsafe extern "C" fn PMPI_Precv_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::precv_init(buf, partitions, count, datatype, source, tag, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Precv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Precv_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Psend_init` (4.2.1 Communication Initialization and Starting with Partitioning).
@@ -91,7 +95,11 @@ unsafe extern "C" fn PMPI_Psend_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request) }
     };
-    raise::finish_on_comm("MPI_Psend_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Psend_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Parrived` (4.2.2 Communication Completion under Partitioning).

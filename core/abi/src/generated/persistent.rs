@@ -21,7 +21,11 @@ unsafe extern "C" fn PMPI_Bsend_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend_init(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Bsend_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bsend_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Bsend_init_c` (3.9 Persistent Communication Requests).
@@ -42,7 +46,11 @@ unsafe extern "C" fn PMPI_Bsend_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend_init(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Bsend_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bsend_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Recv_init` (3.9 Persistent Communication Requests).
@@ -63,7 +71,11 @@ unsafe extern "C" fn PMPI_Recv_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::recv_init(buf, i64::from(count), datatype, source, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Recv_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Recv_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Recv_init_c` (3.9 Persistent Communication Requests).
@@ -84,7 +96,11 @@ unsafe extern "C" fn PMPI_Recv_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::recv_init(buf, count, datatype, source, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Recv_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Recv_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Rsend_init` (3.9 Persistent Communication Requests).
@@ -105,7 +121,11 @@ unsafe extern "C" fn PMPI_Rsend_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend_init(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Rsend_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Rsend_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Rsend_init_c` (3.9 Persistent Communication Requests).
@@ -126,7 +146,11 @@ unsafe extern "C" fn PMPI_Rsend_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend_init(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Rsend_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Rsend_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Send_init` (3.9 Persistent Communication Requests).
@@ -147,7 +171,11 @@ unsafe extern "C" fn PMPI_Send_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::send_init(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Send_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Send_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Send_init_c` (3.9 Persistent Communication Requests).
@@ -168,7 +196,11 @@ unsafe extern "C" fn PMPI_Send_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::send_init(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Send_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Send_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ssend_init` (3.9 Persistent Communication Requests).
@@ -189,7 +221,11 @@ unsafe extern "C" fn PMPI_Ssend_init(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend_init(buf, i64::from(count), datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ssend_init", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ssend_init",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ssend_init_c` (3.9 Persistent Communication Requests).
@@ -210,7 +246,11 @@ unsafe extern "C" fn PMPI_Ssend_init_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend_init(buf, count, datatype, dest, tag, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ssend_init_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ssend_init_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Start` (3.9 Persistent Communication Requests).

@@ -28,7 +28,32 @@ unsafe extern "C" fn PMPI_Send(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::send(buf, i64::from(count), datatype, dest, tag, comm) }
         };
-        raise::finish_on_comm("MPI_Send", comm, call())
+        raise::finish_on_comm(
+            "MPI_Send",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::send(buf, i64::from(count), datatype, dest, tag, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) };
@@ -64,7 +89,32 @@ unsafe extern "C" fn PMPI_Send_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::send(buf, count, datatype, dest, tag, comm) }
         };
-        raise::finish_on_comm("MPI_Send_c", comm, call())
+        raise::finish_on_comm(
+            "MPI_Send_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::send(buf, count, datatype, dest, tag, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, dest, tag, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) };
@@ -102,7 +152,34 @@ unsafe extern "C" fn PMPI_Recv(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
         };
-        raise::finish_on_comm("MPI_Recv", comm, call())
+        raise::finish_on_comm(
+            "MPI_Recv",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer =
+            unsafe { imp::at_once_lanes::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
@@ -140,7 +217,33 @@ unsafe extern "C" fn PMPI_Recv_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::recv(buf, count, datatype, source, tag, comm, status) }
         };
-        raise::finish_on_comm("MPI_Recv_c", comm, call())
+        raise::finish_on_comm(
+            "MPI_Recv_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::recv(buf, count, datatype, source, tag, comm, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) };
@@ -164,7 +267,10 @@ unsafe extern "C" fn PMPI_Get_count(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_count(status, datatype, CountOut::I32(count)) }
     };
-    raise::finish("MPI_Get_count", call())
+    raise::finish(
+        "MPI_Get_count",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Get_count_c` (3.2.5 Return Status).
@@ -180,7 +286,10 @@ unsafe extern "C" fn PMPI_Get_count_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_count(status, datatype, CountOut::I64(count)) }
     };
-    raise::finish("MPI_Get_count_c", call())
+    raise::finish(
+        "MPI_Get_count_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Status_get_error` (3.2.5 Return Status).
@@ -257,7 +366,11 @@ unsafe extern "C" fn PMPI_Sendrecv(
             )
         }
     };
-    raise::finish_on_comm("MPI_Sendrecv", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Sendrecv_c` (3.2.7 Blocking Send-Receive).
@@ -288,7 +401,11 @@ unsafe extern "C" fn PMPI_Sendrecv_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Sendrecv_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
+    )
 }
 
 /// `MPI_Sendrecv_replace` (3.2.7 Blocking Send-Receive).
@@ -322,7 +439,11 @@ unsafe extern "C" fn PMPI_Sendrecv_replace(
             )
         }
     };
-    raise::finish_on_comm("MPI_Sendrecv_replace", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv_replace",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Sendrecv_replace_c` (3.2.7 Blocking Send-Receive).
@@ -344,7 +465,11 @@ unsafe extern "C" fn PMPI_Sendrecv_replace_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status) }
     };
-    raise::finish_on_comm("MPI_Sendrecv_replace_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Sendrecv_replace_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Bsend` (3.4 Communication Modes).
@@ -363,7 +488,11 @@ unsafe extern "C" fn PMPI_Bsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Bsend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bsend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Bsend_c` (3.4 Communication Modes).
@@ -382,7 +511,11 @@ unsafe extern "C" fn PMPI_Bsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Bsend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Bsend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Rsend` (3.4 Communication Modes).
@@ -401,7 +534,11 @@ unsafe extern "C" fn PMPI_Rsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Rsend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Rsend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Rsend_c` (3.4 Communication Modes).
@@ -420,7 +557,11 @@ unsafe extern "C" fn PMPI_Rsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Rsend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Rsend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ssend` (3.4 Communication Modes).
@@ -439,7 +580,11 @@ unsafe extern "C" fn PMPI_Ssend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Ssend", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ssend",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ssend_c` (3.4 Communication Modes).
@@ -458,7 +603,11 @@ unsafe extern "C" fn PMPI_Ssend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm("MPI_Ssend_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ssend_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iprobe` (3.8.1 Probe).
@@ -485,6 +634,26 @@ unsafe extern "C" fn PMPI_Iprobe(
             unsafe { imp::iprobe(source, tag, comm, flag, status) }
         };
         raise::finish_on_comm("MPI_Iprobe", comm, call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::iprobe(source, tag, comm, flag, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(source, tag, comm, flag, status) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(source, tag, comm, flag, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) };
@@ -561,7 +730,7 @@ unsafe extern "C" fn PMPI_Imrecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::imrecv(buf, i64::from(count), datatype, message, request) }
     };
-    raise::finish("MPI_Imrecv", call())
+    raise::finish("MPI_Imrecv", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Imrecv_c` (3.8.3 Matched Receives).
@@ -581,7 +750,7 @@ unsafe extern "C" fn PMPI_Imrecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::imrecv(buf, count, datatype, message, request) }
     };
-    raise::finish("MPI_Imrecv_c", call())
+    raise::finish("MPI_Imrecv_c", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Mrecv` (3.8.3 Matched Receives).
@@ -600,7 +769,7 @@ unsafe extern "C" fn PMPI_Mrecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mrecv(buf, i64::from(count), datatype, message, status) }
     };
-    raise::finish("MPI_Mrecv", call())
+    raise::finish("MPI_Mrecv", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Mrecv_c` (3.8.3 Matched Receives).
@@ -619,7 +788,7 @@ unsafe extern "C" fn PMPI_Mrecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mrecv(buf, count, datatype, message, status) }
     };
-    raise::finish("MPI_Mrecv_c", call())
+    raise::finish("MPI_Mrecv_c", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
 }
 
 /// `MPI_Cancel` (3.8.4 Cancel).

@@ -14,12 +14,41 @@ unsafe extern "C" fn PMPI_Reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce",
+            comm,
+            call().map_err(|raised| {
+                raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) }
-    };
-    raise::finish_on_comm("MPI_Reduce", comm, call())
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Reduce_c` (6.9.1 Reduce).
@@ -33,12 +62,38 @@ unsafe extern "C" fn PMPI_Reduce_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
-    };
-    raise::finish_on_comm("MPI_Reduce_c", comm, call())
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Type_get_value_index` (6.9.4 MINLOC and MAXLOC).
@@ -54,7 +109,12 @@ unsafe extern "C" fn PMPI_Type_get_value_index(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_value_index(value_type, index_type, pair_type) }
     };
-    raise::finish("MPI_Type_get_value_index", call())
+    raise::finish(
+        "MPI_Type_get_value_index",
+        call().map_err(|raised| {
+            raised.of_argument(&[("value_type", value_type), ("index_type", index_type)], &[])
+        }),
+    )
 }
 
 /// `MPI_Op_create` (6.9.5 User-Defined Reduction Operations).
@@ -111,13 +171,38 @@ unsafe extern "C" fn PMPI_Allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", i64::from(count))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Allreduce",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
-    };
-    raise::finish_on_comm("MPI_Allreduce", comm, call())
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Allreduce_c` (6.9.6 All-Reduce).
@@ -130,13 +215,38 @@ unsafe extern "C" fn PMPI_Allreduce_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "count", count)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "count", count)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Allreduce_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
-    };
-    raise::finish_on_comm("MPI_Allreduce_c", comm, call())
+        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, count, datatype, op, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Op_commutative` (6.9.7 MPI Process-Local Reduction).
@@ -166,7 +276,10 @@ unsafe extern "C" fn PMPI_Reduce_local(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_local(inbuf, inoutbuf, i64::from(count), datatype, op) }
     };
-    raise::finish("MPI_Reduce_local", call())
+    raise::finish(
+        "MPI_Reduce_local",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_local_c` (6.9.7 MPI Process-Local Reduction).
@@ -184,7 +297,10 @@ unsafe extern "C" fn PMPI_Reduce_local_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_local(inbuf, inoutbuf, count, datatype, op) }
     };
-    raise::finish("MPI_Reduce_local_c", call())
+    raise::finish(
+        "MPI_Reduce_local_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_block` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -197,13 +313,40 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", i64::from(recvcount))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_scatter_block",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm) }
+        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm)
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_block", comm, call())
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter_block_c` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -216,13 +359,39 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "recvcount", recvcount)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_scatter_block_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
-    };
-    raise::finish_on_comm("MPI_Reduce_scatter_block_c", comm, call())
+        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer =
+        unsafe { imp::at_once::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter` (6.10.2 MPI_REDUCE_SCATTER).
@@ -240,7 +409,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Reduce_scatter_c` (6.10.2 MPI_REDUCE_SCATTER).
@@ -258,7 +431,11 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Reduce_scatter_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Reduce_scatter_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Scan` (6.11.1 Inclusive Scan).
@@ -277,7 +454,11 @@ unsafe extern "C" fn PMPI_Scan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Scan", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scan",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Scan_c` (6.11.1 Inclusive Scan).
@@ -296,7 +477,11 @@ unsafe extern "C" fn PMPI_Scan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Scan_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Scan_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Exscan` (6.11.2 Exclusive Scan).
@@ -315,7 +500,11 @@ unsafe extern "C" fn PMPI_Exscan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Exscan", comm, call())
+    raise::finish_on_comm(
+        "MPI_Exscan",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Exscan_c` (6.11.2 Exclusive Scan).
@@ -334,7 +523,11 @@ unsafe extern "C" fn PMPI_Exscan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm("MPI_Exscan_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Exscan_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

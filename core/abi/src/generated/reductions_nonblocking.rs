@@ -21,7 +21,12 @@ unsafe extern "C" fn PMPI_Ireduce(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ireduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ireduce", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ireduce",
+        comm,
+        call()
+            .map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])),
+    )
 }
 
 /// `MPI_Ireduce_c` (6.12.7 Nonblocking Reduce).
@@ -42,7 +47,11 @@ unsafe extern "C" fn PMPI_Ireduce_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ireduce_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ireduce_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
+    )
 }
 
 /// `MPI_Iallreduce` (6.12.8 Nonblocking All-Reduce).
@@ -63,7 +72,11 @@ unsafe extern "C" fn PMPI_Iallreduce(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iallreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iallreduce", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iallreduce",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iallreduce_c` (6.12.8 Nonblocking All-Reduce).
@@ -84,7 +97,11 @@ unsafe extern "C" fn PMPI_Iallreduce_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iallreduce_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iallreduce_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ireduce_scatter_block` (6.12.9 Nonblocking Reduce-Scatter with Equal Blocks).
@@ -107,7 +124,11 @@ unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             imp::ireduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm, request)
         }
     };
-    raise::finish_on_comm("MPI_Ireduce_scatter_block", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ireduce_scatter_block",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ireduce_scatter_block_c` (6.12.9 Nonblocking Reduce-Scatter with Equal Blocks).
@@ -128,7 +149,11 @@ unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Ireduce_scatter_block_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ireduce_scatter_block_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ireduce_scatter` (6.12.10 Nonblocking Reduce-Scatter).
@@ -150,7 +175,11 @@ unsafe extern "C" fn PMPI_Ireduce_scatter(
             imp::ireduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm, request)
         }
     };
-    raise::finish_on_comm("MPI_Ireduce_scatter", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ireduce_scatter",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Ireduce_scatter_c` (6.12.10 Nonblocking Reduce-Scatter).
@@ -172,7 +201,11 @@ unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             imp::ireduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm, request)
         }
     };
-    raise::finish_on_comm("MPI_Ireduce_scatter_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Ireduce_scatter_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iscan` (6.12.11 Nonblocking Inclusive Scan).
@@ -193,7 +226,11 @@ unsafe extern "C" fn PMPI_Iscan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iscan(sendbuf, recvbuf, i64::from(count), datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iscan", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iscan",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iscan_c` (6.12.11 Nonblocking Inclusive Scan).
@@ -214,7 +251,11 @@ unsafe extern "C" fn PMPI_Iscan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iscan(sendbuf, recvbuf, count, datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iscan_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iscan_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iexscan` (6.12.12 Nonblocking Exclusive Scan).
@@ -235,7 +276,11 @@ unsafe extern "C" fn PMPI_Iexscan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iexscan(sendbuf, recvbuf, i64::from(count), datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iexscan", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iexscan",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 /// `MPI_Iexscan_c` (6.12.12 Nonblocking Exclusive Scan).
@@ -256,7 +301,11 @@ unsafe extern "C" fn PMPI_Iexscan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::iexscan(sendbuf, recvbuf, count, datatype, op, comm, request) }
     };
-    raise::finish_on_comm("MPI_Iexscan_c", comm, call())
+    raise::finish_on_comm(
+        "MPI_Iexscan_c",
+        comm,
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    )
 }
 
 symbols! {

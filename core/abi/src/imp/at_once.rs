@@ -2,16 +2,16 @@
 //! from end to end and answers the code to return, or does nothing at all. Their entry points ask them first; what is
 //! wrong, rare or slow is found and told by the full form.
 //!
-//! The frequent case: one thread, a communicator with ranks that are named, a predefined datatype without gaps, a small
-//! message.
+//! The frequent case: one thread (with several: [`super::at_once_lanes`]), a communicator with ranks that are named, a predefined
+//! datatype without gaps, a small message.
 
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
 use weft::comm::Comm;
 use weft::request::{MpiStatus, engine_handle};
-use weft_datatype::RecvBuf;
-use weft_engine::{Ending, Envelope, RequestId, Selector, Soon};
+use weft_datatype::{RecvBuf, SendBuf};
+use weft_engine::{Ending, Envelope, RequestId, Selector, Soon, Started};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
@@ -19,6 +19,10 @@ use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
+
+pub(crate) use super::at_once_rounds::{
+    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
+};
 
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -65,7 +69,8 @@ unsafe fn send_now(
 /// `MPI_Send`.
 ///
 /// # Safety
-/// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
+/// As for every entry: the program keeps the procedure's contract. One thread calls and MPI is active, as
+/// [`gate::is_active_alone`] said. The same holds for all functions here.
 #[inline(always)]
 pub(crate) unsafe fn send(
     buf: *const c_void,
@@ -75,10 +80,57 @@ pub(crate) unsafe fn send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     // SAFETY: the caller's promise.
-    unsafe { send_now(process, buf, count, datatype, dest, tag, comm).then_some(abi::MPI_SUCCESS) }
+    unsafe {
+        if send_now(process, buf, count, datatype, dest, tag, comm) {
+            return DONE;
+        }
+        send_longer(process, buf, count, datatype, dest, tag, comm)
+    }
+}
+
+/// A message beyond one cell of the transport, up to the largest that is sent without asking.
+///
+/// # Safety
+/// See [`send_now`].
+#[inline(never)]
+unsafe fn send_longer(
+    process: &mut Process,
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(process, comm, dest, tag)?;
+    let peer = comm.group.peer(Rank(dest as u32));
+    let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
+    let owner = comm.handle.0;
+    // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
+    let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
+    if process.engine.send_packet_at_once(envelope, data) {
+        return DONE;
+    }
+    let moved = process.engine.send_pieces_at_once(envelope, data)?;
+    if moved == bytes {
+        return DONE;
+    }
+    // SAFETY: the caller's promise, and this call waits for the request.
+    let buffer = unsafe { SendBuf::contiguous(data.as_ptr(), bytes) };
+    let sent = match process.engine.send_the_rest(envelope, buffer, moved) {
+        Ok(Started::Complete) => return DONE,
+        Ok(Started::Pending(id)) => {
+            process.engine.tag_request(id, owner);
+            // The process is not used any more.
+            point_to_point::check(point_to_point::complete("MPI_Send", id).error)
+        }
+        Err(error) => Err(error.into()),
+    };
+    Some(raise::finish_on_comm("MPI_Send", MPI_Comm::from_raw(owner), sent))
 }
 
 /// `MPI_Isend`.
@@ -95,8 +147,8 @@ pub(crate) unsafe fn isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     // SAFETY: the caller's promise.
     if request.is_null() || !unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } {
         return None;
@@ -120,8 +172,8 @@ pub(crate) unsafe fn recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, source, tag)?;
     let owner = comm.handle.0;
@@ -130,20 +182,26 @@ pub(crate) unsafe fn recv(
     // SAFETY: the caller's promise: the program's memory is ours during this call.
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
     let spins = process.spins();
-    match process.engine.receive_at_once(envelope, &mut buffer, spins) {
+    let soon = match process.engine.receive_at_once(envelope, &mut buffer, spins) {
+        Soon::Announced => process.engine.receive_pieces_at_once(envelope.peer, &mut buffer, spins),
+        other => other,
+    };
+    let id = match soon {
         Soon::Received(received) => {
             // SAFETY: the program's status.
             unsafe { status::write_message(status, &received) };
-            DONE
+            return DONE;
         }
-        Soon::Announced => {
-            let id = process.engine.post_at_once(envelope, buffer, owner)?;
-            let comm = MPI_Comm::from_raw(owner);
-            // SAFETY: the program's status; the process is not used any more.
-            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
+        Soon::Announced => process.engine.post_at_once(envelope, buffer, owner)?,
+        Soon::Pending(id) => {
+            process.engine.tag_request(id, owner);
+            id
         }
-        Soon::Nothing => None,
-    }
+        Soon::Nothing => return None,
+    };
+    let comm = MPI_Comm::from_raw(owner);
+    // SAFETY: the program's status; the process is not used any more.
+    Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
 }
 
 /// Turns of waiting for an announced message, which is on its way, before the wait becomes one like any other.
@@ -192,8 +250,8 @@ pub(crate) unsafe fn irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, source, tag)?;
     if request.is_null() {
@@ -221,8 +279,8 @@ pub(crate) unsafe fn iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let comm = member(process, comm, source, tag)?;
     if flag.is_null() {
         return None;
@@ -235,6 +293,10 @@ pub(crate) unsafe fn iprobe(
         return None;
     }
     let found = process.engine.iprobe(selector);
+    if found.is_none() && process.engine.knows_losses() {
+        // Maybe nobody is left who could send it.
+        return None;
+    }
     // SAFETY: not null; the program's status.
     unsafe {
         flag.write(c_int::from(found.is_some()));
@@ -251,8 +313,8 @@ pub(crate) unsafe fn iprobe(
 /// See [`send`].
 #[inline(always)]
 pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
-    let process = unsafe { gate::alone_if_active()? };
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     if request.is_null() {
         return None;
     }

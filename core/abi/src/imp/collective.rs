@@ -8,12 +8,17 @@ use std::ffi::{c_int, c_void};
 
 use weft::Process;
 use weft::comm::Comm;
-use weft_coll::{Block, Call};
-use weft_datatype::{Datatype, Memory};
-use weft_engine::{Arguments, RequestId};
-use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
+use weft_coll::Call;
+use weft_datatype::Memory;
+use weft_engine::Arguments;
+use weft_types::{Handle, Result as Outcome, abi};
 
-use super::point_to_point::{complete, no_buffer};
+use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_inter as inter;
+use super::collective_memory::{
+    Data, List, Places, Typed, check_own, is_in_place, read, read_blocks, read_copies, typed_reads,
+    typed_writes, writable, write, write_blocks,
+};
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
     start_reduction_at_all,
@@ -22,36 +27,12 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 
-/// One buffer argument: address, count, datatype.
-pub(super) type Data<P> = (P, i64, MPI_Datatype);
-
-/// Starts something and gives its request; the shape shared by the blocking and the nonblocking forms.
-type Start<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
-
-/// Starts, then waits.
-pub(super) fn blocking(call: &'static str, start: Start<'_>) -> Result<(), Raised> {
-    let request = gate::with(|process| start(process))?;
-    match complete(call, request).error {
-        None => Ok(()),
-        Some(error) => Err(error.into()),
-    }
-}
-
-/// Starts, and gives the program the request.
-///
-/// # Safety
-/// The entry has refused a null `request`.
-pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Start<'_>) -> Result<(), Raised> {
-    let started = gate::with(|process| start(process))?;
-    // SAFETY: the caller's promise.
-    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
-    Ok(())
-}
-
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
 pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
-    let request = gate::with(|process| start_barrier(process, Handle(abi::MPI_COMM_WORLD)))?;
+    let request = gate::with(|process| {
+        start_barrier(Start("finalize"), process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD))
+    })?;
     let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
         match process.engine.is_complete(request) {
             true => Some(process.engine.take(request).error),
@@ -70,154 +51,56 @@ pub(super) fn barrier_of_everyone(call: &'static str, comm: Handle) -> Result<()
     blocking(call, &mut |process| process.start_on_everyone(comm, &Call::Barrier, arguments(), None))
 }
 
-pub(super) fn is_in_place(address: *const c_void) -> bool {
-    address.addr() == abi::MPI_IN_PLACE
+/// Where a call is made: on one group, or on the two of an intercommunicator.
+#[inline]
+pub(super) fn place(process: &Process, comm: MPI_Comm) -> Outcome<&Comm> {
+    process.comms.get(comm.handle())
 }
 
-/// Refuses data at an address that is a constant of the library.
-fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -> Outcome<()> {
-    if address <= abi::MPI_BUFFER_AUTOMATIC && high > low && datatype.is_contiguous() {
-        return Err(no_buffer(address, (high - low) as usize));
+fn start_barrier<F: Form>(form: F, process: &mut Process, comm: MPI_Comm) -> Outcome<F::Made> {
+    if place(process, comm)?.inter.is_some() {
+        return inter::start_barrier(form, process, comm);
     }
-    Ok(())
+    form.collective(process, comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
 }
 
-/// A count that the entry could not check, because it is not significant at every process.
-fn whole(count: i64) -> Outcome<u64> {
-    u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::COUNT, format!("count is {count}, but it must not be negative")))
-}
-
-/// A send argument of `count` elements, with its packed bytes.
-///
-/// # Safety
-/// The program keeps the data as they are until the operation is complete.
-pub(super) unsafe fn read(
-    process: &Process,
-    (address, count, datatype): Data<*const c_void>,
-) -> Outcome<(Memory, u64)> {
-    let count = whole(count)?;
-    let datatype = process.types.usable(datatype.handle())?;
-    let span = datatype.span(count)?;
-    check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count)? as u64;
-    // SAFETY: the caller's promise; the span is that of `count` elements.
-    Ok((unsafe { Memory::read(address.cast(), datatype, span) }, bytes))
-}
-
-/// A receive argument of `copies` times `count` elements, with the packed bytes of `count`.
-///
-/// # Safety
-/// The program leaves the memory alone until the operation is complete.
-pub(super) unsafe fn write(
-    process: &Process,
-    (address, count, datatype): Data<*mut c_void>,
-    copies: u32,
-) -> Outcome<(Memory, u64)> {
-    let count = whole(count)?;
-    let datatype = process.types.usable(datatype.handle())?;
-    let all = count.saturating_mul(u64::from(copies));
-    let span = datatype.span(all)?;
-    check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count)? as u64;
-    // SAFETY: the caller's promise; the span is that of all elements.
-    Ok((unsafe { Memory::write(address.cast(), datatype, span) }, bytes))
-}
-
-/// As [`write`], of memory that the program only sends from, so that it is never written.
-///
-/// # Safety
-/// As [`read`].
-pub(super) unsafe fn read_copies(
-    process: &Process,
-    (address, count, datatype): Data<*const c_void>,
-    copies: u32,
-) -> Outcome<(Memory, u64)> {
-    let all = (whole(count)? as i64).saturating_mul(i64::from(copies));
-    // SAFETY: the caller's promise.
-    let (memory, _) = unsafe { read(process, (address, all, datatype))? };
-    let bytes = process.types.get(datatype.handle())?.packed_bytes(count as u64)?;
-    Ok((memory, bytes as u64))
-}
-
-/// Counts and displacements (in elements) of a `v` argument.
-#[derive(Clone, Copy)]
-pub(super) struct Places {
-    pub(super) counts: IntArray,
-    pub(super) displacements: IntArray,
-}
-
-/// The blocks of a `v` argument and the bytes they cover.
-///
-/// # Safety
-/// The program passes arrays of `size` numbers.
-unsafe fn blocks(
-    datatype: &Datatype,
-    name: &str,
-    places: Places,
-    size: u32,
-) -> Outcome<(Vec<Block>, (i64, i64))> {
-    if (places.counts.is_null() || places.displacements.is_null()) && size > 0 {
-        return Err(Error::new(ErrorClass::ARG, format!("{name} or its displacements is a null pointer")));
-    }
-    let extent = datatype.bounds().extent;
-    let mut all = Vec::with_capacity(size as usize);
-    let mut reach: Option<(i64, i64)> = None;
-    for rank in 0..size as usize {
-        // SAFETY: the caller's promise.
-        let (count, place) = unsafe { (places.counts.get(rank), places.displacements.get(rank)) };
-        let count = u64::try_from(count).map_err(|_| {
-            Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
-        })?;
-        let displacement = place.checked_mul(extent).ok_or_else(|| {
-            Error::new(
-                ErrorClass::ARG,
-                format!("displacement {place} of rank {rank} does not fit 63 bits of bytes"),
-            )
-        })?;
-        let bytes = datatype.packed_bytes(count)? as u64;
-        all.push(Block { displacement, bytes });
-        if bytes > 0 {
-            let (low, high) = datatype.span(count)?;
-            let (low, high) = (low.saturating_add(displacement), high.saturating_add(displacement));
-            reach = Some(reach.map_or((low, high), |(a, b)| (a.min(low), b.max(high))));
-        }
-    }
-    Ok((all, reach.unwrap_or((0, 0))))
-}
-
-pub(super) fn place(process: &Process, comm: Handle) -> Outcome<&Comm> {
-    let comm = process.comms.get(comm)?;
-    comm.check_collective()?;
-    Ok(comm)
-}
-
-fn start_barrier(process: &mut Process, comm: Handle) -> Outcome<RequestId> {
-    // Over both groups of an intercommunicator: more than section 6.3 asks for, which is that the other group has entered.
-    process.start_on_everyone(comm, &Call::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
-}
-
-unsafe fn start_bcast(
+unsafe fn start_bcast<F: Form>(
+    form: F,
     process: &mut Process,
     data: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let root = place(process, comm.handle())?.root(root)?.0;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_bcast(form, process, data, root, comm) };
+    }
+    let root = place.root(root)?.0;
     // SAFETY: the program's memory stays until the operation is complete.
-    let (memory, bytes) = unsafe { write(process, data, 1)? };
+    let (memory, bytes) = unsafe {
+        match place.rank.0 == root {
+            true => writable(process, data, 1)?,
+            false => write(process, data, 1)?,
+        }
+    };
     let arguments = Arguments::new(Memory::none(), memory);
-    process.start_collective(comm.handle(), &Call::Bcast { root, bytes }, arguments, None)
+    form.collective(process, comm, &Call::Bcast { root, bytes }, arguments, None)
 }
 
-unsafe fn start_gather(
+unsafe fn start_gather<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let place = place(process, comm.handle())?;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_gather(form, process, send, recv, root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -228,18 +111,26 @@ unsafe fn start_gather(
         )
     };
     let bytes = if rank == root { received } else { sent };
+    if rank == root && !in_place {
+        check_own(sent, received)?;
+    }
     let call = Call::Gather { root, bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_gatherv(
+unsafe fn start_gatherv<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let place = place(process, comm.handle())?;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_gatherv(form, process, send, (recvbuf, recv, recvtype), root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -247,63 +138,29 @@ unsafe fn start_gatherv(
         let (from, bytes) = if in_place { (Memory::none(), 0) } else { read(process, send)? };
         let (blocks, into) = match rank == root {
             true => write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?,
-            false => (Vec::new(), Memory::none()),
+            false => (List::new(), Memory::none()),
         };
+        if rank == root && !in_place {
+            check_own(bytes, blocks[rank as usize].bytes)?;
+        }
         let call = Call::Gatherv { root, bytes, blocks: &blocks, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
-/// A receive argument of blocks.
-///
-/// # Safety
-/// As [`write`] and [`blocks`].
-pub(super) unsafe fn write_blocks(
-    process: &Process,
-    address: *mut c_void,
-    datatype: MPI_Datatype,
-    name: &str,
-    places: Places,
-    size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle())?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (blocks, span) = blocks(datatype, name, places, size)?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((blocks, Memory::write(address.cast(), datatype, span)))
-    }
-}
-
-/// A send argument of blocks.
-///
-/// # Safety
-/// As [`read`] and [`blocks`].
-pub(super) unsafe fn read_blocks(
-    process: &Process,
-    address: *const c_void,
-    datatype: MPI_Datatype,
-    name: &str,
-    places: Places,
-    size: u32,
-) -> Outcome<(Vec<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle())?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (blocks, span) = blocks(datatype, name, places, size)?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((blocks, Memory::read(address.cast(), datatype, span)))
-    }
-}
-
-unsafe fn start_scatter(
+unsafe fn start_scatter<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let place = place(process, comm.handle())?;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_scatter(form, process, send, recv, root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(recv.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -314,18 +171,26 @@ unsafe fn start_scatter(
         )
     };
     let bytes = if rank == root { sent } else { received };
+    if rank == root && !in_place {
+        check_own(sent, received)?;
+    }
     let call = Call::Scatter { root, bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_scatterv(
+unsafe fn start_scatterv<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     recv: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let place = place(process, comm.handle())?;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_scatterv(form, process, (sendbuf, send, sendtype), recv, root, comm) };
+    }
     let (root, rank, size) = (place.root(root)?.0, place.rank.0, place.size);
     let in_place = rank == root && is_in_place(recv.0);
     // SAFETY: the program's memory stays until the operation is complete.
@@ -333,274 +198,243 @@ unsafe fn start_scatterv(
         let (into, bytes) = if in_place { (Memory::none(), 0) } else { write(process, recv, 1)? };
         let (blocks, from) = match rank == root {
             true => read_blocks(process, sendbuf, sendtype, "sendcounts", send, size)?,
-            false => (Vec::new(), Memory::none()),
+            false => (List::new(), Memory::none()),
         };
+        if rank == root && !in_place {
+            check_own(blocks[rank as usize].bytes, bytes)?;
+        }
         let call = Call::Scatterv { root, bytes, blocks: &blocks, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
-unsafe fn start_allgather(
+unsafe fn start_allgather<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let size = place(process, comm.handle())?.size;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_allgather(form, process, send, recv, comm) };
+    }
+    let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
-    let (from, (into, bytes)) = unsafe {
-        (if in_place { Memory::none() } else { read(process, send)?.0 }, write(process, recv, size)?)
+    let ((from, sent), (into, bytes)) = unsafe {
+        (if in_place { (Memory::none(), 0) } else { read(process, send)? }, write(process, recv, size)?)
     };
+    if !in_place {
+        check_own(sent, bytes)?;
+    }
     let call = Call::Allgather { bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_allgatherv(
+unsafe fn start_allgatherv<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let size = place(process, comm.handle())?.size;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_allgatherv(form, process, send, (recvbuf, recv, recvtype), comm) };
+    }
+    let (size, rank) = (place.size, place.rank.0 as usize);
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
-        let from = if in_place { Memory::none() } else { read(process, send)?.0 };
+        let (from, sent) = if in_place { (Memory::none(), 0) } else { read(process, send)? };
         let (blocks, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
+        if !in_place {
+            check_own(sent, blocks[rank].bytes)?;
+        }
         let call = Call::Allgatherv { blocks: &blocks, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
-unsafe fn start_alltoall(
+unsafe fn start_alltoall<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let size = place(process, comm.handle())?.size;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_alltoall(form, process, send, recv, comm) };
+    }
+    let size = place.size;
     let in_place = is_in_place(send.0);
     // SAFETY: the program's memory stays until the operation is complete.
-    let (from, (into, bytes)) = unsafe {
+    let ((from, sent), (into, bytes)) = unsafe {
         (
-            if in_place { Memory::none() } else { read_copies(process, send, size)?.0 },
+            if in_place { (Memory::none(), 0) } else { read_copies(process, send, size)? },
             write(process, recv, size)?,
         )
     };
+    if !in_place {
+        check_own(sent, bytes)?;
+    }
     let call = Call::Alltoall { bytes, in_place };
-    process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+    form.collective(process, comm, &call, Arguments::new(from, into), None)
 }
 
-unsafe fn start_alltoallv(
+unsafe fn start_alltoallv<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let size = place(process, comm.handle())?.size;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe {
+            inter::start_alltoallv(form, process, (sendbuf, send, sendtype), (recvbuf, recv, recvtype), comm)
+        };
+    }
+    let (size, rank) = (place.size, place.rank.0 as usize);
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, from) = match in_place {
-            true => (Vec::new(), Memory::none()),
+            true => (List::new(), Memory::none()),
             false => read_blocks(process, sendbuf, sendtype, "sendcounts", send, size)?,
         };
         let (received, into) = write_blocks(process, recvbuf, recvtype, "recvcounts", recv, size)?;
+        if !in_place {
+            check_own(sent[rank].bytes, received[rank].bytes)?;
+        }
         let call = Call::Alltoallv { send: &sent, recv: &received, in_place };
-        process.start_collective(comm.handle(), &call, Arguments::new(from, into), None)
+        form.collective(process, comm, &call, Arguments::new(from, into), None)
     }
 }
 
-/// One side of an `MPI_Alltoallw`: a datatype for every rank, displacements in bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Typed {
-    pub(super) places: Places,
-    pub(super) types: *const MPI_Datatype,
-}
-
-/// The memory and the packed bytes for every rank.
-///
-/// # Safety
-/// The program passes arrays of `size` elements; `bind` promises what its memory needs.
-pub(super) unsafe fn typed_blocks(
-    process: &Process,
-    name: &str,
-    address: usize,
-    typed: Typed,
-    size: u32,
-    bind: impl Fn(i64, &Datatype, (i64, i64)) -> Memory,
-) -> Outcome<(Vec<u64>, Vec<Memory>)> {
-    if typed.places.counts.is_null() || typed.places.displacements.is_null() || typed.types.is_null() {
-        return Err(Error::new(
-            ErrorClass::ARG,
-            format!("{name}, its displacements or its datatypes is a null pointer"),
-        ));
-    }
-    let (mut bytes, mut memories) = (Vec::new(), Vec::new());
-    for rank in 0..size as usize {
-        // SAFETY: the caller's promise.
-        let (count, displacement, datatype) = unsafe {
-            (
-                typed.places.counts.get(rank),
-                typed.places.displacements.get(rank),
-                typed.types.add(rank).read(),
-            )
-        };
-        let count = u64::try_from(count).map_err(|_| {
-            Error::new(ErrorClass::COUNT, format!("{name}[{rank}] is {count}, but it must not be negative"))
-        })?;
-        let datatype = process.types.usable(datatype.handle())?;
-        let span = datatype.span(count)?;
-        check_address(address, datatype, span)?;
-        bytes.push(datatype.packed_bytes(count)? as u64);
-        memories.push(bind(displacement, datatype, span));
-    }
-    Ok((bytes, memories))
-}
-
-unsafe fn start_alltoallw(
+unsafe fn start_alltoallw<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send): (*const c_void, Typed),
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let size = place(process, comm.handle())?.size;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe { inter::start_alltoallw(form, process, (sendbuf, send), (recvbuf, recv), comm) };
+    }
+    let (size, rank) = (place.size, place.rank.0 as usize);
     let in_place = is_in_place(sendbuf);
     // SAFETY: the program's memory stays until the operation is complete.
     unsafe {
         let (sent, send_peers) = match in_place {
-            true => (Vec::new(), Vec::new()),
-            false => {
-                typed_blocks(process, "sendcounts", sendbuf.addr(), send, size, |at, datatype, span| {
-                    Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-                })?
-            }
+            true => (List::new(), Vec::new()),
+            false => typed_reads(process, sendbuf, send, size)?,
         };
-        let (received, recv_peers) =
-            typed_blocks(process, "recvcounts", recvbuf.addr(), recv, size, |at, datatype, span| {
-                Memory::write(recvbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-            })?;
+        let (received, recv_peers) = typed_writes(process, recvbuf, recv, size)?;
+        if !in_place {
+            check_own(sent[rank], received[rank])?;
+        }
         let call = Call::Alltoallw { send: &sent, recv: &received, in_place };
         let arguments =
             Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
-        process.start_collective(comm.handle(), &call, arguments, None)
+        form.collective(process, comm, &call, arguments, None)
     }
 }
 
-/// Makes the blocking and the nonblocking form of an operation.
-macro_rules! operations {
-    ($($blocking:ident $nonblocking:ident($($argument:ident: $ty:ty),*) $name:literal
-        |$process:ident| $start:expr;)*) => {$(
-        #[doc = concat!("`MPI_", $name, "` (chapter 6; on neighbourhoods section 8.6).")]
-        #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
-        pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
-            // SAFETY: the program keeps the procedure's contract until this call returns.
-            blocking(concat!("MPI_", $name), &mut |$process| unsafe { $start })
-        }
-        #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12; on neighbourhoods section 8.7).")]
-        pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {
-            // SAFETY: the program keeps the procedure's contract until the request is complete.
-            unsafe { nonblocking(request, &mut |$process| $start) }
-        }
-    )*};
-}
-
-pub(super) use operations;
-
 operations! {
-    barrier ibarrier(comm: MPI_Comm) "Barrier" |process| start_barrier(process, comm.handle());
-    bcast ibcast(buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) "Bcast"
-        |process| start_bcast(process, (buffer, count, datatype), root, comm);
-    gather igather(
+    barrier ibarrier barrier_init(comm: MPI_Comm) "Barrier" |form, process| start_barrier(form, process, comm);
+    bcast ibcast bcast_init(buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) "Bcast"
+        |form, process| start_bcast(form, process, (buffer, count, datatype), root, comm);
+    gather igather gather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Gather" |process| start_gather(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
+    ) "Gather" |form, process| start_gather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
     );
-    gatherv igatherv(
+    gatherv igatherv gatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype,
         root: c_int, comm: MPI_Comm
-    ) "Gatherv" |process| start_gatherv(
-        process, (sendbuf, sendcount, sendtype),
+    ) "Gatherv" |form, process| start_gatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), root, comm
     );
-    scatter iscatter(
+    scatter iscatter scatter_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Scatter" |process| start_scatter(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
+    ) "Scatter" |form, process| start_scatter(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
     );
-    scatterv iscatterv(
+    scatterv iscatterv scatterv_init(
         sendbuf: *const c_void, sendcounts: IntArray, displs: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Scatterv" |process| start_scatterv(
-        process, (sendbuf, Places { counts: sendcounts, displacements: displs }, sendtype),
+    ) "Scatterv" |form, process| start_scatterv(form, process, (sendbuf, Places { counts: sendcounts, displacements: displs }, sendtype),
         (recvbuf, recvcount, recvtype), root, comm
     );
-    allgather iallgather(
+    allgather iallgather allgather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Allgather" |process| start_allgather(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Allgather" |form, process| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
-    allgatherv iallgatherv(
+    allgatherv iallgatherv allgatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Allgatherv" |process| start_allgatherv(
-        process, (sendbuf, sendcount, sendtype),
+    ) "Allgatherv" |form, process| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), comm
     );
-    alltoall ialltoall(
+    alltoall ialltoall alltoall_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Alltoall" |process| start_alltoall(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Alltoall" |form, process| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
-    alltoallv ialltoallv(
+    alltoallv ialltoallv alltoallv_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Alltoallv" |process| start_alltoallv(
-        process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
+    ) "Alltoallv" |form, process| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: rdispls }, recvtype), comm
     );
-    alltoallw ialltoallw(
+    alltoallw ialltoallw alltoallw_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtypes: *const MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtypes: *const MPI_Datatype,
         comm: MPI_Comm
-    ) "Alltoallw" |process| start_alltoallw(
-        process,
-        (sendbuf, Typed { places: Places { counts: sendcounts, displacements: sdispls }, types: sendtypes }),
+    ) "Alltoallw" |form, process| start_alltoallw(form, process, (sendbuf, Typed { places: Places { counts: sendcounts, displacements: sdispls }, types: sendtypes }),
         (recvbuf, Typed { places: Places { counts: recvcounts, displacements: rdispls }, types: recvtypes }),
         comm
     );
-    reduce ireduce(
+    reduce ireduce reduce_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op,
         root: c_int, comm: MPI_Comm
-    ) "Reduce" |process| start_reduce(process, (sendbuf, recvbuf), (count, datatype, op), root, comm);
-    allreduce iallreduce(
+    ) "Reduce" |form, process| start_reduce(form, process, (sendbuf, recvbuf), (count, datatype, op), root, comm);
+    allreduce iallreduce allreduce_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
     ) "Allreduce"
-        |process| start_reduction_at_all(process, (sendbuf, recvbuf), (count, datatype, op), comm, allreduce_call);
-    scan iscan(
+        |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, allreduce_call);
+    scan iscan scan_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
-    ) "Scan" |process| start_reduction_at_all(process, (sendbuf, recvbuf), (count, datatype, op), comm, scan_call);
-    exscan iexscan(
+    ) "Scan" |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, scan_call);
+    exscan iexscan exscan_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
-    ) "Exscan" |process| start_reduction_at_all(process, (sendbuf, recvbuf), (count, datatype, op), comm, exscan_call);
-    reduce_scatter ireduce_scatter(
+    ) "Exscan" |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, exscan_call);
+    reduce_scatter ireduce_scatter reduce_scatter_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: IntArray, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
-    ) "Reduce_scatter" |process| {
+    ) "Reduce_scatter" |form, process| {
         let counts = scatter_counts(process, recvcounts, comm)?;
-        start_reduce_scatter(process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
+        start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
-    reduce_scatter_block ireduce_scatter_block(
+    reduce_scatter_block ireduce_scatter_block reduce_scatter_block_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
-    ) "Reduce_scatter_block" |process| {
-        let counts = vec![recvcount as u64; place(process, comm.handle())?.size as usize];
-        start_reduce_scatter(process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
+    ) "Reduce_scatter_block" |form, process| {
+        let mut counts = List::new();
+        for _ in 0..place(process, comm)?.local_group().size() {
+            counts.push(recvcount as u64);
+        }
+        start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
 }

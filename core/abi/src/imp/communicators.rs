@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use weft::Process;
 use weft::attributes::Holder;
-use weft::comm::{ASSERTED_KINDS, HINTS};
+use weft::comm::{ASSERTED_KINDS, HINTS, REPRODUCIBLE};
 use weft::construct::Construction;
 use weft::info::Info;
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
@@ -316,7 +316,9 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
     gate::with(|process| process.comms.check_removable(handle.handle())).map_err(raised)?;
     super::collective::barrier_of_everyone("MPI_Comm_disconnect", handle.handle())
         .map_err(|error| Raised::or_on_comm(error, handle.handle()))?;
-    gate::wait(|process| (!process.owns_any(handle.handle())).then_some(()));
+    gate::wait_for("MPI_Comm_disconnect", Awaited::OnComm(handle.handle()), |process| {
+        process.open_on(handle.handle()).is_empty().then_some(())
+    });
     // SAFETY: the argument is this procedure's.
     unsafe { comm_free(comm) }
 }
@@ -337,8 +339,10 @@ pub(crate) unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> 
         for key in HINTS {
             content.set(key.as_bytes(), comm.hints.text(key).unwrap_or("false").as_bytes())?;
         }
-        if let Some(asserted) = comm.hints.text(ASSERTED_KINDS) {
-            content.set(ASSERTED_KINDS.as_bytes(), asserted.as_bytes())?;
+        for key in [ASSERTED_KINDS, REPRODUCIBLE] {
+            if let Some(value) = comm.hints.text(key) {
+                content.set(key.as_bytes(), value.as_bytes())?;
+            }
         }
         content.set(b"mpi_memory_alloc_kinds", kinds.as_bytes())?;
         Ok(content)

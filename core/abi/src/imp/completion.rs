@@ -182,6 +182,11 @@ pub(crate) unsafe fn waitany(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        let found = threads::wait_any(lane, requests)?;
+        // SAFETY: the entry has refused a null index; the program's status.
+        return unsafe { report_any(found, requests, index, status) };
+    }
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused a null index; the program's status.
         unsafe {
@@ -203,6 +208,32 @@ pub(crate) unsafe fn waitany(
     }
 }
 
+/// Reports what an "any" call of one lane found; with `None` nothing was active.
+///
+/// # Safety
+/// The program's index and status.
+unsafe fn report_any(
+    found: Option<(usize, Done)>,
+    requests: &mut [MPI_Request],
+    index: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match found {
+            Some((found, done)) => {
+                index.write(found as c_int);
+                report(done, &mut requests[found], status)
+            }
+            None => {
+                index.write(abi::MPI_UNDEFINED);
+                status::write(status, &MpiStatus::EMPTY);
+                Ok(())
+            }
+        }
+    }
+}
+
 fn take_first(process: &mut Process, requests: &[MPI_Request]) -> Option<(usize, Done)> {
     let found = first_done(process, requests)?;
     Some((found, process.finish(requests[found].handle())))
@@ -218,6 +249,18 @@ pub(crate) unsafe fn testany(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        let found = threads::test_any(lane, requests)?;
+        // SAFETY: the entry has refused null for index and flag; the program's status.
+        unsafe {
+            flag.write(c_int::from(found.is_some() || lane == 0));
+            if found.is_some() || lane == 0 {
+                return report_any(found, requests, index, status);
+            }
+            index.write(abi::MPI_UNDEFINED);
+        }
+        return Ok(());
+    }
     let active = gate::with(|process| count_active(process, requests))?;
     let taken = if active == 0 { None } else { take_or_progress(|process| take_first(process, requests)) };
     // SAFETY: the entry has refused null for index and flag; the program's status.
@@ -359,11 +402,8 @@ pub(crate) unsafe fn waitall(
     if let Some(lane) = threads::common_lane(requests) {
         // SAFETY: the program's statuses.
         unsafe {
-            if threads::wait_all(lane, requests, statuses)? {
-                return Ok(());
-            }
-            let all = 0..requests.len();
-            return complete_all(requests, all, statuses);
+            let taken = threads::wait_all(lane, requests, statuses)?;
+            return complete_rest(requests, taken, statuses);
         }
     }
     gate::with(|process| count_active(process, requests))?;
@@ -389,6 +429,23 @@ pub(crate) unsafe fn waitall(
     several.result()
 }
 
+/// Completes the requests of one lane from index `taken` on, which have ended; those before are completed.
+///
+/// # Safety
+/// The program's statuses.
+unsafe fn complete_rest(
+    requests: &mut [MPI_Request],
+    taken: usize,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    let mut several = Several { number: taken, ..Several::new(statuses) };
+    for request in &mut requests[taken..] {
+        // SAFETY: the caller's promise.
+        unsafe { several.complete(finish(request.handle()), request) };
+    }
+    several.result()
+}
+
 /// Waits for one of all requests, before which all are over, and takes its result.
 #[inline(never)]
 fn await_next(all: &[MPI_Request], index: usize) -> Done {
@@ -409,6 +466,14 @@ pub(crate) unsafe fn testall(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(count, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        // SAFETY: the program's statuses; the entry has refused a null flag.
+        unsafe {
+            let taken = threads::test_all(lane, requests, statuses)?;
+            flag.write(c_int::from(taken.is_some()));
+            return taken.map_or(Ok(()), |taken| complete_rest(requests, taken, statuses));
+        }
+    }
     gate::with(|process| count_active(process, requests))?;
     let mut from = 0;
     let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
@@ -464,6 +529,16 @@ pub(crate) unsafe fn waitsome(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(incount, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        let done = threads::wait_some(lane, requests)?;
+        if done.is_empty() {
+            // SAFETY: the entry has refused null.
+            unsafe { outcount.write(abi::MPI_UNDEFINED) };
+            return Ok(());
+        }
+        // SAFETY: the program's arrays.
+        return unsafe { report_some(requests, &done, outcount, indices, statuses) };
+    }
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
@@ -489,6 +564,16 @@ pub(crate) unsafe fn testsome(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array.
     let requests = unsafe { array(incount, requests) };
+    if let Some(lane) = threads::common_lane(requests) {
+        let done = threads::test_some(lane, requests)?;
+        if done.is_empty() && lane == 0 {
+            // SAFETY: the entry has refused null.
+            unsafe { outcount.write(abi::MPI_UNDEFINED) };
+            return Ok(());
+        }
+        // SAFETY: the program's arrays.
+        return unsafe { report_some(requests, &done, outcount, indices, statuses) };
+    }
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };

@@ -286,7 +286,11 @@ pub(crate) unsafe fn type_create_struct(
         let (lengths, places) = (numbers(blocklengths, count), addresses(displacements, count));
         make(newtype, |process| {
             let olds: Vec<Datatype> = (0..count)
-                .map(|index| process.types.get(types.add(index).read().handle()).cloned())
+                .map(|index| {
+                    process.types.get(types.add(index).read().handle()).cloned().map_err(|error| {
+                        Error::new(error.class(), format!("array_of_types[{index}]: {}", error.text()))
+                    })
+                })
                 .collect::<Outcome<_>>()?;
             Datatype::structure(&lengths, &places, &olds, form(width))
         })

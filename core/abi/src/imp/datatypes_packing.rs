@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
-use weft_datatype::external;
+use weft::Process;
+use weft_datatype::{Datatype, external};
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
 use super::environment::{bytes, datatype};
@@ -64,6 +65,22 @@ unsafe fn data_at<'a>(buffer: *const c_void, position: i64, len: usize) -> &'a [
     unsafe { std::slice::from_raw_parts(buffer.cast::<u8>().add(position as usize), len) }
 }
 
+/// Lends the type of a call, whose communicator is checked first. With several threads it is a reference of the call's own: nobody
+/// waits for the copy of another.
+fn with_type<R>(comm: MPI_Comm, of: MPI_Datatype, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
+    fn find(process: &mut Process, comm: MPI_Comm, of: MPI_Datatype) -> Outcome<&Datatype> {
+        process.comms.get(comm.handle())?;
+        let of = process.types.get(of.handle())?;
+        of.check_usable()?;
+        Ok(of)
+    }
+    if gate::phase() & gate::MULTIPLE != 0 {
+        let own = gate::with(|process| find(process, comm, of).cloned())?;
+        return work(&own);
+    }
+    gate::with(|process| work(find(process, comm, of)?))
+}
+
 /// `MPI_Pack` (section 5.2).
 pub(crate) unsafe fn pack(
     inbuf: *const c_void,
@@ -74,16 +91,19 @@ pub(crate) unsafe fn pack(
     position: CountOut,
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
     // SAFETY: the program passes `incount` elements and `outsize` bytes of room, which do not overlap.
     unsafe {
         let at = position.get();
-        let end = datatype(of, |of| {
-            of.check_usable()?;
-            let buffer = send_buffer(of, inbuf, incount)?;
-            check_room("outbuf", at, buffer.len(), outsize)?;
-            buffer.pack(0, room_at(outbuf, at, buffer.len()));
-            Ok(at + buffer.len() as i64)
+        let end = with_type(comm, of, |of| {
+            let bytes = of.packed_bytes(incount as u64)?;
+            check_room("outbuf", at, bytes, outsize)?;
+            let room = room_at(outbuf, at, bytes);
+            if of.is_contiguous() {
+                send_buffer(of, inbuf, incount)?.pack(0, room);
+            } else {
+                of.pack_elements(inbuf.cast(), room);
+            }
+            Ok(at + bytes as i64)
         })?;
         position.set(end);
     }
@@ -100,16 +120,20 @@ pub(crate) unsafe fn unpack(
     of: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
     // SAFETY: the program passes `insize` bytes and room for `outcount` elements, which do not overlap.
     unsafe {
         let at = position.get();
-        let end = datatype(of, |of| {
-            of.check_usable()?;
-            let mut buffer = receive_buffer(of, outbuf, outcount)?;
-            check_room("inbuf", at, buffer.len(), insize)?;
-            buffer.unpack(0, data_at(inbuf, at, buffer.len()));
-            Ok(at + buffer.len() as i64)
+        let end = with_type(comm, of, |of| {
+            let bytes = of.packed_bytes(outcount as u64)?;
+            check_room("inbuf", at, bytes, insize)?;
+            let data = data_at(inbuf, at, bytes);
+            if of.is_contiguous() {
+                receive_buffer(of, outbuf, outcount)?.unpack(0, data);
+            } else {
+                of.check_distinct(outcount as u64)?;
+                of.unpack_elements(outbuf.cast(), data);
+            }
+            Ok(at + bytes as i64)
         })?;
         position.set(end);
     }

@@ -10,10 +10,15 @@ use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot;
 
-/// Looks a datatype up and asks it something.
+/// Looks a datatype up and asks it something; with several threads without a lock, unless the calling thread meets it for the first
+/// time or it is not committed. `ask` looks nothing else up.
 pub(super) fn datatype<R>(handle: MPI_Datatype, ask: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
-    gate::with(|process| ask(process.types.get(handle.handle())?))
+    match gate::phase() & gate::MULTIPLE {
+        0 => gate::with(|process| ask(process.types.get(handle.handle())?)),
+        _ => snapshot::ask(handle.handle(), ask),
+    }
 }
 
 /// The bytes of a string argument, without the NUL.

@@ -66,8 +66,10 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
         )
         .into());
     }
+    gate::check_may_open()?;
     gate::start()?;
     gate::set_main_thread();
+    gate::opened();
     let requests = gate::with(|process| process.job.requests());
     let level = level.max(least_level(&requests));
     LEVEL.store(level, Ordering::Relaxed);

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 
 use weft::Process;
-use weft::topology::neighborhood::{Blocks, Ends};
+use weft::topology::neighborhood::Blocks;
 use weft_datatype::Memory;
-use weft_engine::{Arguments, RequestId};
+use weft_engine::Arguments;
 use weft_types::Result as Outcome;
 
-use super::collective::{
-    Data, Places, Typed, blocking, nonblocking, operations, read, read_blocks, read_copies, typed_blocks,
-    write, write_blocks,
+use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_memory::{
+    Data, Places, Typed, read, read_blocks, read_copies, typed_reads, typed_writes, write, write_blocks,
 };
 use crate::ctypes::*;
 use crate::raise::Raised;
@@ -18,58 +18,61 @@ use crate::raise::Raised;
 /// Numbers of sources and destinations of the calling process.
 fn degrees(process: &Process, comm: MPI_Comm) -> Outcome<(u32, u32)> {
     let comm = process.comms.get(comm.handle())?;
-    let Ends { sources, destinations } = comm.any_topology()?.ends(comm.rank.0 as i32)?;
-    Ok((sources.len() as u32, destinations.len() as u32))
+    comm.any_topology()?.degrees(comm.rank.0 as i32)
 }
 
-unsafe fn start_allgather(
+unsafe fn start_allgather<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let (sources, _) = degrees(process, comm)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let ((from, sent), (into, received)) = unsafe { (read(process, send)?, write(process, recv, sources)?) };
     let arguments = Arguments::new(from, into);
-    process.start_neighborhood(comm.handle(), &Blocks::One(sent), &Blocks::Even(received), arguments)
+    form.neighborhood(process, comm, (&Blocks::One(sent), &Blocks::Even(received)), arguments)
 }
 
-unsafe fn start_allgatherv(
+unsafe fn start_allgatherv<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let (sources, _) = degrees(process, comm)?;
     // SAFETY: the program's memory and arrays, one entry for each source.
     let ((from, sent), (blocks, into)) = unsafe {
         (read(process, send)?, write_blocks(process, recvbuf, recvtype, "recvcounts", recv, sources)?)
     };
     let arguments = Arguments::new(from, into);
-    process.start_neighborhood(comm.handle(), &Blocks::One(sent), &Blocks::Placed(blocks), arguments)
+    form.neighborhood(process, comm, (&Blocks::One(sent), &Blocks::Placed(&blocks)), arguments)
 }
 
-unsafe fn start_alltoall(
+unsafe fn start_alltoall<F: Form>(
+    form: F,
     process: &mut Process,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let (sources, destinations) = degrees(process, comm)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let ((from, sent), (into, received)) =
         unsafe { (read_copies(process, send, destinations)?, write(process, recv, sources)?) };
     let arguments = Arguments::new(from, into);
-    process.start_neighborhood(comm.handle(), &Blocks::Even(sent), &Blocks::Even(received), arguments)
+    form.neighborhood(process, comm, (&Blocks::Even(sent), &Blocks::Even(received)), arguments)
 }
 
-unsafe fn start_alltoallv(
+unsafe fn start_alltoallv<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let (sources, destinations) = degrees(process, comm)?;
     // SAFETY: the program's memory and arrays, one entry for each neighbour.
     let ((sent, from), (received, into)) = unsafe {
@@ -79,87 +82,54 @@ unsafe fn start_alltoallv(
         )
     };
     let arguments = Arguments::new(from, into);
-    process.start_neighborhood(comm.handle(), &Blocks::Placed(sent), &Blocks::Placed(received), arguments)
+    form.neighborhood(process, comm, (&Blocks::Placed(&sent), &Blocks::Placed(&received)), arguments)
 }
 
-unsafe fn start_alltoallw(
+unsafe fn start_alltoallw<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, send): (*const c_void, Typed),
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
+) -> Outcome<F::Made> {
     let (sources, destinations) = degrees(process, comm)?;
-    let none = (Vec::new(), Vec::new());
     // SAFETY: the program's memory and arrays, one entry for each neighbour.
     let ((sent, send_peers), (received, recv_peers)) = unsafe {
-        (
-            match destinations {
-                0 => none.clone(),
-                _ => typed_blocks(
-                    process,
-                    "sendcounts",
-                    sendbuf.addr(),
-                    send,
-                    destinations,
-                    |at, datatype, span| {
-                        Memory::read(sendbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-                    },
-                )?,
-            },
-            match sources {
-                0 => none,
-                _ => typed_blocks(
-                    process,
-                    "recvcounts",
-                    recvbuf.addr(),
-                    recv,
-                    sources,
-                    |at, datatype, span| {
-                        Memory::write(recvbuf.cast::<u8>().wrapping_offset(at as isize), datatype, span)
-                    },
-                )?,
-            },
-        )
+        (typed_reads(process, sendbuf, send, destinations)?, typed_writes(process, recvbuf, recv, sources)?)
     };
     let arguments = Arguments { send_peers, recv_peers, ..Arguments::new(Memory::none(), Memory::none()) };
-    let (send, recv) = (Blocks::PerNeighbor(sent), Blocks::PerNeighbor(received));
-    process.start_neighborhood(comm.handle(), &send, &recv, arguments)
+    let (send, recv) = (Blocks::PerNeighbor(&sent), Blocks::PerNeighbor(&received));
+    form.neighborhood(process, comm, (&send, &recv), arguments)
 }
 
 operations! {
-    neighbor_allgather ineighbor_allgather(
+    neighbor_allgather ineighbor_allgather neighbor_allgather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_allgather" |process| start_allgather(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Neighbor_allgather" |form, process| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
-    neighbor_allgatherv ineighbor_allgatherv(
+    neighbor_allgatherv ineighbor_allgatherv neighbor_allgatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_allgatherv" |process| start_allgatherv(
-        process, (sendbuf, sendcount, sendtype),
+    ) "Neighbor_allgatherv" |form, process| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), comm
     );
-    neighbor_alltoall ineighbor_alltoall(
+    neighbor_alltoall ineighbor_alltoall neighbor_alltoall_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_alltoall" |process| start_alltoall(
-        process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Neighbor_alltoall" |form, process| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
-    neighbor_alltoallv ineighbor_alltoallv(
+    neighbor_alltoallv ineighbor_alltoallv neighbor_alltoallv_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_alltoallv" |process| start_alltoallv(
-        process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
+    ) "Neighbor_alltoallv" |form, process| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: rdispls }, recvtype), comm
     );
-    neighbor_alltoallw ineighbor_alltoallw(
+    neighbor_alltoallw ineighbor_alltoallw neighbor_alltoallw_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: *const MPI_Aint, sendtypes: *const MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype,
         comm: MPI_Comm
-    ) "Neighbor_alltoallw" |process| start_alltoallw(
-        process,
-        (sendbuf, Typed {
+    ) "Neighbor_alltoallw" |form, process| start_alltoallw(form, process, (sendbuf, Typed {
             places: Places { counts: sendcounts, displacements: IntArray::I64(sdispls) }, types: sendtypes
         }),
         (recvbuf, Typed {

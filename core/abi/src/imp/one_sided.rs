@@ -47,6 +47,9 @@ unsafe fn elements(
     }
     // SAFETY: the caller's promise.
     let memory = unsafe { make(address.cast(), &datatype, datatype.span(count)?) };
+    if memory.is_writable() {
+        datatype.check_distinct(count)?;
+    }
     Ok((Elements { memory, bytes: bytes as u64 }, datatype))
 }
 
@@ -106,6 +109,7 @@ unsafe fn requested(
 unsafe fn start_put(origin: Data, place: Place, win: MPI_Win) -> Result<Option<Operation>, Raised> {
     start(|process| {
         let Some(to) = target(process, win, place)? else { return Ok(None) };
+        to.datatype.check_distinct(to.count)?;
         // SAFETY: the program's data stay until the operation is complete here.
         let (from, _) = unsafe { elements(process, origin, read)? };
         process.windows.get_mut(win.handle())?.put(&mut process.engine, &from, &to).map(Some)
@@ -131,6 +135,7 @@ unsafe fn start_accumulate(
     start(|process| {
         let op = operation(op, result.is_some())?;
         let Some(to) = target(process, win, place)? else { return Ok(None) };
+        to.datatype.check_distinct(to.count)?;
         // SAFETY: the program keeps its side until the operation is complete here.
         let (from, result) = unsafe {
             let from = match op.0 {

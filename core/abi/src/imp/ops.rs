@@ -132,10 +132,11 @@ pub(crate) unsafe fn reduce_local(
     let (operation, left, into) = gate::with(|process| {
         let of = process.types.usable(datatype.handle())?;
         let (reduction, _) = process.ops.reduction(op.handle(), of, datatype.handle())?;
+        of.check_distinct(count as u64)?;
         let span = of.span(count as u64)?;
         let bytes = of.packed_bytes(count as u64)?;
         for address in [inbuf.addr(), inoutbuf.addr()] {
-            if address <= abi::MPI_BUFFER_AUTOMATIC && bytes > 0 {
+            if address <= abi::MPI_BUFFER_AUTOMATIC && bytes > 0 && of.is_contiguous() {
                 return Err(no_buffer(address, bytes));
             }
         }

@@ -1,6 +1,7 @@
 //! Partitioned communication (chapter 4).
 //!
-//! With MPI_THREAD_MULTIPLE, marking and testing take the gate's lock for the time of a bit operation and a send.
+//! With MPI_THREAD_MULTIPLE, marking and testing take no lock (`weft::partitioned::Board`): who marks sends too when nobody holds the
+//! gate's lock, and leaves it to the holder otherwise. The first look of a thread at a request, and what goes wrong, take the lock.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,6 +14,7 @@ use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot;
 
 /// What both init calls say about their data.
 struct Data {
@@ -47,12 +49,18 @@ impl Data {
             )
         })?;
         let total = datatype.packed_bytes(elements)?;
-        if self.address.addr() <= super::point_to_point::LAST_ADDRESS_CONSTANT && total > 0 {
+        if self.address.addr() <= super::point_to_point::LAST_ADDRESS_CONSTANT
+            && total > 0
+            && datatype.is_contiguous()
+        {
             return Err(no_buffer(self.address.addr(), total));
         }
         let span = datatype.span(elements)?;
         // SAFETY: the caller's promise: these are the elements of all partitions, back to back (section 4.2.3).
         let memory = unsafe { make(self.address.cast(), datatype, span) };
+        if memory.is_writable() {
+            datatype.check_distinct(elements)?;
+        }
         Ok(Partitions { memory, number, bytes: datatype.packed_bytes(count)? as u64 })
     }
 }
@@ -89,7 +97,7 @@ fn peer(comm: &weft::comm::Comm, argument: &str, rank: c_int, tag: c_int) -> Out
 }
 
 /// The info argument is accepted; no keys are known.
-fn check_info(info: MPI_Info) -> Outcome<()> {
+pub(super) fn check_info(info: MPI_Info) -> Outcome<()> {
     gate::always(|always| always.hints(info.handle()).map(drop))
 }
 
@@ -158,6 +166,12 @@ pub(crate) unsafe fn precv_init(
 }
 
 fn ready(request: MPI_Request, partitions: impl Iterator<Item = c_int> + Clone) -> Result<(), Raised> {
+    if gate::phase() & gate::MULTIPLE != 0
+        && snapshot::board(request.handle(), true, |board| board.mark(partitions.clone())) == Some(true)
+    {
+        gate::announce_marks();
+        return Ok(());
+    }
     Ok(gate::with(|process| process.requests.ready(&mut process.engine, request.handle(), partitions))?)
 }
 
@@ -198,6 +212,20 @@ pub(crate) unsafe fn parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> Result<(), Raised> {
+    if gate::phase() & gate::MULTIPLE != 0 {
+        let look = || snapshot::board(request.handle(), false, |board| board.arrived(partition)).flatten();
+        if let Some(mut here) = look() {
+            if !here {
+                // Every test moves everything of the process (section 2.9), unless others do so just now.
+                gate::progress_lanes(0);
+                gate::progress_process();
+                here = look().unwrap_or(here);
+            }
+            // SAFETY: the entry has refused null.
+            unsafe { flag.write(c_int::from(here)) };
+            return Ok(());
+        }
+    }
     let look = |process: &mut Process| process.requests.arrived(&process.engine, request.handle(), partition);
     let here = match gate::with(look)? {
         true => true,

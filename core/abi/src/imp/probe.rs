@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft::lanes::message_handle;
 use weft::request::{Local, MpiStatus, engine_handle};
-use weft_engine::{MessageId, Selector, Status};
+use weft_engine::{Engine, MessageId, Selector, Status};
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 
 use super::{point_to_point, status};
@@ -24,6 +24,15 @@ fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selecto
     }
 }
 
+/// What a probe finds, or the error when it finds nothing because its only sender is lost.
+pub(crate) fn or_hopeless<T>(
+    found: Option<T>,
+    engine: &mut Engine,
+    selector: Selector,
+) -> Option<Outcome<T>> {
+    found.map(Ok).or_else(|| engine.hopeless(selector).map(Err))
+}
+
 /// `MPI_Probe` (section 3.8.1).
 pub(crate) unsafe fn probe(
     source: c_int,
@@ -34,10 +43,12 @@ pub(crate) unsafe fn probe(
     let found = match selector(source, tag, comm)? {
         Some(selector) => match threads::lane_of_comm(comm) {
             0 => gate::wait_for("MPI_Probe", Awaited::Probe(selector), |process| {
-                process.engine.iprobe(selector)
+                let found = process.engine.iprobe(selector);
+                or_hopeless(found, &mut process.engine, selector)
             }),
             lane => threads::probe(lane, selector),
         }
+        .map_err(|error| Raised::on_comm(comm.handle(), error))?
         .into(),
         None => MpiStatus::PROC_NULL,
     };
@@ -56,9 +67,17 @@ pub(crate) unsafe fn iprobe(
 ) -> Result<(), Raised> {
     let found = match selector(source, tag, comm)? {
         Some(selector) => match threads::lane_of_comm(comm) {
-            0 => gate::poll(|process| process.engine.iprobe(selector)),
-            lane => threads::poll_in(lane, |inner| inner.engine.iprobe(selector)),
+            0 => gate::poll(|process| {
+                let found = process.engine.iprobe(selector);
+                or_hopeless(found, &mut process.engine, selector)
+            }),
+            lane => threads::poll_in(lane, |inner| {
+                let found = inner.engine.iprobe(selector);
+                or_hopeless(found, &mut inner.engine, selector)
+            }),
         }
+        .transpose()
+        .map_err(|error| Raised::on_comm(comm.handle(), error))?
         .map(MpiStatus::from),
         None => Some(MpiStatus::PROC_NULL),
     };
@@ -103,10 +122,16 @@ pub(crate) unsafe fn mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    let found = selector(source, tag, comm)?.map(|selector| match threads::lane_of_comm(comm) {
-        0 => gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| take(process, selector, comm)),
-        lane => threads::mprobe(lane, selector, comm),
-    });
+    let found = selector(source, tag, comm)?
+        .map(|selector| match threads::lane_of_comm(comm) {
+            0 => gate::wait_for("MPI_Mprobe", Awaited::Probe(selector), |process| {
+                let found = take(process, selector, comm);
+                or_hopeless(found, &mut process.engine, selector)
+            }),
+            lane => threads::mprobe(lane, selector, comm),
+        })
+        .transpose()
+        .map_err(|error| Raised::on_comm(comm.handle(), error))?;
     // SAFETY: the entry has refused a null message; the program's status.
     unsafe { report(found, message, status) };
     Ok(())
@@ -122,10 +147,19 @@ pub(crate) unsafe fn improbe(
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
     let selector = selector(source, tag, comm)?;
-    let found = selector.and_then(|selector| match threads::lane_of_comm(comm) {
-        0 => gate::poll(|process| take(process, selector, comm)),
-        lane => threads::poll_in(lane, |inner| inner.take_message(selector, comm.handle())),
-    });
+    let found = selector
+        .and_then(|selector| match threads::lane_of_comm(comm) {
+            0 => gate::poll(|process| {
+                let found = take(process, selector, comm);
+                or_hopeless(found, &mut process.engine, selector)
+            }),
+            lane => threads::poll_in(lane, |inner| {
+                let found = inner.take_message(selector, comm.handle());
+                or_hopeless(found, &mut inner.engine, selector)
+            }),
+        })
+        .transpose()
+        .map_err(|error| Raised::on_comm(comm.handle(), error))?;
     let is_there = found.is_some() || selector.is_none();
     // SAFETY: the entry has refused null; the program's status.
     unsafe {

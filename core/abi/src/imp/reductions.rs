@@ -3,17 +3,20 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
-use weft_coll::{Call, Vector};
+use weft_coll::{Call, InterCall, Vector};
 use weft_datatype::Memory;
-use weft_engine::{Arguments, Reduction, RequestId};
+use weft_engine::{Arguments, Reduction};
 use weft_types::{Error, ErrorClass, Result as Outcome};
 
-use super::collective::{is_in_place, place, read, write};
+use super::collective::place;
+use super::collective_forms::Form;
+use super::collective_inter as inter;
+use super::collective_memory::{List, is_in_place, read, write};
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 
 /// The operation of a reduction and its vector.
-fn reduction(
+pub(super) fn reduction(
     process: &Process,
     count: u64,
     datatype: MPI_Datatype,
@@ -28,7 +31,7 @@ fn reduction(
 ///
 /// # Safety
 /// As [`read`] and [`write`].
-unsafe fn operands(
+pub(super) unsafe fn operands(
     process: &Process,
     sendbuf: *const c_void,
     recvbuf: Option<*mut c_void>,
@@ -49,14 +52,21 @@ unsafe fn operands(
     }
 }
 
-pub(super) unsafe fn start_reduce(
+pub(super) unsafe fn start_reduce<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     root: c_int,
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let place = place(process, comm.handle())?;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    if place.inter.is_some() {
+        // SAFETY: as here.
+        return unsafe {
+            inter::start_reduce(form, process, (sendbuf, recvbuf), (count, datatype, op), root, comm)
+        };
+    }
     let (root, rank) = (place.root(root)?.0, place.rank.0);
     let in_place = rank == root && is_in_place(sendbuf);
     let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
@@ -66,27 +76,30 @@ pub(super) unsafe fn start_reduce(
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments =
         unsafe { operands(process, sendbuf, (rank == root).then_some(recvbuf), count, datatype)? };
-    process.start_collective(
-        comm.handle(),
-        &Call::Reduce { root, vector, in_place },
-        arguments,
-        Some(reduction),
-    )
+    form.collective(process, comm, &Call::Reduce { root, vector, in_place }, arguments, Some(reduction))
 }
 
 /// Allreduce, Scan and Exscan, which differ in the call only.
-pub(super) unsafe fn start_reduction_at_all(
+pub(super) unsafe fn start_reduction_at_all<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     comm: MPI_Comm,
     call: fn(Vector, bool) -> Call<'static>,
-) -> Outcome<RequestId> {
-    place(process, comm.handle())?;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
     let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
+    let call = call(vector, is_in_place(sendbuf));
+    if place.inter.is_some() {
+        inter::check_reduction_at_all(place, &call)?;
+        // SAFETY: as here.
+        let arguments = unsafe { operands(process, sendbuf, Some(recvbuf), count, datatype)? };
+        return form.inter(process, comm, &InterCall::Allreduce { vector }, arguments, Some(reduction));
+    }
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments = unsafe { operands(process, sendbuf, Some(recvbuf), count, datatype)? };
-    process.start_collective(comm.handle(), &call(vector, is_in_place(sendbuf)), arguments, Some(reduction))
+    form.collective(process, comm, &call, arguments, Some(reduction))
 }
 
 pub(super) fn allreduce_call(vector: Vector, in_place: bool) -> Call<'static> {
@@ -101,14 +114,19 @@ pub(super) fn exscan_call(vector: Vector, in_place: bool) -> Call<'static> {
     Call::Exscan { vector, in_place }
 }
 
-pub(super) unsafe fn start_reduce_scatter(
+pub(super) unsafe fn start_reduce_scatter<F: Form>(
+    form: F,
     process: &mut Process,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (counts, datatype, op): (&[u64], MPI_Datatype, MPI_Op),
     comm: MPI_Comm,
-) -> Outcome<RequestId> {
-    let rank = place(process, comm.handle())?.rank.0 as usize;
+) -> Outcome<F::Made> {
+    let place = place(process, comm)?;
+    let (rank, is_inter) = (place.rank.0 as usize, place.inter.is_some());
     let in_place = is_in_place(sendbuf);
+    if is_inter && in_place {
+        return Err(inter::in_place_refused(place));
+    }
     let total: u64 = counts.iter().sum();
     let (reduction, vector) = reduction(process, total, datatype, op)?;
     // In place the whole vector lies in the receive buffer; otherwise it has room for this rank's part.
@@ -121,8 +139,12 @@ pub(super) unsafe fn start_reduce_scatter(
         };
         Arguments::new(from, write(process, (recvbuf, room as i64, datatype), 1)?.0)
     };
+    if is_inter {
+        let call = InterCall::ReduceScatter { counts, vector };
+        return form.inter(process, comm, &call, arguments, Some(reduction));
+    }
     let call = Call::ReduceScatter { counts, vector, in_place };
-    process.start_collective(comm.handle(), &call, arguments, Some(reduction))
+    form.collective(process, comm, &call, arguments, Some(reduction))
 }
 
 /// The counts of `MPI_Reduce_scatter`.
@@ -130,20 +152,20 @@ pub(super) unsafe fn scatter_counts(
     process: &Process,
     counts: IntArray,
     comm: MPI_Comm,
-) -> Outcome<Vec<u64>> {
+) -> Outcome<List<u64>> {
     if counts.is_null() {
         return Err(Error::new(ErrorClass::ARG, "recvcounts is a null pointer"));
     }
-    (0..place(process, comm.handle())?.size as usize)
-        .map(|rank| {
-            // SAFETY: the program passes one count for every rank.
-            let count = unsafe { counts.get(rank) };
-            u64::try_from(count).map_err(|_| {
-                Error::new(
-                    ErrorClass::COUNT,
-                    format!("recvcounts[{rank}] is {count}, but it must not be negative"),
-                )
-            })
-        })
-        .collect()
+    let mut all = List::new();
+    for rank in 0..place(process, comm)?.local_group().size() as usize {
+        // SAFETY: the program passes one count for every rank.
+        let count = unsafe { counts.get(rank) };
+        all.push(u64::try_from(count).map_err(|_| {
+            Error::new(
+                ErrorClass::COUNT,
+                format!("recvcounts[{rank}] is {count}, but it must not be negative"),
+            )
+        })?);
+    }
+    Ok(all)
 }

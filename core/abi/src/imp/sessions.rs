@@ -55,7 +55,9 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
     let asked = hints.text("thread_level").map(str::trim);
     let thread_level = LEVELS.into_iter().find(|level| asked == Some(level)).unwrap_or("MPI_THREAD_MULTIPLE");
+    gate::check_may_open()?;
     gate::start()?;
+    gate::opened();
     // Threads with sessions of their own may call at the same time, also where each session is used by one thread only.
     if thread_level != "MPI_THREAD_SINGLE" {
         gate::change_phase(gate::MULTIPLE, 0);
@@ -77,14 +79,14 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
+    gate::wait_for("MPI_Session_finalize", Awaited::OfSession(handle), |process| {
         process.is_session_quiet(handle, false).then_some(())
     });
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Something, |process| {
+        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
     }
@@ -93,6 +95,9 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
         // Its buffer is the program's again.
         process.requests.buffers.detach(Owner::Session(handle));
         if process.sessions.is_empty() {
+            if gate::phase() & gate::WORLD == 0 {
+                process.engine.rest();
+            }
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;
             }

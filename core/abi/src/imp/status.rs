@@ -55,7 +55,7 @@ pub(super) unsafe fn write(status: *mut MPI_Status, from: &MpiStatus) {
 /// # Safety
 /// As [`write`].
 #[inline(always)]
-pub(super) unsafe fn write_message(status: *mut MPI_Status, from: &weft_engine::Status) {
+pub(crate) unsafe fn write_message(status: *mut MPI_Status, from: &weft_engine::Status) {
     if status.is_null() {
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Argument, Check, Form, Model, Procedure};
+use crate::model::{Argument, AtOnce, Check, Form, Model, Procedure};
 use crate::prototype::CType;
 use crate::{Result, TableError};
 
@@ -168,9 +168,8 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         .iter()
         .map(|parameter| format!("{}: {}", parameter.name, rust_type(&parameter.ty)))
         .collect();
-    let at_once = format!("imp::at_once::{}({})", imp_name(int.name()), arguments.join(", "));
+    let at_once = format!("{}({})", imp_name(int.name()), arguments.join(", "));
     let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
-    let safety = "// SAFETY: the program keeps the contract of the procedure.";
     let mut text = String::new();
     // Writing to a string cannot fail.
     let result = rust_type(&procedure.prototype.result);
@@ -181,7 +180,7 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         procedure.title,
         parameters.join(", "),
     );
-    if procedure.at_once {
+    if procedure.at_once.is_some() {
         // The rest is a function of its own with the same arguments, so that the short way saves no registers.
         let _ = writeln!(
             text,
@@ -210,34 +209,91 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         let on = |kind: &str, object: &str| {
             format!("finish_on(\"{name}\", raise::On::{kind}({object}.handle()), call())")
         };
+        let result = format!("call(){}", naming(procedure));
         let finish = match (object("MPI_Comm"), object("MPI_Win")) {
             _ if procedure.is_tool() => format!("finish_tool(\"{name}\", call())"),
             _ if of_files => {
                 on("File", object("MPI_File").map_or("MPI_File::from_raw(abi::MPI_FILE_NULL)", |file| file))
             }
-            (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, call())"),
-            (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, call())"),
+            (Some(comm), _) => format!("finish_on_comm(\"{name}\", {comm}, {result})"),
+            (None, Some(win)) => format!("finish_on_win(\"{name}\", {win}, {result})"),
             (None, None) => match (object("MPI_Session"), object("MPI_Group")) {
                 (Some(session), _) => on("Session", session),
                 (None, Some(group)) => on("Group", group),
-                (None, None) => format!("finish(\"{name}\", call())"),
+                (None, None) => format!("finish(\"{name}\", {result})"),
             },
         };
-        let _ =
-            writeln!(text, "let call = || {{\n{checks}{safety}\nunsafe {{ {call} }}\n}};\nraise::{finish}");
+        let block = unsafe_block("", &call);
+        let _ = writeln!(text, "let call = || {{\n{checks}{block}\n}};\nraise::{finish}");
     } else {
-        let _ = writeln!(text, "{safety}\nunsafe {{ {call} }}");
+        let _ = writeln!(text, "{}", unsafe_block("", &call));
     }
-    if procedure.at_once {
+    if let Some(at_once_where) = procedure.at_once {
         let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
+        let names = names.join(", ");
+        let ask = |module: &str| {
+            let short = unsafe_block("let answer = ", &format!("imp::{module}::{at_once}"));
+            let full = unsafe_block("", &format!("in_full({names})"));
+            format!("{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}")
+        };
+        let with_threads = match at_once_where {
+            AtOnce::Alone => "in_full",
+            // Another function has the same arguments: nothing is saved and moved on the way to it.
+            AtOnce::Always => {
+                let _ = writeln!(
+                    text,
+                    "}}\n#[inline(never)]\nunsafe extern \"C\" fn with_threads({}) -> {result} {{\n{}",
+                    parameters.join(", "),
+                    ask("at_once_lanes"),
+                );
+                "with_threads"
+            }
+        };
         let _ = writeln!(
             text,
-            "}}\n{safety}\nlet answer = unsafe {{ {at_once} }};\nif let Some(code) = answer {{\nreturn code;\n}}\n{safety}\nunsafe {{ in_full({}) }}",
-            names.join(", ")
+            "}}\nif !gate::is_active_alone() {{\n{};\n}}\n{}",
+            unsafe_block("return ", &format!("{with_threads}({names})")),
+            ask("at_once"),
         );
     }
     text.push_str("}\n");
     Ok(text)
+}
+
+/// What makes an error about one of the datatypes or counts name the argument, for procedures with datatypes.
+fn naming(procedure: &Procedure) -> String {
+    let list = |keep: &dyn Fn(&Argument) -> bool, value: &dyn Fn(&str) -> String| {
+        let kept = procedure.arguments.iter().filter(|argument| keep(argument));
+        let pairs: Vec<String> = kept
+            .map(|argument| format!("(\"{}\", {})", argument.parameter.name, value(&argument.parameter.name)))
+            .collect();
+        pairs.join(", ")
+    };
+    let types = list(
+        &|argument| argument.parameter.ty.base == "MPI_Datatype" && argument.parameter.ty.is_value(),
+        &str::to_owned,
+    );
+    if types.is_empty() {
+        return String::new();
+    }
+    let is_count = |argument: &Argument| {
+        let ty = &argument.parameter.ty;
+        argument.parameter.name.ends_with("count")
+            && ty.is_value()
+            && argument.check == Check::None
+            && matches!(ty.base.as_str(), "int" | "MPI_Count")
+    };
+    let counts = list(&is_count, &|name| match procedure.name().ends_with("_c") {
+        true => name.to_owned(),
+        false => format!("i64::from({name})"),
+    });
+    format!(".map_err(|raised| raised.of_argument(&[{types}], &[{counts}]))")
+}
+
+/// A call of the implementation, with the line that says who answers for it.
+fn unsafe_block(before: &str, call: &str) -> String {
+    // SAFETY: (of the text) an entry point hands on the arguments it was given, for which the program answers.
+    format!("// SAFETY: the program keeps the contract of the procedure.\n{before}unsafe {{ {call} }}")
 }
 
 /// The lines that check one argument.

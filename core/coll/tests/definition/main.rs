@@ -4,6 +4,8 @@
 //! (6.9.6), `v` displacements (6.5 to 6.8), the untouched buffer of Exscan's rank 0 (6.11).
 
 mod case;
+mod inter;
 mod movement;
 mod reductions;
+mod same_bits;
 mod world;

@@ -7,7 +7,7 @@ use weft_coll::{Buffer, Call, Vector};
 /// Bytes of one operand: an index and the range of ranks combined so far.
 const ELEMENT: u64 = 12;
 
-fn operand(index: u32, low: u32, high: u32) -> [u8; 12] {
+pub(crate) fn operand(index: u32, low: u32, high: u32) -> [u8; 12] {
     let mut out = [0; 12];
     for (bytes, value) in out.chunks_exact_mut(4).zip([index, low, high]) {
         bytes.copy_from_slice(&value.to_le_bytes());
@@ -21,7 +21,7 @@ fn parse(bytes: &[u8]) -> (u32, u32, u32) {
 }
 
 /// Joins ranges of ranks; only neighbours may be joined, lower before higher. Associative, anything but commutative.
-fn join(left: &[u8], into: &mut [u8]) {
+pub(crate) fn join(left: &[u8], into: &mut [u8]) {
     for (a, b) in left.chunks_exact(12).zip(into.chunks_exact_mut(12)) {
         let ((i, low, middle), (j, middle2, high)) = (parse(a), parse(b));
         assert!(i == j && middle == middle2, "combined {i}:{low}..{middle} with {j}:{middle2}..{high}");

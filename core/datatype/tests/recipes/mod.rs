@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "shared by test files that use different parts")]
 
 use proptest::prelude::*;
-use weft_datatype::{Datatype, Form, Grid, Predefined};
+use weft_datatype::{Datatype, Form, Grid, Memory, Predefined};
 use weft_types::abi::*;
 
 /// One entry of a type map.
@@ -357,4 +357,47 @@ pub(crate) fn recipes() -> impl Strategy<Value = Recipe> {
             old.prop_map(Recipe::Dup),
         ]
     })
+}
+
+/// Memory in which every byte of an element can be told from its neighbours.
+pub(crate) fn image(bytes: i64) -> Vec<u8> {
+    (0..bytes).map(|i| (i % 251) as u8).collect()
+}
+
+/// Packs and unpacks `from..to` of the packed bytes of `count` elements and compares with the list of places.
+pub(crate) fn check_range(datatype: &Datatype, count: u64, places: &[i64], from: usize, to: usize) {
+    let (low, high) = datatype.span(count).unwrap();
+    // No alignment at all: the memory and the packed bytes begin where they happen to.
+    let shift = places.len() % 8;
+    let mut room = vec![0; shift];
+    room.extend(image(high - low));
+    let user = &mut room[shift..];
+    let origin = user.as_mut_ptr().wrapping_offset(-low as isize);
+    // SAFETY: `span` says which bytes from the origin are touched; `user` is exactly these.
+    let source = unsafe { Memory::read(origin, datatype, (low, high)) };
+    let mut packed = vec![0xee; to - from + 1 + from % 8];
+    let packed = &mut packed[1 + from % 8..];
+    source.send_view(0, 0, places.len() as u64).pack(from, packed);
+    let part = &places[from..to];
+    let expected: Vec<u8> = part.iter().map(|place| ((place - low) % 251) as u8).collect();
+    assert_eq!(packed, expected, "packed bytes {from}..{to}");
+
+    let mut other = vec![0xfb_u8; user.len()];
+    let origin = other.as_mut_ptr().wrapping_offset(-low as isize);
+    // SAFETY: as above, for `other`.
+    let target = unsafe { Memory::write(origin, datatype, (low, high)) };
+    target.recv_view(0, 0, places.len() as u64).unpack(from, packed);
+    for place in part {
+        let at = (place - low) as usize;
+        assert_eq!(other[at], user[at]);
+        other[at] = 0xfb;
+    }
+    assert!(other.iter().all(|&byte| byte == 0xfb), "a byte outside the type map was touched");
+}
+
+/// Whether no two entries overlap.
+pub(crate) fn is_plain(places: &[i64]) -> bool {
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).all(|pair| pair[0] != pair[1])
 }

@@ -8,7 +8,7 @@ use super::Comm;
 use crate::group::Group;
 use std::sync::Arc;
 use weft_engine::PeerMap;
-use weft_types::{Error, ErrorClass, PeerId, Rank, Result};
+use weft_types::{Error, ErrorClass, PeerId, Rank, Result, abi};
 
 /// Both groups, in the order all members agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +110,27 @@ impl Comm {
             let name = self.display_name();
             Error::new(ErrorClass::COMM, format!("{name} is an intracommunicator; it has no remote group"))
         })
+    }
+
+    /// The root argument of a collective on this intercommunicator (section 6.2.3).
+    ///
+    /// # Errors
+    /// `MPI_ERR_ROOT`.
+    pub fn inter_root(&self, root: i32) -> Result<weft_coll::Root> {
+        match root {
+            abi::MPI_ROOT => Ok(weft_coll::Root::Here),
+            abi::MPI_PROC_NULL => Ok(weft_coll::Root::Elsewhere),
+            _ if (root as u32) < self.size => Ok(weft_coll::Root::Remote(root as u32)),
+            _ => Err(Error::new(
+                ErrorClass::ROOT,
+                format!(
+                    "root is {root}; on the intercommunicator {} it is MPI_ROOT at the root, MPI_PROC_NULL in the rest of its group, and \
+                     in the other group the root's rank, 0 to {}",
+                    self.display_name(),
+                    self.size - 1
+                ),
+            )),
+        }
     }
 
     /// Refuses an intercommunicator where the standard wants one group.

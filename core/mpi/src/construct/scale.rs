@@ -127,7 +127,8 @@ fn split_row(text: &mut String, name: &str, ranks: u32, entry: impl Fn(u32) -> (
 
 /// Every call of the pattern `dup` (dup, create, merge, a window): one allreduce of a proposal, chosen by the cost model.
 fn duplicate_row(text: &mut String, ranks: u32) {
-    let inside = Link { latency: LATENCY, overhead: OVERHEAD, per_byte: PER_BYTE, duplex: 1.0, ..Link::MEMORY };
+    let inside =
+        Link { latency: LATENCY, overhead: OVERHEAD, per_byte: PER_BYTE, duplex: 1.0, ..Link::MEMORY };
     let model = Model { inside, ..Model::default() };
     let vector = Vector { count: Proposal::WORDS as u64, element: 8, commutative: true };
     let call = Call::Allreduce { vector, in_place: true };

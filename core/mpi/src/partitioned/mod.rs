@@ -18,17 +18,25 @@
 //! the receive posts a receive for every one of them. So partitions travel and match as messages do, also before the receive is
 //! started; they are exactly one for each receive, and in order, so that those of two starts cannot be confused.
 //!
+//! With several threads, marking and looking take no lock (`board`): a thread marks, announces, and sends by itself when nobody holds
+//! the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
+//!
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
+mod board;
 mod runs;
 mod sides;
+mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use sides::{Counterpart, Partitions, ReceiveSide, SendSide};
+pub use board::Board;
+pub use sides::{ReceiveSide, SendSide};
+pub use terms::{Counterpart, Partitions};
 
 use crate::request::{Kind, Local, Requests};
-use sides::Answer;
+use std::sync::Arc;
+use terms::Answer;
 use weft_datatype::RecvBuf;
 use weft_engine::{Engine, RequestId, Selector, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, Rank, Result};
@@ -46,6 +54,8 @@ pub(crate) struct Watched {
     fresh: bool,
     /// What [`Engine::changes`] said when they were looked through last.
     seen: u32,
+    /// Sends whose boards other threads know.
+    marked_by_others: Vec<Handle>,
     /// Losses of processes that these requests know of.
     losses: u32,
 }
@@ -139,6 +149,7 @@ impl Requests {
         }
         self.forget(handle);
         self.watched.alive -= 1;
+        self.watched.marked_by_others.retain(|&other| other != handle);
         Some(Ok(()))
     }
 
@@ -161,6 +172,44 @@ impl Requests {
             self.watched.add(local);
         }
         flushed
+    }
+
+    /// The board of a partitioned request, for threads that do not hold the process; `None` when it is of another kind. `to_mark`: for
+    /// marks of a send, otherwise for looks at a receive.
+    pub fn board(&mut self, handle: Handle, to_mark: bool) -> Option<Arc<Board>> {
+        match self.find_local_mut(handle)? {
+            Local::PartitionedSend(side) if to_mark => {
+                let board = Arc::clone(side.board());
+                if !self.watched.marked_by_others.contains(&handle) {
+                    self.watched.marked_by_others.push(handle);
+                }
+                Some(board)
+            }
+            Local::PartitionedReceive(side) if !to_mark => Some(Arc::clone(side.board())),
+            _ => None,
+        }
+    }
+
+    /// Whether other threads may mark partitions of a send: whoever gives the process back then looks whether they did.
+    #[inline]
+    pub fn is_marked_by_others(&self) -> bool {
+        !self.watched.marked_by_others.is_empty()
+    }
+
+    /// Sends what other threads have marked. Errors wait for the completing call.
+    pub fn serve_marks(&mut self, engine: &mut Engine) {
+        let sends = std::mem::take(&mut self.watched.marked_by_others);
+        for &handle in &sends {
+            if let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle)
+                && side.board().has_news()
+            {
+                side.flush_quietly(engine);
+                if side.needs_watching() {
+                    self.watched.add(handle);
+                }
+            }
+        }
+        self.watched.marked_by_others = sends;
     }
 
     /// `MPI_Parrived`, without progress. Null and inactive requests have arrived (section 4.2.2).
@@ -237,6 +286,7 @@ impl Requests {
         lonely.retain(|&handle| {
             let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else { return false };
             let met = side.meet(engine, handle);
+            side.publish();
             if side.needs_watching() {
                 self.watched.add(handle);
             }

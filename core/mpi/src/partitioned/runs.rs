@@ -1,10 +1,15 @@
 //! Which partitions are ready, and which bytes have arrived: the bookkeeping of one side, without any communication.
 
+use super::board::Board;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The partitions of a send that were marked ready since its start, and those of them that have not left.
 #[derive(Debug)]
 pub(crate) struct Ready {
+    /// Where threads mark that do not hold the process; all marks are there.
+    board: Arc<Board>,
+    /// The marks taken note of.
     marked: Box<[u64]>,
     held: Box<[u64]>,
     /// All that have not left lie in this range.
@@ -17,11 +22,18 @@ impl Ready {
     /// None of `partitions` is ready.
     pub(crate) fn new(partitions: u32) -> Ready {
         let words: Box<[u64]> = vec![0; partitions.div_ceil(64) as usize].into();
-        Ready { marked: words.clone(), held: words, span: 0..0, partitions, count: 0 }
+        let board = Arc::new(Board::new(partitions));
+        Ready { board, marked: words.clone(), held: words, span: 0..0, partitions, count: 0 }
+    }
+
+    /// Where other threads mark.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
     }
 
     /// Begins again.
     pub(crate) fn clear(&mut self) {
+        self.board.begin();
         self.marked.fill(0);
         self.held.fill(0);
         self.span = 0..0;
@@ -30,6 +42,28 @@ impl Ready {
 
     /// Marks a partition. False when it was marked before.
     pub(crate) fn mark(&mut self, partition: u32) -> bool {
+        // Boards are handed out by who holds the process, so nobody else has this one when it is ours alone.
+        let alone = Arc::strong_count(&self.board) == 1;
+        !self.board.set(partition, alone) && self.note(partition)
+    }
+
+    /// Takes note of the marks that other threads have made.
+    pub(crate) fn collect(&mut self) {
+        if !self.board.has_news() {
+            return;
+        }
+        let board = Arc::clone(&self.board);
+        board.news(|word, marks| {
+            let mut fresh = marks & !self.marked[word];
+            while fresh != 0 {
+                self.note(word as u32 * 64 + fresh.trailing_zeros());
+                fresh &= fresh - 1;
+            }
+        });
+    }
+
+    /// False when it was noted before.
+    fn note(&mut self, partition: u32) -> bool {
         let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
         if self.marked[word] & bit != 0 {
             return false;
@@ -46,6 +80,7 @@ impl Ready {
 
     /// Takes back a mark on a partition that has not left.
     pub(crate) fn unmark(&mut self, partition: u32) {
+        self.board.unset(partition);
         let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
         self.marked[word] &= !bit;
         self.held[word] &= !bit;
@@ -91,6 +126,8 @@ impl Ready {
 /// What has arrived of a receive since its start: bytes per partition, so that the sender's partitions may be cut otherwise.
 #[derive(Debug)]
 pub(crate) struct Arrived {
+    /// What threads see that do not hold the process, once one has asked.
+    board: Option<Arc<Board>>,
     /// Bytes still missing, for each partition.
     missing: Box<[u64]>,
     /// Bytes of one partition.
@@ -103,11 +140,36 @@ impl Arrived {
     /// Nothing has arrived of `partitions` times `partition` bytes.
     pub(crate) fn new(partitions: u32, partition: u64) -> Arrived {
         let missing = vec![partition; partitions as usize].into();
-        Arrived { missing, partition, left: u64::from(partitions) * partition }
+        Arrived { board: None, missing, partition, left: u64::from(partitions) * partition }
+    }
+
+    /// Where other threads look; open or closed as `open` says.
+    pub(crate) fn board(&mut self, open: bool) -> &Arc<Board> {
+        let missing = &self.missing;
+        self.board.get_or_insert_with(|| {
+            let board = Board::new(missing.len() as u32);
+            if open {
+                board.begin();
+            }
+            (0..).zip(missing).filter(|&(_, &bytes)| bytes == 0).for_each(|(index, _)| {
+                board.set(index, true);
+            });
+            Arc::new(board)
+        })
+    }
+
+    /// Everything is here, or nothing is awaited: whoever asks is told so without the lock.
+    pub(crate) fn close(&self) {
+        if let Some(board) = &self.board {
+            board.close();
+        }
     }
 
     /// Begins again.
     pub(crate) fn clear(&mut self) {
+        if let Some(board) = &self.board {
+            board.begin();
+        }
         self.missing.fill(self.partition);
         self.left = self.missing.len() as u64 * self.partition;
     }
@@ -120,6 +182,11 @@ impl Arrived {
             let end = bytes.end.min((index + 1) * self.partition);
             self.missing[index as usize] -= end - at;
             self.left -= end - at;
+            if self.missing[index as usize] == 0
+                && let Some(board) = &self.board
+            {
+                board.set(index as u32, false);
+            }
             at = end;
         }
     }

@@ -1,108 +1,15 @@
 //! The two sides of a partitioned operation.
 
+use super::board::Board;
 use super::refused;
 use super::runs::{Arrived, Ready};
+use super::terms::{Answer, Counterpart, Introduction, Partitions};
 use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
-use weft_datatype::{Memory, RecvBuf, Scratch, SendBuf};
+use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
-
-/// The elements of a partitioned buffer: `number` times the same number of elements of one datatype, without gaps between
-/// partitions (section 4.2.3).
-#[derive(Clone, Debug)]
-pub struct Partitions {
-    /// The elements of all partitions.
-    pub memory: Memory,
-    /// Number of partitions, at least 1.
-    pub number: u32,
-    /// Packed bytes of one partition.
-    pub bytes: u64,
-}
-
-impl Partitions {
-    /// Packed bytes of all partitions; the maker has checked that they fit.
-    pub fn total(&self) -> u64 {
-        u64::from(self.number) * self.bytes
-    }
-
-    fn check(&self, partition: i32) -> Result<u32> {
-        match u32::try_from(partition) {
-            Ok(index) if index < self.number => Ok(index),
-            _ => Err(refused(
-                ErrorClass::ARG,
-                format!("partition is {partition}; this request has the partitions 0 to {}", self.number - 1),
-            )),
-        }
-    }
-}
-
-/// The process at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counterpart {
-    /// The process.
-    pub peer: PeerId,
-    /// Point-to-point channel of the communicator.
-    pub context: ContextId,
-    /// Rank of the *sender* in the communicator.
-    pub source: Rank,
-    /// The tag of both init calls.
-    pub tag: Tag,
-}
-
-/// What the receiver answers to a sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// One more epoch may be sent to this request.
-    Granted(Handle),
-    /// The two sides describe different numbers of bytes.
-    Refused,
-}
-
-impl Answer {
-    pub(super) fn from_tag(tag: Tag) -> Answer {
-        if tag.0 == 0 { Answer::Refused } else { Answer::Granted(Handle(tag.0 as u32)) }
-    }
-
-    fn tag(self) -> Tag {
-        match self {
-            Answer::Granted(handle) => Tag(handle.0 as i32),
-            Answer::Refused => Tag(0),
-        }
-    }
-}
-
-/// What a sender tells when it introduces itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Introduction {
-    sender: Handle,
-    partitions: u32,
-    total: u64,
-}
-
-impl Introduction {
-    const BYTES: usize = 16;
-
-    fn emit(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..8].copy_from_slice(&self.total.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.partitions.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.sender.0.to_le_bytes());
-        bytes
-    }
-
-    fn parse(bytes: &[u8; Self::BYTES]) -> Option<Introduction> {
-        let (total, rest) = bytes.split_first_chunk()?;
-        let (partitions, sender) = rest.split_first_chunk()?;
-        let introduction = Introduction {
-            sender: Handle(u32::from_le_bytes(sender.try_into().ok()?)),
-            partitions: u32::from_le_bytes(*partitions),
-            total: u64::from_le_bytes(*total),
-        };
-        (introduction.partitions > 0).then_some(introduction)
-    }
-}
 
 /// Most partitions of a send that travel as messages of their own (see the parent module).
 pub(super) const FEW: u32 = 64;
@@ -278,8 +185,14 @@ impl SendSide {
         self.granted += 1;
     }
 
+    /// Where threads mark partitions that do not hold the process.
+    pub(super) fn board(&self) -> &Arc<Board> {
+        self.ready.board()
+    }
+
     /// Sends what is ready and granted.
     pub(super) fn flush(&mut self, engine: &mut Engine) -> Result<()> {
+        self.ready.collect();
         let Some(to) = self.to else {
             while self.ready.take_run().is_some() {}
             self.handed_over = self.ready.is_full();
@@ -385,6 +298,7 @@ impl SendSide {
 
     pub(crate) fn finish(&mut self) -> Done {
         let active = std::mem::replace(&mut self.active, false);
+        self.ready.board().close();
         let error = if active { self.error.clone() } else { None };
         let status = if active { MpiStatus::NO_MESSAGE } else { MpiStatus::EMPTY };
         Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
@@ -604,14 +518,30 @@ impl ReceiveSide {
 
     pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
         let (arrived, empty_here, error) = (&mut self.arrived, &mut self.empty_here, &mut self.error);
-        self.moving.sweep(engine, |bytes, failed| {
+        let swept = self.moving.sweep(engine, |bytes, failed| {
             if failed.is_some() {
                 *error = failed;
                 return;
             }
             *empty_here |= bytes.is_empty();
             arrived.add(bytes);
-        })
+        });
+        self.publish();
+        swept
+    }
+
+    /// Tells threads that do not hold the process when nothing more will arrive. After every change of what
+    /// [`ReceiveSide::is_done`] says, or they would ask for ever.
+    pub(super) fn publish(&self) {
+        if self.is_done() {
+            self.arrived.close();
+        }
+    }
+
+    /// Where threads look that do not hold the process.
+    pub(super) fn board(&mut self) -> &Arc<Board> {
+        let open = !self.is_done();
+        self.arrived.board(open)
     }
 
     /// Ends an epoch that waits for a lost sender.
@@ -619,6 +549,7 @@ impl ReceiveSide {
         if self.active && !self.all_is_here() && self.error.is_none() {
             self.error = self.from.and_then(|from| engine.loss_of(from.peer));
         }
+        self.publish();
     }
 
     fn all_is_here(&self) -> bool {
@@ -656,6 +587,7 @@ impl ReceiveSide {
 
     pub(crate) fn finish(&mut self) -> Done {
         let status = self.status();
+        self.arrived.close();
         let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
         Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }

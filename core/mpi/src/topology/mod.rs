@@ -14,7 +14,7 @@ pub mod neighborhood;
 pub mod reorder;
 mod sparse;
 pub mod split_type;
-mod steps;
+pub(crate) mod steps;
 
 pub use cart::Cart;
 pub use dist_graph::{DistGraph, Edge, Weights};
@@ -79,6 +79,26 @@ impl Topology {
             Topology::DistGraph(own) => {
                 Neighborhood { sources: own.sources.to_vec(), destinations: own.destinations.to_vec() }
             }
+        })
+    }
+}
+
+impl Topology {
+    /// How many sources and destinations rank `rank` has, without listing them.
+    ///
+    /// # Errors
+    /// As [`Topology::neighborhood`].
+    pub fn degrees(&self, rank: i32) -> Result<(u32, u32)> {
+        Ok(match self {
+            Topology::Cart(cart) => {
+                let both = 2 * cart.dims().len() as u32;
+                (both, both)
+            }
+            Topology::Graph(graph) => {
+                let both = graph.neighbors(rank)?.len() as u32;
+                (both, both)
+            }
+            Topology::DistGraph(own) => (own.sources.len() as u32, own.destinations.len() as u32),
         })
     }
 }

@@ -5,15 +5,11 @@
 //! between two processes are paired in their order, first with first.
 
 use super::Topology;
-use crate::comm::{Comm, Everyone};
-use crate::process::Process;
-use crate::request::COLLECTIVE;
+use crate::comm::Comm;
 use std::collections::HashMap;
-use std::sync::Arc;
 use weft_coll::neighbor::{Edge, exchange};
-use weft_coll::{Buffer, Range};
-use weft_engine::{Arguments, Channel, RequestId, ScheduleRun};
-use weft_types::{Handle, Result};
+use weft_coll::{Buffer, Range, Schedule};
+use weft_types::Result;
 
 /// One end of an edge: the neighbour, `None` for `MPI_PROC_NULL`, and a number that its other end has, too.
 pub type End = Option<(u32, u32)>;
@@ -67,19 +63,19 @@ fn counted(list: &[i32]) -> Vec<End> {
 }
 
 /// How the blocks of an argument lie.
-#[derive(Clone, Debug)]
-pub enum Blocks {
+#[derive(Clone, Copy, Debug)]
+pub enum Blocks<'a> {
     /// The same bytes for every neighbour.
     One(u64),
     /// So many bytes for each, one after another.
     Even(u64),
     /// At displacements.
-    Placed(Vec<weft_coll::Block>),
+    Placed(&'a [weft_coll::Block]),
     /// Each block is an argument of its own.
-    PerNeighbor(Vec<u64>),
+    PerNeighbor(&'a [u64]),
 }
 
-impl Blocks {
+impl Blocks<'_> {
     fn range(&self, place: usize, whole: Buffer, own: fn(u32) -> Buffer) -> Range {
         match self {
             Blocks::One(bytes) => Range::new(whole, 0, *bytes),
@@ -93,21 +89,14 @@ impl Blocks {
     }
 }
 
-impl Process {
-    /// Starts a neighbourhood collective. Local.
+impl Comm {
+    /// The schedule of a neighbourhood collective.
     ///
     /// # Errors
-    /// `MPI_ERR_TOPOLOGY` for a communicator without topology; as [`Process::start_collective`].
-    pub fn start_neighborhood(
-        &mut self,
-        comm: Handle,
-        send: &Blocks,
-        recv: &Blocks,
-        arguments: Arguments,
-    ) -> Result<RequestId> {
-        let comm = self.comms.get_mut(comm)?;
-        let Ends { sources, destinations } = comm.any_topology()?.ends(comm.rank.0 as i32)?;
-        let edges = |ends: &[End], blocks: &Blocks, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
+    /// `MPI_ERR_TOPOLOGY` for a communicator without topology.
+    pub(crate) fn plan_neighborhood(&self, send: &Blocks<'_>, recv: &Blocks<'_>) -> Result<Schedule> {
+        let Ends { sources, destinations } = self.any_topology()?.ends(self.rank.0 as i32)?;
+        let edges = |ends: &[End], blocks: &Blocks<'_>, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
             let edge = |(place, end): (usize, &End)| {
                 end.map(|(neighbor, channel)| {
                     let block = blocks.range(place, whole, own);
@@ -116,27 +105,10 @@ impl Process {
             };
             ends.iter().enumerate().filter_map(edge).collect()
         };
-        let schedule = exchange(
+        Ok(exchange(
             &edges(&destinations, send, Buffer::Send, Buffer::SendPeer),
             &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
-        );
-        let Everyone { peers, place, .. } = comm.everyone();
-        let Comm { context, collectives, handle, lane, .. } = comm;
-        let channel = Channel {
-            context: context.collective(),
-            rank: place,
-            peers,
-            sequence: *collectives,
-            persistent: false,
-        };
-        let (owner, lane) = (handle.0 | COLLECTIVE, *lane);
-        let run = ScheduleRun::new(Arc::new(schedule), arguments, None, channel)?;
-        *collectives = collectives.wrapping_add(1);
-        self.on_lane(lane, |engine| {
-            let request = engine.start_schedule(run)?;
-            engine.tag_request(request, owner);
-            Ok(request.in_lane(lane))
-        })
+        ))
     }
 }
 

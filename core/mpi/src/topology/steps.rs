@@ -34,14 +34,14 @@ pub trait Driver {
 }
 
 /// Memory of the library with these bytes.
-pub(super) fn memory_of(bytes: &[u8]) -> Memory {
+pub(crate) fn memory_of(bytes: &[u8]) -> Memory {
     let memory = Memory::packed_scratch(bytes.len());
     memory.recv_view(0, 0, bytes.len() as u64).unpack(0, bytes);
     memory
 }
 
 /// The first `length` bytes of memory of the library.
-pub(super) fn bytes_of(memory: &Memory, length: usize) -> Vec<u8> {
+pub(crate) fn bytes_of(memory: &Memory, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     memory.send_view(0, 0, length as u64).pack(0, &mut bytes);
     bytes
@@ -151,7 +151,7 @@ pub(super) fn start_union<const N: usize>(
     let vector = Vector { count: N as u64, element: 8, commutative: true };
     let call = Call::Allreduce { vector, in_place: true };
     let arguments = Arguments::new(Memory::none(), memory.clone());
-    let reduction = Some(Reduction { datatype, operation });
+    let reduction = Some(Reduction { datatype, operation, name: "" });
     Ok((process.start_on_everyone(comm, &call, arguments, reduction)?, memory))
 }
 

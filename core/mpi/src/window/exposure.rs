@@ -56,16 +56,19 @@ impl Exposure {
                     let start = i128::from(region.address);
                     first >= start && last <= start + i128::from(region.size)
                 });
-                match found {
-                    Some(region) => Ok((
-                        region.memory.retyped(datatype),
-                        (disp as u64).wrapping_sub(region.address) as i64,
-                    )),
-                    None => Err(outside(format!(
+                if let Some(region) = found {
+                    let at = (disp as u64).wrapping_sub(region.address) as i64;
+                    return Ok((region.memory.retyped(datatype), at));
+                }
+                // Elements may lie in several regions.
+                let parts: Vec<&Memory> = regions.iter().map(|region| &region.memory).collect();
+                let joined = Memory::across(&parts, datatype, count, disp)?;
+                joined.map(|memory| (memory, disp)).ok_or_else(|| {
+                    outside(format!(
                         "the target addresses {first:#x} to {last:#x} are not attached to the dynamic window there \
                          (MPI_Win_attach)"
-                    ))),
-                }
+                    ))
+                })
             }
         }
     }

@@ -5,7 +5,8 @@
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};
-use weft_shm::bell::SleepWord;
+use std::time::Duration;
+use weft_shm::bell::{Doorway, SleepWord};
 use weft_shm::layout::RECORD_ALIGN;
 use weft_shm::ring::RingMemory;
 
@@ -132,6 +133,73 @@ impl SleepWord for Door {
     fn wake_all(&self) {
         let _guard = self.lock.lock().unwrap();
         self.woken.notify_all();
+    }
+}
+
+/// The sleep words of a process with two lanes, with a futex made of a lock and a condition.
+pub(crate) struct Doors {
+    words: [AtomicU32; 2],
+    wakes: AtomicU32,
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+/// The sleep word of a lane.
+pub(crate) struct LaneDoor<'a> {
+    doors: &'a Doors,
+    lane: u32,
+}
+
+impl Doors {
+    pub(crate) fn new() -> Arc<Doors> {
+        Arc::new(Doors {
+            words: Default::default(),
+            wakes: AtomicU32::new(0),
+            lock: Mutex::new(()),
+            woken: Condvar::new(),
+        })
+    }
+
+    /// Whether no thread is counted in any lane.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| !weft_shm::bell::needs_attention(word.load(Ordering::SeqCst)))
+    }
+}
+
+impl Doorway for Doors {
+    type Word<'a> = LaneDoor<'a>;
+
+    fn door(&self, lane: u32) -> LaneDoor<'_> {
+        LaneDoor { doors: self, lane }
+    }
+
+    fn wakes(&self) -> u32 {
+        self.wakes.load(Ordering::SeqCst)
+    }
+
+    /// Without a limit, and for any ring: who was rung for a lane of others looks at the count again, and sleeps on.
+    fn wait(&self, wakes: u32, _: u32, _: Duration) {
+        let guard = self.lock.lock().unwrap();
+        if self.wakes.load(Ordering::SeqCst) == wakes {
+            drop(self.woken.wait(guard).unwrap());
+        }
+    }
+}
+
+impl SleepWord for LaneDoor<'_> {
+    fn load(&self) -> u32 {
+        self.doors.words[self.lane as usize].load(Ordering::Relaxed)
+    }
+
+    fn swap_if(&self, current: u32, new: u32) -> Result<(), u32> {
+        let word = &self.doors.words[self.lane as usize];
+        word.compare_exchange(current, new, Ordering::SeqCst, Ordering::Relaxed).map(|_| ())
+    }
+
+    fn wake_all(&self) {
+        self.doors.wakes.fetch_add(1, Ordering::SeqCst);
+        let _guard = self.doors.lock.lock().unwrap();
+        self.doors.woken.notify_all();
     }
 }
 

@@ -1,0 +1,284 @@
+//! The short forms ([`super::at_once`]) with several threads, on communicators in a lane whose lock is biased to the calling
+//! thread: one look into thread-local memory, no read-modify-write. Everything else takes the full forms.
+
+use std::ffi::{c_int, c_void};
+
+use weft::comm::Comm;
+use weft::lanes::{Lane, lane_of};
+use weft::request::{MpiStatus, engine_handle};
+use weft_datatype::RecvBuf;
+use weft_engine::bias::Mine;
+use weft_engine::{Envelope, RequestId, Selector, Soon};
+use weft_types::{Handle, HandleKind, Rank, Tag, abi};
+
+use super::point_to_point::LAST_ADDRESS_CONSTANT;
+use super::status;
+use crate::ctypes::*;
+use crate::gate;
+use crate::snapshot::{Here, Known};
+use crate::threads::LOCKED_SPINS;
+
+/// Everything was done.
+const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
+
+/// What the calling thread remembers, when several threads may call.
+///
+/// # Safety
+/// The reference does not outlive the call.
+#[inline(always)]
+unsafe fn here<'a>() -> Option<&'a Here> {
+    if !gate::is_active_with_threads() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { Here::get() }
+}
+
+/// What a message needs: its communicator and lane, and the bytes at `buf` when they lie in one run.
+struct Message<'a> {
+    mine: Mine,
+    comm: &'a Comm,
+    lane: &'static Lane,
+    bytes: usize,
+}
+
+/// # Safety
+/// As [`here`].
+#[inline(always)]
+unsafe fn message<'a>(
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    rank: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<Message<'a>> {
+    // SAFETY: the caller's promise.
+    let here = unsafe { here()? };
+    // Unsigned, so that negative counts are large; the product of what passes cannot overflow.
+    if count as u64 >= 1 << 40 || buf.addr() <= LAST_ADDRESS_CONSTANT {
+        return None;
+    }
+    let bytes = here.predefined.plain_size(datatype.raw())? * count as usize;
+    let known = here.known(comm)?;
+    let comm = &known.comm;
+    let valid = (rank as u32) < comm.size && tag >= 0;
+    Some(Message { mine: here.mine, comm, lane: known.lane.filter(|_| valid)?, bytes })
+}
+
+impl Message<'_> {
+    /// Sends it, if that is possible at once.
+    ///
+    /// # Safety
+    /// The bytes at `buf` are the program's data.
+    #[inline(always)]
+    unsafe fn send(&self, buf: *const c_void, dest: c_int, tag: c_int) -> Option<()> {
+        let comm = self.comm;
+        let peer = comm.group.peer(Rank(dest as u32));
+        let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
+        // SAFETY: the caller's promise.
+        let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
+        self.lane.own(self.mine)?.inner.engine.send_at_once(envelope, data).then_some(())
+    }
+
+    /// The envelope of what a receive waits for.
+    #[inline(always)]
+    fn awaited(&self, source: c_int, tag: c_int) -> Envelope {
+        let source = Rank(source as u32);
+        Envelope { peer: self.comm.group.peer(source), context: self.comm.context, source, tag: Tag(tag) }
+    }
+}
+
+/// `MPI_Send`.
+///
+/// # Safety
+/// As for every entry: the program keeps the procedure's contract. The same holds for all functions here.
+#[inline(always)]
+pub(crate) unsafe fn send(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    // SAFETY: the program's data; nothing is kept.
+    unsafe { message((buf, count, datatype), dest, tag, comm)?.send(buf, dest, tag)? };
+    DONE
+}
+
+/// `MPI_Isend`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn isend(
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: the program's data; nothing is kept; the request is not null.
+    unsafe {
+        message((buf, count, datatype), dest, tag, comm)?.send(buf, dest, tag)?;
+        request.write(MPI_Request::from_raw(engine_handle(RequestId::COMPLETE).0));
+    }
+    DONE
+}
+
+/// `MPI_Recv`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn recv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: nothing is kept.
+    let message = unsafe { message((buf, count, datatype), source, tag, comm)? };
+    let envelope = message.awaited(source, tag);
+    let spins = gate::spins().min(LOCKED_SPINS);
+    let mut own = message.lane.own(message.mine)?;
+    // SAFETY: the caller's promise: the program's memory is ours during this call.
+    let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
+    // A receive that looks again makes progress, and that may concern others.
+    let soon = own.inner.engine.receive_at_once(envelope, &mut buffer, spins);
+    own.leave(spins > 1);
+    let Soon::Received(received) = soon else { return None };
+    // SAFETY: the program's status.
+    unsafe { status::write_message(status, &received) };
+    DONE
+}
+
+/// `MPI_Irecv`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn irecv(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> Option<c_int> {
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: nothing is kept.
+    let message = unsafe { message((buf, count, datatype), source, tag, comm)? };
+    let envelope = message.awaited(source, tag);
+    let owner = message.comm.handle.0;
+    let mut own = message.lane.own(message.mine)?;
+    // SAFETY: the caller's promise: the program's memory stays until the request is complete.
+    let buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
+    let id = own.inner.engine.post_at_once(envelope, buffer, owner)?;
+    let posted = own.inner.handle(id);
+    // SAFETY: not null, so the program's request.
+    unsafe { request.write(MPI_Request::from_raw(posted.0)) };
+    DONE
+}
+
+/// `MPI_Iprobe`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: nothing is kept.
+    let here = unsafe { here()? };
+    let Known { comm, lane } = here.known(comm)?;
+    let lane = (*lane)?;
+    if flag.is_null() || (source as u32) >= comm.size || tag < 0 {
+        return None;
+    }
+    let source = Rank(source as u32);
+    let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
+    let selector = Selector { context: comm.context, peer, source: Some(source), tag };
+    // Every test moves everything of the process (section 2.9); user functions may run, so nothing remembered is used any more.
+    let (mine, number) = (here.mine, comm.lane);
+    gate::progress_process();
+    gate::progress_lanes(number);
+    let mut own = lane.own(mine)?;
+    let moved = own.inner.engine.progress();
+    let due = own.inner.engine.has_callback();
+    let found = own.inner.engine.iprobe(selector);
+    own.leave(moved);
+    if due {
+        return None;
+    }
+    // SAFETY: not null; the program's status.
+    unsafe {
+        flag.write(c_int::from(found.is_some()));
+        if let Some(found) = found {
+            status::write_message(status, &found);
+        }
+    }
+    DONE
+}
+
+/// The lane of a request that is of a lane.
+#[inline(always)]
+fn lane_of_request(here: &Here, request: MPI_Request) -> Option<(Handle, &'static Lane)> {
+    if request.raw() >> 27 != HandleKind::LaneRequest as usize {
+        return None;
+    }
+    let handle = Handle(request.raw() as u32);
+    Some((handle, here.lanes.get(lane_of(handle))?))
+}
+
+/// `MPI_Wait`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
+    // SAFETY: nothing is kept.
+    let here = unsafe { here()? };
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so the program's request.
+    let pending = unsafe { *request };
+    if pending.raw() == engine_handle(RequestId::COMPLETE).0 as usize {
+        // SAFETY: the program's request and status.
+        unsafe {
+            request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));
+            status::write(status, &MpiStatus::EMPTY);
+        }
+        return DONE;
+    }
+    let (handle, lane) = lane_of_request(here, pending)?;
+    let mut own = lane.own(here.mine)?;
+    let (mut done, mut moved) = (own.inner.take_well(handle), false);
+    if done.is_none() {
+        moved = own.inner.engine.progress();
+        done = own.inner.take_well(handle);
+    }
+    own.leave(moved);
+    let done = done?;
+    // SAFETY: the program's request and status.
+    unsafe {
+        request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));
+        status::write_message(status, &done);
+    }
+    DONE
+}

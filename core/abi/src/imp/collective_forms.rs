@@ -1,0 +1,223 @@
+//! The three forms of every collective: blocking, nonblocking, persistent (sections 6.12 and 6.13).
+
+use weft::Process;
+use weft::collective::Work;
+use weft::rounds::Begun;
+use weft::topology::neighborhood::Blocks;
+use weft_coll::{Call, InterCall};
+use weft_engine::{Arguments, Reduction, RequestId};
+use weft_types::{Handle, Result as Outcome};
+
+use super::on_node;
+use super::partitioned::check_info;
+use super::point_to_point::complete;
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// Starts something and gives its request; the shape shared by the blocking and the nonblocking forms.
+type Begin<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
+
+/// Starts, then waits.
+pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raised> {
+    loop {
+        match gate::with(|process| process.by_rounds(|process| start(process)))? {
+            Begun::Rounds(under_way) => return on_node::finish(call, *under_way),
+            Begun::Agree(comm, slots) => on_node::agree(call, comm, slots)?,
+            Begun::Messages(request) => {
+                return match complete(call, request).error {
+                    None => Ok(()),
+                    Some(error) => Err(error.into()),
+                };
+            }
+        }
+    }
+}
+
+/// Starts, and gives the program the request.
+///
+/// # Safety
+/// The entry has refused a null `request`.
+pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Begin<'_>) -> Result<(), Raised> {
+    let started = gate::with(|process| start(process))?;
+    // SAFETY: the caller's promise.
+    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
+    Ok(())
+}
+
+/// What becomes of a collective call once its arguments are understood.
+pub(super) trait Form: Sized {
+    /// What the program gets.
+    type Made;
+
+    /// Does it.
+    fn begin(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Self::Made>;
+
+    /// A collective of chapter 6 on an intracommunicator.
+    fn collective(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        call: &Call<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Self::Made> {
+        self.begin(process, comm, &Work::Collective(call), arguments, reduction)
+    }
+
+    /// A collective of chapter 6 on an intercommunicator.
+    fn inter(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        call: &InterCall<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Self::Made> {
+        self.begin(process, comm, &Work::Inter(call), arguments, reduction)
+    }
+
+    /// A collective on neighbourhoods (sections 8.6 to 8.8).
+    fn neighborhood(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        (send, recv): (&Blocks<'_>, &Blocks<'_>),
+        arguments: Arguments,
+    ) -> Outcome<Self::Made> {
+        self.begin(process, comm, &Work::Neighborhood(send, recv), arguments, None)
+    }
+}
+
+/// It starts. Holds the procedure's name in lower case, without `MPI_`.
+pub(super) struct Start(pub(super) &'static str);
+
+/// It becomes a persistent request.
+pub(super) struct Keep;
+
+/// It is checked before it becomes a persistent request (`WEFT_CHECK=collectives`).
+pub(super) struct Check(pub(super) &'static str);
+
+impl Form for Start {
+    type Made = RequestId;
+
+    fn begin(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<RequestId> {
+        if process.checks_collectives() {
+            return process.start_checked(self.0, comm.handle(), work, arguments, reduction);
+        }
+        process.start_work(comm.handle(), work, arguments, reduction)
+    }
+}
+
+impl Form for Check {
+    type Made = RequestId;
+
+    fn begin(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<RequestId> {
+        process.start_check(self.0, comm.handle(), work, &arguments, reduction.as_ref())
+    }
+}
+
+impl Form for Keep {
+    type Made = Handle;
+
+    fn begin(
+        self,
+        process: &mut Process,
+        comm: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Handle> {
+        process.keep_work(comm.handle(), work, arguments, reduction)
+    }
+}
+
+/// Makes a persistent request. `check` is done first where collectives are checked.
+///
+/// # Safety
+/// The entry has refused a null `request`.
+pub(super) unsafe fn persistent(
+    call: &'static str,
+    info: MPI_Info,
+    request: *mut MPI_Request,
+    check: Begin<'_>,
+    keep: &mut dyn FnMut(&mut Process) -> Outcome<Handle>,
+) -> Result<(), Raised> {
+    gate::with(|_| check_info(info))?;
+    if gate::with(|process| process.checks_collectives()) {
+        blocking(call, check)?;
+    }
+    let kept = gate::with(|process| keep(process))?;
+    // SAFETY: the caller's promise.
+    unsafe { request.write(MPI_Request::from_raw(kept.0)) };
+    Ok(())
+}
+
+/// Makes the blocking, the nonblocking and the persistent form of an operation.
+macro_rules! operations {
+    ($($blocking:ident $nonblocking:ident $persistent:ident($($argument:ident: $ty:ty),*) $name:literal
+        |$form:ident, $process:ident| $start:expr;)*) => {$(
+        #[doc = concat!("`MPI_", $name, "` (chapter 6; on neighbourhoods section 8.6).")]
+        #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
+        pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
+            let work = &mut |$process: &mut Process| {
+                let $form = Start(stringify!($blocking));
+                // SAFETY: the program keeps the procedure's contract until this call returns.
+                unsafe { $start }
+            };
+            blocking(concat!("MPI_", $name), work)
+        }
+        #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12; on neighbourhoods section 8.7).")]
+        #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
+        pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {
+            let work = &mut |$process: &mut Process| {
+                let $form = Start(stringify!($nonblocking));
+                // SAFETY: the program keeps the procedure's contract until the request is complete.
+                unsafe { $start }
+            };
+            // SAFETY: the entry has refused a null request.
+            unsafe { nonblocking(request, work) }
+        }
+        #[doc = concat!("The persistent form of `MPI_", $name, "` (section 6.13; on neighbourhoods section 8.8).")]
+        #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
+        pub(crate) unsafe fn $persistent(
+            $($argument: $ty,)* info: MPI_Info, request: *mut MPI_Request
+        ) -> Result<(), Raised> {
+            let check = &mut |$process: &mut Process| {
+                let $form = Check(stringify!($persistent));
+                // SAFETY: nothing is read or written.
+                unsafe { $start }
+            };
+            let work = &mut |$process: &mut Process| {
+                let $form = Keep;
+                // SAFETY: the program keeps the procedure's contract while a started request is under way.
+                unsafe { $start }
+            };
+            // SAFETY: the entry has refused a null request.
+            unsafe { persistent(concat!("MPI_", $name, "_init"), info, request, check, work) }
+        }
+    )*};
+}
+
+pub(super) use operations;

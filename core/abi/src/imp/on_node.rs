@@ -1,0 +1,144 @@
+//! Blocking collectives inside a node, by flags in shared memory (`weft::rounds`): how they wait.
+
+use std::cell::Cell;
+
+use weft::Process;
+use weft::rounds::UnderWay;
+use weft_coll::rounds::Outcome;
+use weft_types::{Error, Handle};
+
+use super::point_to_point::complete;
+use crate::gate;
+use crate::raise::Raised;
+use crate::watch::Awaited;
+
+/// Looks between two rounds of progress of everything else.
+pub(super) const PROGRESS_EVERY: u32 = 32;
+/// Where ranks share cores: times that a waiting rank gives its core away before it thinks of sleeping.
+const YIELDS: u32 = 200;
+/// Where ranks share cores: looks before a core is given away though nobody who is waited for was seen on it.
+const LOOKS: u32 = 100;
+
+/// A collective under way by rounds.
+pub(super) trait Steps {
+    /// Goes as far as it can without waiting.
+    fn step(&mut self) -> Outcome;
+    /// The members that it waits for, one bit each.
+    fn missing(&self) -> u64;
+    /// Whether one of those was last seen on this processor.
+    fn shares_processor(&self) -> bool;
+}
+
+impl Steps for UnderWay {
+    fn step(&mut self) -> Outcome {
+        UnderWay::step(self)
+    }
+
+    fn missing(&self) -> u64 {
+        UnderWay::missing(self)
+    }
+
+    fn shares_processor(&self) -> bool {
+        UnderWay::shares_processor(self)
+    }
+}
+
+/// Agrees with the other members on memory for rounds.
+pub(super) fn agree(call: &'static str, comm: Handle, slots: bool) -> Result<(), Raised> {
+    let (request, word) = gate::with(|process| process.agree_on_memory(comm, slots))?;
+    match complete(call, request).error {
+        None => Ok(gate::with(|process| process.agreed(comm, slots, &word))?),
+        Some(error) => Err(error.into()),
+    }
+}
+
+/// Brings a call to its end.
+pub(super) fn finish(call: &'static str, mut under_way: UnderWay) -> Result<(), Raised> {
+    drive(call, under_way.comm, &mut under_way)?;
+    gate::with(|process| process.end_rounds(&mut under_way));
+    Ok(())
+}
+
+/// Waits for a call on `comm` to end at this member.
+pub(super) fn drive(call: &'static str, comm: Handle, steps: &mut impl Steps) -> Result<(), Raised> {
+    match go_on(steps) {
+        Outcome::Done => return Ok(()),
+        Outcome::Strayed(other) => {
+            return Err(gate::with(|process| process.mismatch_in_rounds(comm, other)).into());
+        }
+        Outcome::Blocked => {}
+    }
+    let missing = Cell::new(0);
+    Ok(gate::wait_for(call, Awaited::Rounds(comm, &missing), |process| look(process, comm, steps, &missing))?)
+}
+
+/// One look of a call that waits for long.
+fn look(
+    process: &mut Process,
+    comm: Handle,
+    steps: &mut impl Steps,
+    missing: &Cell<u64>,
+) -> Option<Result<(), Error>> {
+    match steps.step() {
+        Outcome::Done => Some(Ok(())),
+        Outcome::Strayed(other) => Some(Err(process.mismatch_in_rounds(comm, other))),
+        Outcome::Blocked => {
+            missing.set(steps.missing());
+            process.loss_in_rounds(comm).map(Err)
+        }
+    }
+}
+
+/// Goes on as long as others are likely to come soon.
+fn go_on(steps: &mut impl Steps) -> Outcome {
+    let spins = gate::spins();
+    if spins <= 1 {
+        return go_on_in_turns(steps);
+    }
+    for turn in 1..spins {
+        match steps.step() {
+            Outcome::Blocked => {}
+            outcome => return outcome,
+        }
+        if turn.is_multiple_of(PROGRESS_EVERY) && !progress() {
+            break;
+        }
+        std::hint::spin_loop();
+    }
+    Outcome::Blocked
+}
+
+/// As [`go_on`] where ranks share cores: who waits for a rank of its own core makes way at once; otherwise the others run
+/// now, on other cores, and a change of ranks here would cost more than they need.
+fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
+    for turn in 1..YIELDS {
+        for _ in 0..LOOKS {
+            match steps.step() {
+                Outcome::Blocked => {}
+                outcome => return outcome,
+            }
+            if steps.shares_processor() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        if turn.is_multiple_of(4) && !progress() {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    Outcome::Blocked
+}
+
+/// Moves everything else of the process a little; false when that needs more than a short way can do.
+fn progress() -> bool {
+    // SAFETY: the call under way has passed its phase check, and the reference is not kept.
+    match unsafe { gate::alone() } {
+        Some(process) => {
+            process.progress();
+            !process.engine.has_callback()
+        }
+        // With several threads others may look after it; if not, the long way does.
+        None => true,
+    }
+}

@@ -1,0 +1,326 @@
+//! Every shape of `weft_coll::rounds` with all members in one thread, in random order, against the definition.
+
+use proptest::prelude::*;
+use weft_coll::Group;
+use weft_coll::rounds::{Operands, Outcome, Payloads, Run, Script, Shape, Slots};
+
+const CELLS: u64 = 8;
+
+/// The cells of all members, checked against the rules at every access.
+struct Node {
+    stamps: Vec<Vec<(u64, u16)>>,
+    payloads: Vec<Vec<Vec<u8>>>,
+    finished: Vec<u64>,
+    next: Vec<u64>,
+    slot: usize,
+}
+
+impl Node {
+    fn new(size: u32, slot: usize) -> Node {
+        let size = size as usize;
+        Node {
+            stamps: vec![vec![(0, 0); CELLS as usize]; size],
+            payloads: vec![vec![Vec::new(); CELLS as usize]; size],
+            finished: vec![0; size],
+            next: vec![0; size],
+            slot,
+        }
+    }
+}
+
+/// One member's view.
+struct Member<'a> {
+    node: &'a mut Node,
+    me: u32,
+}
+
+impl Payloads for Member<'_> {
+    fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
+        let (node, cell) = (&self.node, (round % CELLS) as usize);
+        assert_eq!(
+            node.stamps[member as usize][cell].0,
+            round + 1,
+            "read before it is there, or after it was overwritten"
+        );
+        assert!(node.finished[self.me as usize] <= round, "read after the reader said that it has finished");
+        assert!(len <= if long { node.slot } else { Member::SHORT });
+        &node.payloads[member as usize][cell][..len]
+    }
+}
+
+impl Slots for Member<'_> {
+    const SHORT: usize = 112;
+    fn next(&self) -> u64 {
+        self.node.next[self.me as usize]
+    }
+    fn has_room(&mut self, round: u64) -> bool {
+        let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
+        others.map(|other| self.node.finished[other]).min().unwrap_or(round) + CELLS > round
+    }
+    fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads)) {
+        assert!(self.has_room(round));
+        let (me, cell) = (self.me as usize, (round % CELLS) as usize);
+        // A read of the cell being written would find nothing.
+        let mut room = std::mem::take(&mut self.node.payloads[me][cell]);
+        room.resize(if long { self.node.slot } else { Member::SHORT }, 0);
+        work(&mut room, &*self);
+        self.node.payloads[me][cell] = room;
+    }
+    fn publish(&mut self, round: u64, signature: u16) {
+        self.node.stamps[self.me as usize][(round % CELLS) as usize] = (round + 1, signature);
+    }
+    fn missing(&self, round: u64, signature: u16, of: u64) -> u64 {
+        (0..64)
+            .filter(|member| of >> member & 1 == 1)
+            .filter(|&member| self.node.stamps[member][(round % CELLS) as usize] != (round + 1, signature))
+            .fold(0, |missing, member| missing | 1 << member)
+    }
+    fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32> {
+        (0..64).filter(|member| of >> member & 1 == 1).find(|&member| {
+            let (found, theirs) = self.node.stamps[member as usize][(round % CELLS) as usize];
+            found == round + 1 && theirs != signature
+        })
+    }
+    fn read(&self, work: impl FnOnce(&dyn Payloads)) {
+        work(self);
+    }
+    fn heard_of_all(&mut self, first: u64) {
+        assert!(self.node.finished.iter().all(|&finished| finished >= first));
+    }
+    fn finish(&mut self, rounds: u64) {
+        assert!(self.node.finished[self.me as usize] <= rounds);
+        self.node.finished[self.me as usize] = rounds;
+    }
+    fn end(&mut self, rounds: u64) {
+        self.finish(rounds);
+        self.node.next[self.me as usize] = rounds;
+    }
+    fn wake(&self, _: u64) {}
+}
+
+/// Operands of one byte; the operation is not commutative, so that order shows: it keeps the sum of both and a trace of who is
+/// left.
+#[derive(Clone)]
+struct Arguments {
+    send: Option<Vec<u8>>,
+    recv: Vec<u8>,
+}
+
+fn op(left: u8, right: u8) -> u8 {
+    // Associative, not commutative: 2 x 2 upper triangular matrices over small residues, packed into a byte.
+    let (a, b) = (left >> 4, left & 15);
+    let (c, d) = (right >> 4, right & 15);
+    (a * c % 16) << 4 | (a * d + b) % 16
+}
+
+impl Operands for Arguments {
+    fn take(&self, at: u64, to: &mut [u8]) {
+        let from = self.send.as_ref().unwrap_or(&self.recv);
+        to.copy_from_slice(&from[at as usize..][..to.len()]);
+    }
+    fn give(&mut self, at: u64, from: &[u8]) {
+        self.recv[at as usize..][..from.len()].copy_from_slice(from);
+    }
+    fn keep(&mut self, from: u64, at: u64, len: usize) {
+        if let Some(send) = &self.send {
+            self.recv[at as usize..][..len].copy_from_slice(&send[from as usize..][..len]);
+        }
+    }
+    fn combine(&mut self, left: &[u8], at: u64) {
+        let into = &mut self.recv[at as usize..][..left.len()];
+        left.iter().zip(into).for_each(|(&left, into)| *into = op(left, *into));
+    }
+    fn combine_own(&mut self, at: u64, len: usize) {
+        let own = self.send.as_ref().expect("apart")[at as usize..][..len].to_vec();
+        self.combine(&own, at);
+    }
+    fn combine_with_own(&self, at: u64, into: &mut [u8]) {
+        let own = self.send.as_ref().unwrap_or(&self.recv);
+        self.combine_apart(&own[at as usize..][..into.len()], into);
+    }
+    fn combine_apart(&self, left: &[u8], into: &mut [u8]) {
+        assert_eq!(left.len(), into.len());
+        left.iter().zip(into).for_each(|(&left, into)| *into = op(left, *into));
+    }
+}
+
+fn noise(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+/// The arguments of one member, and what its result must be at which members.
+fn arguments(
+    shape: Shape,
+    me: usize,
+    inputs: &[Vec<u8>],
+    bytes: usize,
+    in_place: bool,
+) -> (Arguments, Option<Vec<u8>>) {
+    let size = inputs.len();
+    let folded = || -> Vec<u8> {
+        (0..inputs[0].len())
+            .map(|at| (0..size).map(|member| inputs[member][at]).reduce(op).expect("members"))
+            .collect()
+    };
+    let gathered = || -> Vec<u8> { inputs.iter().flat_map(|input| input[..bytes].to_vec()).collect() };
+    let block = |of: usize, block: usize| inputs[of][block * bytes..][..bytes].to_vec();
+    let apart = |recv: usize| Arguments { send: Some(inputs[me].clone()), recv: vec![0xEE; recv] };
+    let placed = |at: usize, what: Vec<u8>, recv: usize| {
+        let mut all = vec![0xEE; recv];
+        all[at..][..what.len()].copy_from_slice(&what);
+        Arguments { send: None, recv: all }
+    };
+    let whole = |recv: usize| if in_place { placed(0, inputs[me].clone(), recv) } else { apart(recv) };
+    match shape {
+        Shape::Barrier => (apart(0), None),
+        Shape::Bcast { root } => {
+            let own = if me == root as usize { inputs[me].clone() } else { vec![0; bytes] };
+            (Arguments { send: None, recv: own }, Some(inputs[root as usize].clone()))
+        }
+        Shape::Gather { root } => match me == root as usize {
+            true if in_place => (placed(me * bytes, inputs[me].clone(), size * bytes), Some(gathered())),
+            true => (apart(size * bytes), Some(gathered())),
+            false => (apart(0), None),
+        },
+        Shape::Scatter { root } => match me == root as usize {
+            true if in_place => (Arguments { send: Some(inputs[me].clone()), recv: block(me, me) }, None),
+            true => (apart(bytes), Some(block(me, me))),
+            false => (Arguments { send: None, recv: vec![0; bytes] }, Some(block(root as usize, me))),
+        },
+        Shape::Allgather if in_place => {
+            (placed(me * bytes, inputs[me].clone(), size * bytes), Some(gathered()))
+        }
+        Shape::Allgather => (apart(size * bytes), Some(gathered())),
+        Shape::Alltoall => {
+            let expected = (0..size).flat_map(|from| block(from, me)).collect();
+            (whole(size * bytes), Some(expected))
+        }
+        Shape::Reduce { root } => match me == root as usize {
+            true => (whole(bytes), Some(folded())),
+            false => (apart(0), None),
+        },
+        Shape::Allreduce => (whole(bytes), Some(folded())),
+        Shape::ReduceScatter => {
+            let expected = folded()[me * bytes..][..bytes].to_vec();
+            (if in_place { whole(size * bytes) } else { apart(bytes) }, Some(expected))
+        }
+    }
+}
+
+fn shapes(root: u32) -> [Shape; 9] {
+    [
+        Shape::Barrier,
+        Shape::Bcast { root },
+        Shape::Gather { root },
+        Shape::Scatter { root },
+        Shape::Allgather,
+        Shape::Alltoall,
+        Shape::Reduce { root },
+        Shape::Allreduce,
+        Shape::ReduceScatter,
+    ]
+}
+
+fn per_block(shape: Shape) -> bool {
+    matches!(shape, Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter)
+}
+
+/// Several calls one after the other; members go on in random order, each as soon as it is done.
+fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut seed: u64) {
+    let mut node = Node::new(size, slot);
+    let plans: Vec<(Shape, usize, u64, Vec<Vec<u8>>, bool)> = calls
+        .iter()
+        .map(|&(shape, root, bytes, element, in_place)| {
+            let shape = shapes(root % size)[shape % 9];
+            let bytes = if shape == Shape::Barrier { 0 } else { bytes / element as usize * element as usize };
+            let len = if per_block(shape) { bytes * size as usize } else { bytes };
+            let inputs = (0..size).map(|_| (0..len).map(|_| noise(&mut seed) as u8).collect()).collect();
+            (shape, bytes, element, inputs, in_place)
+        })
+        .collect();
+    let mut at = vec![0; size as usize];
+    let mut running: Vec<Option<(Run, Arguments, Option<Vec<u8>>)>> = (0..size).map(|_| None).collect();
+    let mut idle = 0;
+    while at.iter().any(|&at| at < plans.len()) {
+        let me = (noise(&mut seed) % u64::from(size)) as usize;
+        let Some((shape, bytes, element, inputs, in_place)) = plans.get(at[me]) else { continue };
+        let mut member = Member { node: &mut node, me: me as u32 };
+        let (run, arguments, expected) = running[me].get_or_insert_with(|| {
+            let group = Group { rank: me as u32, size };
+            let in_place = *in_place
+                && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
+            let script = Script::new(*shape, group, *bytes as u64, *element, in_place, slot);
+            assert!(script.fits(slot));
+            let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
+            (Run::begin(script, &member), arguments, expected)
+        });
+        match run.step(&mut member, arguments) {
+            Outcome::Done => {
+                if let Some(expected) = expected {
+                    assert!(
+                        arguments.recv.starts_with(expected),
+                        "{shape:?} of {bytes} bytes at {me} of {size}"
+                    );
+                }
+                running[me] = None;
+                at[me] += 1;
+                idle = 0;
+            }
+            Outcome::Blocked => {
+                assert_ne!(run.missing(&member), 0);
+                idle += 1;
+                assert!(idle < 100_000, "nobody goes on: {at:?}");
+            }
+            Outcome::Strayed(other) => panic!("{other} strayed"),
+        }
+    }
+}
+
+#[test]
+fn every_shape_at_every_size_gives_what_the_definition_says() {
+    for size in 2..=16 {
+        for shape in 0..9 {
+            for bytes in [0, 1, 8, 100, 113, 600, 5000, 70_000] {
+                let root = (bytes as u32 + size) % size;
+                run_all(
+                    size,
+                    8192,
+                    &[(shape, root, bytes, 1, false), (shape, 0, bytes, 1, true)],
+                    7 + bytes as u64,
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Members run ahead of each other as far as the cells allow, from one call into the next.
+    #[test]
+    fn sequences_of_calls_do_not_mix(
+        size in 2_u32..=9,
+        slot in prop::sample::select(vec![1024_usize, 4096, 16384]),
+        calls in prop::collection::vec((0_usize..9, 0_u32..16, 0_usize..9000, prop::sample::select(vec![1_u64, 4, 8, 16]), any::<bool>()), 1..12),
+        seed in 1_u64..,
+    ) {
+        run_all(size, slot, &calls, seed);
+    }
+}
+
+#[test]
+fn calls_that_do_not_match_are_noticed() {
+    let mut node = Node::new(2, 1024);
+    let begin = |node: &mut Node, me: u32, bytes: u64| {
+        let script = Script::new(Shape::Allreduce, Group { rank: me, size: 2 }, bytes, 8, false, 1024);
+        let mut member = Member { node, me };
+        let mut run = Run::begin(script, &member);
+        let mut arguments = Arguments { send: Some(vec![0; bytes as usize]), recv: vec![0; bytes as usize] };
+        run.step(&mut member, &mut arguments)
+    };
+    assert_eq!(begin(&mut node, 0, 8), Outcome::Blocked);
+    assert_eq!(begin(&mut node, 1, 16), Outcome::Strayed(0));
+}

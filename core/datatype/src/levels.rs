@@ -1,0 +1,119 @@
+//! Tests: the kernels of every level that this processor has, held against the interpreter of type maps.
+
+#[path = "../tests/recipes/mod.rs"]
+mod recipes;
+
+use crate::processor::tests::at_every_level;
+use crate::{Datatype, Form, Predefined};
+use proptest::prelude::*;
+use recipes::{check_range, is_plain, recipes};
+use weft_types::abi::*;
+
+/// Elements in the property: under Miri every byte is interpreted.
+const MOST: i64 = if cfg!(miri) { 20 } else { 300 };
+
+fn byte() -> Datatype {
+    Predefined::from_abi(MPI_BYTE).unwrap().into()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_types_are_copied_alike_at_every_level(
+        recipe in recipes(),
+        count in 1..MOST,
+        cuts in (0.0_f64..1.0, 0.0_f64..1.0),
+    ) {
+        let one = recipe.map();
+        prop_assume!(one.size() > 0 && one.size() * count < 60_000 && one.extent().abs() < 2000);
+        let places = one.bytes(count);
+        prop_assume!(is_plain(&places));
+        let cut = |part: f64| (part * places.len() as f64) as usize;
+        let (a, b) = (cut(cuts.0), cut(cuts.1));
+        at_every_level(|_| {
+            // A type of its own: what is kept with it belongs to the level.
+            let datatype = recipe.build(Form::Int);
+            check_range(&datatype, count as u64, &places, 0, places.len());
+            check_range(&datatype, count as u64, &places, a.min(b), a.max(b));
+        });
+    }
+
+    /// Structures of small members in any order, with and without gaps, some larger than a window.
+    #[test]
+    fn small_structures_are_copied_alike_at_every_level(
+        members in prop::collection::vec((1_i64..20, 0_i64..12), 1..12),
+        order in any::<u64>(),
+        room in 0_i64..40,
+        count in 1..MOST,
+    ) {
+        let mut at = 0;
+        let mut places: Vec<(i64, i64)> = members
+            .iter()
+            .map(|&(length, gap)| {
+                at += length + gap;
+                (length, at - length)
+            })
+            .collect();
+        let turn = (order % members.len() as u64) as usize;
+        places.rotate_left(turn);
+        let (lengths, displacements): (Vec<i64>, Vec<i64>) = places.iter().copied().unzip();
+        let extent = at + room;
+        let one: Vec<i64> = places.iter().flat_map(|&(length, at)| at..at + length).collect();
+        let all: Vec<i64> = (0..count).flat_map(|i| one.iter().map(move |at| at + i * extent)).collect();
+        at_every_level(|_| {
+            let bare = Datatype::hindexed(&lengths, &displacements, &byte(), Form::Int).unwrap();
+            let element = Datatype::resized(&bare, 0, extent, Form::Int).unwrap();
+            check_range(&element, count as u64, &all, 0, all.len());
+            check_range(&element, count as u64, &all, all.len() / 3, all.len() - all.len() / 4);
+            let inside = Datatype::hvector(count, 1, extent, &element, Form::Int).unwrap();
+            check_range(&inside, 1, &all, all.len() / 5, all.len());
+        });
+    }
+}
+
+/// Strides and lists, with counts on both sides of every bound; backwards too.
+#[test]
+fn regular_and_listed_blocks_are_copied_alike_at_every_level() {
+    let counts: &[i64] = if cfg!(miri) { &[9] } else { &[1, 9, 33, 600] };
+    let lengths: &[i64] =
+        if cfg!(miri) { &[1, 4, 8, 24] } else { &[1, 2, 3, 4, 7, 8, 9, 12, 16, 24, 32, 48, 64, 65, 100] };
+    for &length in lengths {
+        for stride in [length + 1, 2 * length, 64, 65, 136, -136] {
+            if i64::abs(stride) < length {
+                continue;
+            }
+            // The longest count is there for gathers and scatters.
+            for &count in counts.iter().filter(|&&count| count < 100 || length == 8) {
+                let places: Vec<i64> = (0..count).flat_map(|i| i * stride..i * stride + length).collect();
+                let order: Vec<i64> = (0..count).map(|i| (i * 37 % count) * stride).collect();
+                let listed: Vec<i64> = order.iter().flat_map(|&at| at..at + length).collect();
+                at_every_level(|_| {
+                    let vector = Datatype::hvector(count, length, stride, &byte(), Form::Int).unwrap();
+                    check_range(&vector, 1, &places, 0, places.len());
+                    if count % 37 != 0 {
+                        let list = Datatype::hindexed_block(length, &order, &byte(), Form::Int).unwrap();
+                        check_range(&list, 1, &listed, 0, listed.len());
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Blocks so far from each other that they are fetched ahead.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "the same code as for near blocks but for a prefetch; the memory between takes minutes"
+)]
+fn far_blocks_are_copied_alike_at_every_level() {
+    let places: Vec<i64> = (0..40).map(|i: i64| (i * 17 % 40) * 70_000).collect();
+    for length in [8, 16, 24, 32, 48, 64] {
+        let bytes: Vec<i64> = places.iter().flat_map(|&at| at..at + length).collect();
+        at_every_level(|_| {
+            let list = Datatype::hindexed_block(length, &places, &byte(), Form::Int).unwrap();
+            check_range(&list, 1, &bytes, 0, bytes.len());
+        });
+    }
+}

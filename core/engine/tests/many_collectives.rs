@@ -1,0 +1,613 @@
+//! Random programs in simulated worlds: many collectives under way at once, on several communicators of some of the ranks and on an
+//! intercommunicator, nonblocking and persistent ones, mixed with messages of the same communicators, at ranks of different speed, over
+//! a fabric that refuses at times. Everything is compared with what the operations are defined to give.
+//! Covers of `musts.md`, chapter 6: isolation (6.1), many outstanding in any order, mixed with messages (6.12), persistent ones started in
+//! another order at each rank (6.13), intercommunicators (6.2.3).
+//!
+//! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+
+use std::sync::Arc;
+use weft_coll::{Call, Group, InterCall, Model, Root, Schedule, Sides, Vector, plan, plan_inter};
+use weft_datatype::{Datatype, Elements, Form, Memory, PredefinedOp};
+use weft_engine::world::World;
+use weft_engine::{
+    Arguments, Channel, Engine, Envelope, KeptRun, Operation, PeerMap, Reduction, RequestId, ScheduleRun,
+    Selector, SendMode, Started, UserOperation,
+};
+use weft_types::{ContextId, PeerId, Rank, Tag, abi};
+
+/// splitmix64
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        (self.next() % u64::from(limit.max(1))) as u32
+    }
+
+    fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.below(last as u32 + 1) as usize);
+        }
+    }
+}
+
+/// A communicator: its processes in the order of their numbers; of an intercommunicator the first group's come first.
+#[derive(Clone, Debug)]
+struct Comm {
+    context: ContextId,
+    members: Vec<u32>,
+    first: Option<u32>,
+}
+
+impl PeerMap for Comm {
+    fn peer(&self, rank: Rank) -> PeerId {
+        PeerId(self.members[rank.0 as usize])
+    }
+}
+
+impl Comm {
+    fn number(&self, process: u32) -> Option<u32> {
+        self.members.iter().position(|&member| member == process).map(|number| number as u32)
+    }
+
+    fn sides(&self, number: u32) -> Option<Sides> {
+        let first = self.first?;
+        let second = self.members.len() as u32 - first;
+        Some(match number < first {
+            true => Sides { rank: number, local: first, remote: second, is_first: true },
+            false => Sides { rank: number - first, local: second, remote: first, is_first: false },
+        })
+    }
+
+    /// Numbers of those whose data reach `number`, in rank order.
+    fn givers(&self, number: u32) -> Vec<u32> {
+        let size = self.members.len() as u32;
+        match self.first {
+            None => (0..size).collect(),
+            Some(first) if number < first => (first..size).collect(),
+            Some(first) => (0..first).collect(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Barrier,
+    Bcast,
+    Gather,
+    Scatter,
+    Allgather,
+    Alltoall,
+    Reduce,
+    Allreduce,
+    ReduceScatter,
+    Scan,
+    Exscan,
+    Message,
+}
+
+/// One operation of a program.
+#[derive(Clone, Debug)]
+struct Action {
+    kind: Kind,
+    comm: usize,
+    /// Root, or sender of a message, by number.
+    root: u32,
+    /// Receiver of a message.
+    to: u32,
+    /// Ints in a block; pairs in a vector.
+    count: u32,
+    /// Whether a reduction uses an operation that does not commute.
+    ordered: bool,
+    persistent: bool,
+}
+
+const PRIME: i64 = 9973;
+
+fn give(action: usize, round: u32, from: u32, to: u32, i: u32) -> i32 {
+    let mixed = action as i64 * 7919 + i64::from(round) * 104_729 + i64::from(from) * 1009;
+    ((mixed + i64::from(to) * 131 + i64::from(i) * 17 + 1) % PRIME) as i32
+}
+
+/// x -> a x + b, composed from the left.
+fn compose(left: [i32; 2], right: [i32; 2]) -> [i32; 2] {
+    let [a, b] = left.map(i64::from);
+    let [c, d] = right.map(i64::from);
+    [(c * a % PRIME) as i32, ((c * b + d) % PRIME) as i32]
+}
+
+#[derive(Debug)]
+struct Compose;
+
+impl UserOperation for Compose {
+    fn apply(&self, left: Elements, into: Elements) {
+        for i in 0..into.count() {
+            let from = (left.address() + i * 8) as *const [i32; 2];
+            let to = (into.address() + i * 8) as *mut [i32; 2];
+            // SAFETY: the executor gives operands of the type of `pair`.
+            unsafe { *to = compose(*from, *to) };
+        }
+    }
+}
+
+fn int() -> Datatype {
+    Datatype::predefined(abi::MPI_INT).unwrap().into()
+}
+
+fn pair() -> Datatype {
+    Datatype::contiguous(2, &int(), Form::Int).unwrap()
+}
+
+fn write(memory: &Memory, ints: &[i32]) {
+    let bytes: Vec<u8> = ints.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    memory.recv_view(0, 0, bytes.len() as u64).unpack(0, &bytes);
+}
+
+fn content(memory: &Memory, ints: u32) -> Vec<i32> {
+    let mut bytes = vec![0; 4 * ints as usize];
+    memory.send_view(0, 0, bytes.len() as u64).pack(0, &mut bytes);
+    bytes.chunks_exact(4).map(|chunk| i32::from_ne_bytes(chunk.try_into().unwrap())).collect()
+}
+
+/// What an operation is at one member: what it gives, and what it must have in the end (as far as it must have anything).
+struct Part {
+    schedule: Option<Schedule>,
+    send: Vec<i32>,
+    recv: Vec<i32>,
+    wanted: Option<Vec<i32>>,
+}
+
+impl Action {
+    fn part(&self, index: usize, round: u32, comm: &Comm, number: u32, model: &Model) -> Part {
+        let size = comm.members.len() as u32;
+        let sides = comm.sides(number);
+        let givers = comm.givers(number);
+        let (count, kind) = (self.count, self.kind);
+        let to_one = |from: u32, to: u32| (0..count).map(move |i| give(index, round, from, to, i));
+        // A vector of pairs.
+        let vector_of = |from: u32, pairs: u32| -> Vec<i32> {
+            (0..2 * pairs).map(|i| give(index, round, from, 0, i)).collect()
+        };
+        let reduced = |from: &[u32], pairs: u32| -> Vec<i32> {
+            let mut all = vector_of(from[0], pairs);
+            for &next in &from[1..] {
+                let next = vector_of(next, pairs);
+                for (all, next) in all.chunks_exact_mut(2).zip(next.chunks_exact(2)) {
+                    let (left, right) = ([all[0], all[1]], [next[0], next[1]]);
+                    let both = match self.ordered {
+                        true => compose(left, right),
+                        false => [left[0] + right[0], left[1] + right[1]],
+                    };
+                    all.copy_from_slice(&both);
+                }
+            }
+            all
+        };
+        let bytes = 4 * u64::from(count);
+        let vector = |pairs: u32| Vector { count: u64::from(pairs), element: 8, commutative: !self.ordered };
+        let group = Group { rank: number, size };
+        let in_place = false;
+        let at_root = number == self.root;
+        // On an intercommunicator: whether the root's data come here, whether it takes from here.
+        let root_is_remote = givers.contains(&self.root);
+        let root = match sides {
+            _ if at_root => Root::Here,
+            Some(sides) if root_is_remote => {
+                Root::Remote(if sides.is_first { self.root - sides.local } else { self.root })
+            }
+            _ => Root::Elsewhere,
+        };
+        let intra = |call: Call<'_>| Some(plan(&call, group, model));
+        let inter = |call: InterCall<'_>| Some(plan_inter(&call, sides.expect("two groups"), model));
+        let is_inter = sides.is_some();
+        let part = |schedule, send: Vec<i32>, room: usize, wanted| Part {
+            schedule,
+            send,
+            recv: vec![-1; room],
+            wanted,
+        };
+        let others: Vec<u32> = if is_inter { givers.clone() } else { (0..size).collect() };
+        let everybodys = |to: u32| -> Vec<i32> { givers.iter().flat_map(|&from| to_one(from, to)).collect() };
+        let to_all = || -> Vec<i32> { others.iter().flat_map(|&to| to_one(number, to)).collect() };
+        match kind {
+            Kind::Barrier if is_inter => part(inter(InterCall::Barrier), Vec::new(), 0, None),
+            Kind::Barrier => part(intra(Call::Barrier), Vec::new(), 0, None),
+            Kind::Bcast => {
+                let data: Vec<i32> = to_one(self.root, 0).collect();
+                let schedule = match is_inter {
+                    true => inter(InterCall::Bcast { root, bytes }),
+                    false => intra(Call::Bcast { root: self.root, bytes }),
+                };
+                let gets = !is_inter || root_is_remote;
+                let before = if at_root { data.clone() } else { vec![-1; count as usize] };
+                let wanted = if gets || at_root { data } else { before.clone() };
+                Part { schedule, send: Vec::new(), recv: before, wanted: Some(wanted) }
+            }
+            Kind::Gather => {
+                let schedule = match is_inter {
+                    true => inter(InterCall::Gather { root, bytes }),
+                    false => intra(Call::Gather { root: self.root, bytes, in_place }),
+                };
+                let wanted = at_root.then(|| everybodys(0));
+                part(schedule, to_one(number, 0).collect(), others.len() * count as usize, wanted)
+            }
+            Kind::Scatter => {
+                let schedule = match is_inter {
+                    true => inter(InterCall::Scatter { root, bytes }),
+                    false => intra(Call::Scatter { root: self.root, bytes, in_place }),
+                };
+                let gets = !is_inter || root_is_remote;
+                let wanted = gets.then(|| to_one(self.root, number).collect());
+                part(schedule, to_all(), count as usize, wanted)
+            }
+            Kind::Allgather => {
+                let schedule = match is_inter {
+                    true => inter(InterCall::Allgather { sent: bytes, received: bytes }),
+                    false => intra(Call::Allgather { bytes, in_place }),
+                };
+                let room = others.len() * count as usize;
+                part(schedule, to_one(number, 0).collect(), room, Some(everybodys(0)))
+            }
+            Kind::Alltoall => {
+                let schedule = match is_inter {
+                    true => inter(InterCall::Alltoall { sent: bytes, received: bytes }),
+                    false => intra(Call::Alltoall { bytes, in_place }),
+                };
+                part(schedule, to_all(), others.len() * count as usize, Some(everybodys(number)))
+            }
+            Kind::Reduce => {
+                let vector = vector(count);
+                let schedule = match is_inter {
+                    true => inter(InterCall::Reduce { root, vector }),
+                    false => intra(Call::Reduce { root: self.root, vector, in_place }),
+                };
+                let wanted = at_root.then(|| reduced(&givers, count));
+                part(schedule, vector_of(number, count), 2 * count as usize, wanted)
+            }
+            Kind::Allreduce => {
+                let vector = vector(count);
+                let schedule = match is_inter {
+                    true => inter(InterCall::Allreduce { vector }),
+                    false => intra(Call::Allreduce { vector, in_place }),
+                };
+                part(schedule, vector_of(number, count), 2 * count as usize, Some(reduced(&givers, count)))
+            }
+            Kind::ReduceScatter => {
+                // The same total in both groups.
+                let (own, pairs) = match sides {
+                    Some(sides) => (sides.rank, count * sides.local * sides.remote),
+                    None => (number, count * size),
+                };
+                let members = sides.map_or(size, |sides| sides.local);
+                let each = pairs / members;
+                let counts = vec![u64::from(each); members as usize];
+                let vector = vector(pairs);
+                let schedule = match is_inter {
+                    true => inter(InterCall::ReduceScatter { counts: &counts, vector }),
+                    false => intra(Call::ReduceScatter { counts: &counts, vector, in_place }),
+                };
+                let all = reduced(&givers, pairs);
+                let wanted = all[(2 * own * each) as usize..(2 * (own + 1) * each) as usize].to_vec();
+                part(schedule, vector_of(number, pairs), 2 * each as usize, Some(wanted))
+            }
+            Kind::Scan | Kind::Exscan => {
+                let vector = vector(count);
+                let (call, last) = match kind {
+                    Kind::Scan => (Call::Scan { vector, in_place }, number + 1),
+                    _ => (Call::Exscan { vector, in_place }, number),
+                };
+                let before: Vec<u32> = (0..last).collect();
+                let wanted = (last > 0).then(|| reduced(&before, count));
+                part(intra(call), vector_of(number, count), 2 * count as usize, wanted)
+            }
+            Kind::Message => {
+                let data: Vec<i32> = to_one(self.root, self.to).collect();
+                let wanted = (number == self.to).then(|| data.clone());
+                part(None, data, count as usize, wanted)
+            }
+        }
+    }
+}
+
+fn memory(ints: &[i32], of: &Datatype) -> Memory {
+    let memory = Memory::scratch(of, ints.len() as u64 * 4 / of.element_bytes() as u64).unwrap();
+    write(&memory, ints);
+    memory
+}
+
+/// A request under way and how to check it.
+struct Open {
+    action: usize,
+    requests: Vec<RequestId>,
+    recv: Memory,
+    wanted: Option<Vec<i32>>,
+}
+
+/// A persistent collective of one rank.
+struct Kept {
+    action: usize,
+    run: KeptRun,
+    send: Memory,
+    recv: Memory,
+}
+
+/// One rank's program: what it does next.
+struct Process {
+    rank: u32,
+    round: u32,
+    /// Actions of this round that are still to be started, last first.
+    to_start: Vec<usize>,
+    open: Vec<Open>,
+    kept: Vec<Kept>,
+    sequences: Vec<u32>,
+    random: Random,
+}
+
+struct Program {
+    comms: Vec<Arc<Comm>>,
+    actions: Vec<Action>,
+    model: Model,
+    rounds: u32,
+}
+
+impl Program {
+    fn random(random: &mut Random, processes: u32) -> Program {
+        let everybody: Vec<u32> = (0..processes).collect();
+        let mut comms = vec![Comm { context: ContextId(0), members: everybody.clone(), first: None }];
+        for index in 0..2 {
+            let mut members = everybody.clone();
+            random.shuffle(&mut members);
+            members.truncate(1 + random.below(processes) as usize);
+            comms.push(Comm { context: ContextId(4 + 2 * index), members, first: None });
+        }
+        if processes > 1 {
+            let mut members = everybody.clone();
+            random.shuffle(&mut members);
+            members.truncate(2 + random.below(processes - 1) as usize);
+            let first = Some(1 + random.below(members.len() as u32 - 1));
+            comms.push(Comm { context: ContextId(8), members, first });
+        }
+        const KINDS: [Kind; 12] = [
+            Kind::Barrier,
+            Kind::Bcast,
+            Kind::Gather,
+            Kind::Scatter,
+            Kind::Allgather,
+            Kind::Alltoall,
+            Kind::Reduce,
+            Kind::Allreduce,
+            Kind::ReduceScatter,
+            Kind::Message,
+            Kind::Scan,
+            Kind::Exscan,
+        ];
+        let number = 4 + random.below(24);
+        let actions = (0..number).map(|_| {
+            let comm = random.below(comms.len() as u32) as usize;
+            let size = comms[comm].members.len() as u32;
+            // No scans on intercommunicators, and messages there have other ranks.
+            let kinds = if comms[comm].first.is_some() { 9 } else { 12 };
+            let kind = KINDS[random.below(kinds) as usize];
+            let count = [0, 1, 3, 200, 3000][random.below(5) as usize];
+            let persistent = kind != Kind::Message && random.below(3) == 0;
+            let (root, to) = (random.below(size), random.below(size));
+            Action { kind, comm, root, to, count, ordered: random.below(2) == 0, persistent }
+        });
+        let actions = actions.collect();
+        let model = Model { segment: 500, window: 2, ..Model::default() };
+        Program { comms: comms.into_iter().map(Arc::new).collect(), actions, model, rounds: 3 }
+    }
+
+    fn bind(
+        &self,
+        action: &Action,
+        part: &Part,
+        number: u32,
+        sequence: u32,
+    ) -> (ScheduleRun, Memory, Memory) {
+        let comm = &self.comms[action.comm];
+        let reduces = matches!(
+            action.kind,
+            Kind::Reduce | Kind::Allreduce | Kind::ReduceScatter | Kind::Scan | Kind::Exscan
+        );
+        let datatype = if reduces && action.ordered { pair() } else { int() };
+        // The vectors are counted in pairs; a sum of pairs is one of twice as many ints, which the schedule need not know.
+        let reduction = reduces.then(|| match action.ordered {
+            true => Reduction { datatype: pair(), operation: Operation::User(Arc::new(Compose)), name: "" },
+            false => {
+                let kernel = PredefinedOp::Sum.kernel(&int()).unwrap();
+                Reduction { datatype: int(), operation: Operation::Predefined(kernel), name: "" }
+            }
+        });
+        let (send, recv) = (memory(&part.send, &datatype), memory(&part.recv, &datatype));
+        let channel = Channel {
+            context: comm.context.collective(),
+            rank: Rank(number),
+            peers: Arc::clone(comm) as Arc<dyn PeerMap>,
+            sequence,
+            persistent: action.persistent,
+        };
+        let none =
+            |memory: &Memory, ints: &[i32]| if ints.is_empty() { Memory::none() } else { memory.clone() };
+        let arguments = Arguments::new(none(&send, &part.send), none(&recv, &part.recv));
+        let schedule = part.schedule.clone().expect("a collective");
+        let run = ScheduleRun::new(Arc::new(schedule), arguments, reduction, channel).unwrap();
+        (run, send, recv)
+    }
+
+    fn process(&self, rank: u32, seed: u64) -> Process {
+        let mut kept = Vec::new();
+        let mut sequences = vec![0; self.comms.len()];
+        for (index, action) in self.actions.iter().enumerate().filter(|(_, action)| action.persistent) {
+            let Some(number) = self.comms[action.comm].number(rank) else { continue };
+            let part = action.part(index, 0, &self.comms[action.comm], number, &self.model);
+            let (run, send, recv) = self.bind(action, &part, number, sequences[action.comm]);
+            sequences[action.comm] += 1;
+            kept.push(Kept { action: index, run: run.keep(), send, recv });
+        }
+        let random = Random(seed ^ u64::from(rank) << 32);
+        let sequences = vec![0; self.comms.len()];
+        let mut process =
+            Process { rank, round: 0, to_start: Vec::new(), open: Vec::new(), kept, sequences, random };
+        process.begin_round(self);
+        process
+    }
+}
+
+impl Process {
+    /// What runs once starts in the order of the program; what is persistent anywhere between.
+    fn begin_round(&mut self, program: &Program) {
+        let of = |persistent: bool| -> Vec<usize> {
+            let all = program.actions.iter().enumerate();
+            all.filter(|(_, action)| action.persistent == persistent)
+                .filter(|(_, action)| program.comms[action.comm].number(self.rank).is_some())
+                .map(|(index, _)| index)
+                .collect()
+        };
+        self.to_start = of(false);
+        self.to_start.reverse();
+        for index in of(true) {
+            let place = self.random.below(self.to_start.len() as u32 + 1) as usize;
+            self.to_start.insert(place, index);
+        }
+    }
+
+    /// One step; true when the program is over.
+    fn step(&mut self, program: &Program, engine: &mut Engine) -> bool {
+        while let Some(callback) = engine.take_callback() {
+            callback.run();
+            engine.callback_done(callback);
+        }
+        // Look at one of the open requests.
+        if !self.open.is_empty() && self.random.below(2) == 0 {
+            let which = self.random.below(self.open.len() as u32) as usize;
+            self.look(program, engine, which);
+        }
+        // Now and then a rank waits for what it has begun before it goes on.
+        let stays = self.open.len() > 12 || (!self.open.is_empty() && self.random.below(4) == 0);
+        if !stays && let Some(action) = self.to_start.pop() {
+            self.start(program, engine, action);
+        }
+        if self.to_start.is_empty() && self.open.is_empty() {
+            self.round += 1;
+            if self.round == program.rounds {
+                return true;
+            }
+            self.begin_round(program);
+        }
+        false
+    }
+
+    fn look(&mut self, program: &Program, engine: &mut Engine, which: usize) {
+        if !self.open[which].requests.iter().all(|&request| engine.is_complete(request)) {
+            return;
+        }
+        let open = self.open.swap_remove(which);
+        for request in open.requests.into_iter().filter(|&request| request != RequestId::COMPLETE) {
+            let error = engine.take(request).error;
+            assert_eq!(error, None, "rank {}, action {}", self.rank, open.action);
+        }
+        if let Some(wanted) = open.wanted {
+            let got = content(&open.recv, wanted.len() as u32);
+            let action = &program.actions[open.action];
+            assert!(
+                got == wanted,
+                "rank {}, round {}, action {} {action:?} on {:?}:\n got {got:?}\nwant {wanted:?}",
+                self.rank,
+                self.round,
+                open.action,
+                program.comms[action.comm]
+            );
+        }
+    }
+
+    fn start(&mut self, program: &Program, engine: &mut Engine, index: usize) {
+        let action = &program.actions[index];
+        let comm = &program.comms[action.comm];
+        let number = comm.number(self.rank).expect("a member");
+        let part = action.part(index, self.round, comm, number, &program.model);
+        if action.kind == Kind::Message {
+            return self.message(engine, index, action, comm, number, &part);
+        }
+        if action.persistent {
+            let kept = self.kept.iter().find(|kept| kept.action == index).expect("made before");
+            write(&kept.send, &part.send);
+            write(&kept.recv, &part.recv);
+            let request = engine.start_schedule(kept.run.run()).unwrap();
+            let recv = kept.recv.clone();
+            self.open.push(Open { action: index, requests: vec![request], recv, wanted: part.wanted });
+            return;
+        }
+        let (run, _, recv) = program.bind(action, &part, number, self.sequences[action.comm]);
+        self.sequences[action.comm] += 1;
+        let request = engine.start_schedule(run).unwrap();
+        self.open.push(Open { action: index, requests: vec![request], recv, wanted: part.wanted });
+    }
+
+    fn message(
+        &mut self,
+        engine: &mut Engine,
+        index: usize,
+        action: &Action,
+        comm: &Comm,
+        number: u32,
+        part: &Part,
+    ) {
+        // The tags of messages are those of collectives, too.
+        let tag = Tag((action.root * 3 + action.to) as i32);
+        let mut requests = Vec::new();
+        let recv = memory(&part.recv, &int());
+        if number == action.to {
+            let source = Rank(action.root);
+            let selector = Selector {
+                context: comm.context,
+                peer: Some(comm.peer(source)),
+                source: Some(source),
+                tag: Some(tag),
+            };
+            requests.push(engine.recv(selector, recv.recv_view(0, 0, 4 * u64::from(action.count))).unwrap());
+        }
+        if number == action.root {
+            let peer = comm.peer(Rank(action.to));
+            let envelope = Envelope { peer, context: comm.context, source: Rank(number), tag };
+            let send = memory(&part.send, &int());
+            let bytes = 4 * u64::from(action.count);
+            let started = engine.send(envelope, SendMode::Standard, send.send_view(0, 0, bytes)).unwrap();
+            if let Started::Pending(request) = started {
+                requests.push(request);
+            }
+        }
+        self.open.push(Open { action: index, requests, recv, wanted: part.wanted.clone() });
+    }
+}
+
+fn run(seed: u64) {
+    let mut random = Random(seed);
+    let processes = 1 + random.below(6);
+    let program = Program::random(&mut random, processes);
+    let full = [0.0, 0.1, 0.4][random.below(3) as usize];
+    let mut world = World::new(processes).seed(seed).full(full).build();
+    let mut ranks: Vec<Process> = (0..processes).map(|rank| program.process(rank, seed)).collect();
+    world.run(5_000_000, |rank, engine| ranks[rank as usize].step(&program, engine));
+}
+
+#[test]
+fn random_programs_of_collectives_and_messages() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let first: u64 = number("WEFT_SEED").unwrap_or(0);
+    let count = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(60) };
+    for seed in first..first + count {
+        let result = std::panic::catch_unwind(|| run(seed));
+        if let Err(panic) = result {
+            eprintln!("the program of seed {seed} failed; WEFT_SEED={seed} replays it");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Collectives by rounds over real shared memory, one thread for each member: random sequences of calls, with waiting that really
+//! sleeps, and communicators that come and go in one pool.
+
+use std::sync::mpsc;
+use weft_coll::rounds::{Outcome, Shape};
+use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
+use weft_engine::{
+    Arguments, Engine, EngineConfig, NodeLocal, Rounds, RoundsCall, Transports, Waiter, needs_slots,
+};
+use weft_sim::Random;
+use weft_types::{PeerId, abi};
+
+fn engines(ranks: u32, oversubscribed: bool) -> Vec<Engine> {
+    let file = weft_shm::create().expect("a memory file");
+    (0..ranks)
+        .map(|me| {
+            let node = NodeLocal {
+                segment: file.try_clone().expect("a descriptor"),
+                local_index: me,
+                peers: (0..ranks).map(PeerId).collect(),
+                single_copy: false,
+                oversubscribed,
+            };
+            let transports = Transports::node_local(node).expect("attached");
+            let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
+            Engine::new(config, transports).expect("an engine")
+        })
+        .collect()
+}
+
+/// Member 0 takes memory and tells the others.
+fn agree(engine: &mut Engine, me: u32, ranks: u32, slots: bool, post: &Post) -> u64 {
+    if me > 0 {
+        return post.1.recv().expect("told");
+    }
+    let block = engine.take_block(ranks, slots);
+    assert_ne!(block, 0, "the pool is used up");
+    post.0.iter().for_each(|to| to.send(block).expect("heard"));
+    block
+}
+
+/// To the others at member 0, from there at the others.
+type Post = (Vec<mpsc::Sender<u64>>, mpsc::Receiver<u64>);
+
+fn finish(engine: &mut Engine, rounds: &mut Rounds, call: &mut RoundsCall, oversubscribed: bool) {
+    let bell = engine.bell();
+    let mut waiter = Waiter::new(oversubscribed);
+    loop {
+        match call.step(rounds) {
+            Outcome::Done => return waiter.finish(&bell),
+            Outcome::Blocked => assert_ne!(call.missing(rounds), 0),
+            Outcome::Strayed(other) => panic!("{other} strayed"),
+        }
+        waiter.pause(&bell);
+    }
+}
+
+fn memory(values: &[u64]) -> Memory {
+    let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
+    let memory = Memory::scratch(&word, values.len().max(1) as u64).expect("memory");
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    memory.recv_view(0, 0, bytes.len() as u64).unpack(0, &bytes);
+    memory
+}
+
+fn values(memory: &Memory, count: usize) -> Vec<u64> {
+    let mut bytes = vec![0; count * 8];
+    memory.send_view(0, 0, bytes.len() as u64).pack(0, &mut bytes);
+    bytes.chunks_exact(8).map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight"))).collect()
+}
+
+fn kernel() -> Kernel {
+    let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
+    PredefinedOp::Sum.kernel(&word).expect("defined")
+}
+
+fn value(call: u64, member: u32, at: usize) -> u64 {
+    call.wrapping_mul(1_000_003) ^ u64::from(member) << 32 ^ at as u64
+}
+
+fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engine, post: Post) {
+    let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
+    let (size, sum) = (ranks as usize, kernel());
+    let mut random = Random::new(seed);
+    for communicator in 0..3 {
+        let block = agree(&mut engine, me, ranks, false, &post);
+        let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
+        for number in 0..120_u64 {
+            let (kind, root) = (random.below(5), random.below(u64::from(ranks)) as u32);
+            let most = [3, 40, 700, 9000][random.below(4) as usize];
+            let count = random.below(most) as usize;
+            let (shape, bytes) = match kind {
+                0 => (Shape::Barrier, 0),
+                1 => (Shape::Bcast { root }, count as u64 * 8),
+                2 => (Shape::Allreduce, count as u64 * 8),
+                3 => (Shape::Allgather, count as u64 * 8),
+                _ => (Shape::Reduce { root }, count as u64 * 8),
+            };
+            if needs_slots(shape, ranks, bytes, 8).expect("fits") && !rounds.cells_here().has_slots() {
+                let block = agree(&mut engine, me, ranks, true, &post);
+                engine.add_slots(block, &mut rounds).expect("added");
+            }
+            let of = |member: u32| (0..count).map(|at| value(number, member, at)).collect::<Vec<u64>>();
+            let (mine, room) = (memory(&of(me)), memory(&vec![0; count * size]));
+            let arguments = match shape {
+                Shape::Bcast { .. } => Arguments::new(Memory::none(), if me == root { mine } else { room }),
+                _ => Arguments::new(mine, room),
+            };
+            let result = arguments.recv.clone();
+            let mut call =
+                RoundsCall::new(&rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
+            finish(&mut engine, &mut rounds, &mut call, oversubscribed);
+            let summed = || {
+                (0..count)
+                    .map(|at| (0..ranks).map(|member| value(number, member, at)).fold(0, u64::wrapping_add))
+            };
+            let what = format!(
+                "{shape:?} of {count} words, call {number} of communicator {communicator}, seed {seed}"
+            );
+            match shape {
+                Shape::Bcast { root } => assert!(values(&result, count) == of(root), "{what}"),
+                Shape::Allreduce => assert!(values(&result, count) == summed().collect::<Vec<_>>(), "{what}"),
+                Shape::Reduce { root } if root == me => {
+                    assert!(values(&result, count) == summed().collect::<Vec<_>>(), "{what}");
+                }
+                Shape::Allgather => {
+                    let all: Vec<u64> = (0..ranks).flat_map(of).collect();
+                    assert!(values(&result, count * size) == all, "{what}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn run(ranks: u32, oversubscribed: bool) {
+    let seed = u64::from(ranks) * 77;
+    let mut post: Vec<Post> = Vec::new();
+    let mut to_others = Vec::new();
+    for _ in 0..ranks {
+        let (sender, receiver) = mpsc::channel();
+        to_others.push(sender);
+        post.push((Vec::new(), receiver));
+    }
+    post[0].0 = to_others.split_off(1);
+    std::thread::scope(|scope| {
+        for ((me, engine), post) in (0..ranks).zip(engines(ranks, oversubscribed)).zip(post) {
+            scope.spawn(move || member(me, ranks, oversubscribed, seed, engine, post));
+        }
+    });
+}
+
+#[test]
+fn members_with_cores_of_their_own() {
+    run(2, false);
+}
+
+#[test]
+fn members_that_sleep_at_once() {
+    for ranks in [2, 3, 5, 8] {
+        run(ranks, true);
+    }
+}

@@ -1,0 +1,762 @@
+//! mpiexec's part in a job on several hosts: it decides, and agents do.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{getpgrp, isatty, tcgetpgrp};
+use weft_boot::card::Card;
+use weft_boot::pmi::wire1;
+
+use super::dealing::{self, NamedHost};
+use super::frames::{self, Frame, Kind, Orders, Program, RankOrder, Reader};
+use super::{AGENT_WORD, INPUT_CREDIT, PING, SILENCE};
+use crate::judge::{Cause, End, Judge, Order, Partial};
+use crate::lines::Lines;
+use crate::machine;
+use crate::options::{Section, Settings};
+use crate::output::{HIGH_WATER, Outlet, same_file};
+use crate::plan;
+use crate::pmi_server::{Action, Server};
+use crate::report::{self, Known};
+use crate::run::{ENDING, NOTE, PASSED_ON};
+
+/// A connection may take longer to be made than an agent may be silent later.
+const PATIENCE_AT_START: Duration = Duration::from_secs(60);
+
+/// How long agents may take to end what ranks left behind, after all ranks have ended.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// What starts an agent where nothing else is said.
+const SSH: &str = "ssh -x -o BatchMode=yes {host}";
+
+/// One host and its agent.
+struct Host {
+    name: String,
+    /// `None`: it was never started.
+    child: Option<Child>,
+    reader: Reader,
+    /// Frames that found no room.
+    out: Vec<u8>,
+    heard: Instant,
+    answered: bool,
+    ranks: Vec<usize>,
+    /// Ranks that its agent has started.
+    started: usize,
+    /// It said good-bye, or is lost.
+    gone: bool,
+}
+
+/// A job on several hosts.
+struct Head {
+    hosts: Vec<Host>,
+    host_of: Vec<usize>,
+    server: Server,
+    judge: Judge,
+    known: Vec<Known>,
+    lines: Vec<[Lines; 2]>,
+    tags: Vec<String>,
+    outlets: [Outlet; 2],
+    /// The outlet of standard error: 0 when both are the same file.
+    error_outlet: usize,
+    broken: bool,
+    signals: SignalFd,
+    limit: Option<(Instant, Duration)>,
+    next_ping: Instant,
+    aborting: Option<usize>,
+    input_open: bool,
+    input_under_way: usize,
+    verbose: bool,
+    actions: Vec<Action>,
+}
+
+/// Runs the job on the hosts of `settings`. Returns mpiexec's exit code.
+///
+/// Errors: mpiexec itself cannot work.
+pub(crate) fn run(sections: &[Section], settings: &Settings) -> io::Result<i32> {
+    let mut head = match Head::start(sections, settings)? {
+        Ok(head) => head,
+        Err(why) => {
+            eprintln!("mpiexec: {why}");
+            return Ok(2);
+        }
+    };
+    while !head.judge.all_ended() {
+        head.wait(head.deadline())?;
+        head.turn()?;
+    }
+    head.close()
+}
+
+/// The hosts of a section, as indices into all.
+fn hosts_of(section: &Section, settings: &Settings) -> Vec<NamedHost> {
+    match &section.asked.host {
+        Some(list) => crate::values::hosts_in_list(list),
+        None => settings.hosts.clone(),
+    }
+}
+
+/// Variables that describe the host or the login where mpiexec runs, and would be wrong elsewhere.
+const OF_THE_HOST: [&str; 8] =
+    ["HOSTNAME", "HOST", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "_"];
+
+impl Head {
+    fn start(sections: &[Section], settings: &Settings) -> io::Result<Result<Head, String>> {
+        let (mut names, mut host_of): (Vec<String>, Vec<usize>) = (Vec::new(), Vec::new());
+        let per_host = settings.per_node.or_else(|| settings.deals_by_node().then_some(1));
+        let mut slots = 0;
+        for section in sections {
+            let list = hosts_of(section, settings);
+            slots = slots.max(list.iter().map(|host| host.slots.unwrap_or(1)).sum());
+            let dealt = dealing::deal(&list, section.count, per_host);
+            if dealt.len() < section.count as usize {
+                return Ok(Err("none of the hosts has a slot for a rank".to_owned()));
+            }
+            for index in dealt {
+                let name = &list[index].name;
+                let known = names.iter().position(|known| known == name);
+                host_of.push(known.unwrap_or_else(|| {
+                    names.push(name.clone());
+                    names.len() - 1
+                }));
+            }
+        }
+        let orders = orders(sections, settings, &names, &host_of, slots)?;
+        // Before signals are blocked, which agents and ranks would inherit. A signal that ends mpiexec here ends them too, since
+        // their way to it is gone then.
+        let agents: Vec<(Vec<OsString>, io::Result<Child>)> = names
+            .iter()
+            .map(|name| {
+                let words = agent_words(name, settings);
+                let child = start_agent(&words);
+                (words, child)
+            })
+            .collect();
+        let mut mask: SigSet = ENDING.into_iter().chain(PASSED_ON).collect();
+        mask.add(Signal::SIGCHLD);
+        mask.add(Signal::SIGPIPE);
+        mask.thread_block()?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let appnums: Vec<i32> =
+            (0..).zip(sections).flat_map(|(app, section)| (0..section.count).map(move |_| app)).collect();
+        let size = host_of.len();
+        let now = Instant::now();
+        let universe = settings.universe_size.unwrap_or(slots.max(size as u32));
+        let programs = sections
+            .iter()
+            .flat_map(|section| std::iter::repeat_n(plan::shown(&section.program), section.count as usize));
+        let mut head = Head {
+            server: Server::on_nodes(&plan::job_id(), &appnums, universe, dealing::mapping(&host_of)),
+            judge: Judge::new(size),
+            known: programs.map(|program| Known { pid: 0, program, note: None }).collect(),
+            lines: (0..size).map(|_| Default::default()).collect(),
+            tags: (0..size)
+                .map(|rank| if settings.tag_output { format!("[{rank}] ") } else { String::new() })
+                .collect(),
+            outlets: [Outlet::new(0), Outlet::new(1)],
+            error_outlet: usize::from(!same_file(io::stdout().as_fd(), io::stderr().as_fd())),
+            broken: false,
+            signals,
+            limit: settings.timeout.map(|limit| (now + limit, limit)),
+            next_ping: now + PING,
+            aborting: None,
+            input_open: !settings.no_stdin,
+            input_under_way: 0,
+            verbose: settings.verbose,
+            actions: Vec::new(),
+            hosts: Vec::new(),
+            host_of,
+        };
+        for (index, (name, orders)) in names.iter().zip(orders).enumerate() {
+            let ranks = (0..size).filter(|&rank| head.host_of[rank] == index).collect();
+            head.hosts.push(Host {
+                name: name.clone(),
+                child: None,
+                reader: Reader::default(),
+                out: Vec::new(),
+                heard: now,
+                answered: false,
+                ranks,
+                started: 0,
+                gone: false,
+            });
+            frames::emit(Kind::Start, 0, &orders.emit(), &mut head.hosts[index].out);
+        }
+        for (index, (words, child)) in agents.into_iter().enumerate() {
+            match child {
+                Ok(child) => head.hosts[index].child = Some(child),
+                Err(error) => {
+                    let program = words[0].to_string_lossy().into_owned();
+                    head.lose(index, format!("its agent cannot be started: {program}: {error}"));
+                }
+            }
+        }
+        Ok(Ok(head))
+    }
+
+    /// When something has to happen without an event.
+    fn deadline(&self) -> Instant {
+        let lines = self.lines.iter().flatten().filter_map(Lines::deadline);
+        let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
+        lines.chain(limit).chain(self.judge.deadline()).fold(self.next_ping, Instant::min)
+    }
+
+    fn wait(&self, deadline: Instant) -> io::Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+        let mut wanted = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let has_room = self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER);
+        for host in self.hosts.iter().filter(|host| !host.gone) {
+            let Some(child) = &host.child else { continue };
+            // What ranks write waits for whoever reads mpiexec's output.
+            if let Some(from) = child.stdout.as_ref().filter(|_| has_room) {
+                wanted.push(PollFd::new(from.as_fd(), PollFlags::POLLIN));
+            }
+            if let Some(to) = child.stdin.as_ref().filter(|_| !host.out.is_empty()) {
+                wanted.push(PollFd::new(to.as_fd(), PollFlags::POLLOUT));
+            }
+        }
+        for (outlet, fd) in self.outlets.iter().zip([stdout.as_fd(), stderr.as_fd()]) {
+            if outlet.waiting() > 0 {
+                wanted.push(PollFd::new(fd, PollFlags::POLLOUT));
+            }
+        }
+        if self.may_read_input() {
+            wanted.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+        }
+        // Rounded up: waking before the deadline would spin.
+        let limit = Duration::from_millis(left.as_micros().div_ceil(1000) as u64);
+        match poll(&mut wanted, PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Handles whatever is there.
+    fn turn(&mut self) -> io::Result<()> {
+        self.take_signals()?;
+        for index in 0..self.hosts.len() {
+            self.listen(index);
+        }
+        self.pass_input()?;
+        let now = Instant::now();
+        if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
+            let running = self.judge.running().collect();
+            let order = self.judge.condemn(Cause::Timeout { limit, running }, now);
+            self.limit = None;
+            self.obey(order);
+        }
+        if now >= self.next_ping {
+            self.next_ping = now + PING;
+            self.ask_hosts(now);
+        }
+        let order = self.judge.tick(now);
+        self.obey(order);
+        for rank in 0..self.lines.len() {
+            self.flush_lines(rank, now, false);
+        }
+        self.write();
+        Ok(())
+    }
+
+    fn take_signals(&mut self) -> io::Result<()> {
+        while let Some(info) = self.signals.read_signal()? {
+            let number = info.ssi_signo as i32;
+            let Ok(signal) = Signal::try_from(number) else { continue };
+            // The end of an agent shows as the end of its output.
+            if matches!(signal, Signal::SIGCHLD | Signal::SIGPIPE) {
+                continue;
+            }
+            self.send_all(signal, None);
+            if ENDING.contains(&signal) {
+                let order = self.judge.interrupted(number);
+                self.obey(order);
+            }
+            if signal == Signal::SIGTSTP {
+                self.write();
+                nix::sys::signal::raise(Signal::SIGSTOP)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a host's agent says.
+    fn listen(&mut self, index: usize) {
+        let mut bytes = [0; 64 * 1024];
+        while !self.hosts[index].gone && self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER) {
+            let host = &mut self.hosts[index];
+            let Some(from) = host.child.as_mut().and_then(|child| child.stdout.as_mut()) else { return };
+            match from.read(&mut bytes) {
+                Ok(0) => return self.lose(index, "the connection to it ended".to_owned()),
+                Ok(count) => {
+                    (host.heard, host.answered) = (Instant::now(), true);
+                    host.reader.push(&bytes[..count]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.lose(index, format!("the connection to it failed: {error}")),
+            }
+            loop {
+                match self.hosts[index].reader.next_frame() {
+                    Ok(Some(frame)) => self.take(index, frame),
+                    Ok(None) => break,
+                    Err(frames::Broken) => {
+                        let why = "its agent sent something else than frames: does the login there print something?";
+                        return self.lose(index, why.to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, frame: Frame) {
+        let rank = frame.number as usize;
+        let ours = self.host_of.get(rank) == Some(&index);
+        match frame.kind {
+            Kind::Ping => {}
+            Kind::Bye => self.hosts[index].gone = true,
+            Kind::Took => {
+                let taken = frames::parse_number(&frame.content).unwrap_or(0).max(0) as usize;
+                self.input_under_way = self.input_under_way.saturating_sub(taken);
+            }
+            Kind::Line => eprintln!("mpiexec: {}", String::from_utf8_lossy(&frame.content)),
+            Kind::Started if ours => {
+                self.hosts[index].started += 1;
+                self.known[rank].pid = frames::parse_number(&frame.content).unwrap_or(0);
+                if self.verbose {
+                    let Known { pid, program, .. } = &self.known[rank];
+                    eprintln!("mpiexec: rank {rank} is pid {pid} on {}: {program}", self.hosts[index].name);
+                }
+            }
+            Kind::NotStarted if ours => {
+                let (code, why) = frame.content.split_at(frame.content.len().min(4));
+                let why = String::from_utf8_lossy(why).into_owned();
+                let why = format!("on {}: {why}", self.hosts[index].name);
+                let code = frames::parse_number(code).unwrap_or(1);
+                let now = Instant::now();
+                let order = self.judge.condemn(Cause::NotStarted { rank, why, code }, now);
+                // Those of the host that were to come after it were not started either.
+                let missing = self.hosts[index].ranks[self.hosts[index].started..].to_vec();
+                for missing in missing {
+                    self.judge.ended(missing, End::Exit(0), now);
+                }
+                self.obey(order);
+            }
+            Kind::Said if ours => self.hear(rank, &frame.content),
+            Kind::Output if ours => self.show(rank, 0, &frame.content),
+            Kind::Error if ours => self.show(rank, 1, &frame.content),
+            Kind::Ended if ours => {
+                let Some(end) = frames::parse_ending(&frame.content) else { return };
+                self.flush_lines(rank, Instant::now(), true);
+                if self.judge.is_running(rank) {
+                    let order = self.judge.ended(rank, end, Instant::now());
+                    self.obey(order);
+                }
+                self.check_barrier();
+            }
+            // Not an agent's to say.
+            _ => {}
+        }
+    }
+
+    /// A host is gone, and its ranks with it.
+    fn lose(&mut self, index: usize, why: String) {
+        let now = Instant::now();
+        let host = &mut self.hosts[index];
+        if std::mem::replace(&mut host.gone, true) {
+            return;
+        }
+        if let Some(child) = &mut host.child {
+            // Should only the connection be stuck, its end ends the agent.
+            let _ = child.kill();
+        }
+        let name = host.name.clone();
+        let ranks: Vec<usize> =
+            host.ranks.iter().copied().filter(|&rank| self.judge.is_running(rank)).collect();
+        if ranks.is_empty() {
+            return;
+        }
+        let others = self.judge.running().count() - ranks.len();
+        let order =
+            self.judge.condemn(Cause::HostLost { host: name, why, ranks: ranks.clone(), others }, now);
+        for rank in ranks {
+            self.judge.ended(rank, End::Signal { signal: Signal::SIGKILL as i32, core: false }, now);
+        }
+        self.obey(order);
+    }
+
+    /// Asks whether the hosts are there, and loses those that have been silent for too long.
+    fn ask_hosts(&mut self, now: Instant) {
+        for index in 0..self.hosts.len() {
+            let host = &mut self.hosts[index];
+            if host.gone {
+                continue;
+            }
+            let patience = if host.answered { SILENCE } else { PATIENCE_AT_START };
+            if now.saturating_duration_since(host.heard) > patience {
+                let why = format!("nothing was heard of it for {} s", patience.as_secs());
+                self.lose(index, why);
+            } else {
+                frames::emit(Kind::Ping, 0, &[], &mut host.out);
+            }
+        }
+    }
+
+    /// A rank that ended without MPI is missing for ever in a barrier others wait in.
+    fn check_barrier(&mut self) {
+        if !self.server.anybody_waits() || self.judge.cause().is_some() {
+            return;
+        }
+        if let Some(rank) = (0..self.known.len()).find(|&rank| self.judge.never_joined(rank)) {
+            let waiting = (0..self.known.len()).filter(|&other| self.server.waits(other)).collect();
+            let order = self.judge.condemn(Cause::NeverJoined { rank, waiting }, Instant::now());
+            self.obey(order);
+        }
+    }
+
+    fn hear(&mut self, rank: usize, bytes: &[u8]) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.server.receive(rank, bytes, &mut actions);
+        for action in actions.drain(..) {
+            self.act(action);
+        }
+        self.actions = actions;
+        self.check_barrier();
+    }
+
+    fn tell(&mut self, rank: usize, kind: Kind, content: &[u8]) {
+        let host = &mut self.hosts[self.host_of[rank]];
+        if !host.gone {
+            frames::emit(kind, rank as u32, content, &mut host.out);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let now = Instant::now();
+        let order = match action {
+            Action::Reply { rank, line } => {
+                self.tell(rank, Kind::Channel, line.as_bytes());
+                None
+            }
+            Action::Started { rank, .. } => {
+                self.judge.started(rank);
+                None
+            }
+            Action::Finished { rank } => {
+                self.judge.finished(rank);
+                None
+            }
+            Action::Note { rank, text } => {
+                let text: String = text.chars().take(NOTE).collect();
+                self.known[rank].note = Some(text).filter(|text| !text.is_empty());
+                None
+            }
+            Action::Survives { rank } => {
+                self.judge.survives(rank);
+                None
+            }
+            // Clocks of several hosts cannot prove that calls were blocked at the same moment; what ranks wait for is in their notes.
+            Action::Stalled { .. } | Action::Reopened { .. } => None,
+            Action::Abort { rank, code, message, ranks } => {
+                self.aborting = Some(rank);
+                let asked_for_some = !ranks.is_empty();
+                let partial = Partial { rank, code, message: message.clone(), ranks };
+                let some = self.judge.abort_some(partial, now);
+                if asked_for_some {
+                    let scope = if some.is_some() { "some" } else { "all" };
+                    let answer = wire1::Command::new("weft_aborted").with("scope", scope).emit();
+                    self.tell(rank, Kind::Channel, answer.as_bytes());
+                }
+                some.or_else(|| self.judge.condemn(Cause::Aborted { rank, code, message }, now))
+            }
+            Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
+            Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),
+        };
+        self.obey(order);
+    }
+
+    fn obey(&mut self, order: Option<Order>) {
+        let doomed: Vec<usize> = self.judge.doomed().collect();
+        match order {
+            None => {}
+            Some(Order::Terminate) => {
+                self.send_all(Signal::SIGTERM, self.aborting);
+                self.send_all(Signal::SIGCONT, None);
+            }
+            Some(Order::Kill) => self.send_all(Signal::SIGKILL, None),
+            Some(Order::TerminateDoomed) => {
+                self.send_to(&doomed, Signal::SIGTERM, self.aborting);
+                self.send_to(&doomed, Signal::SIGCONT, None);
+            }
+            Some(Order::KillDoomed) => self.send_to(&doomed, Signal::SIGKILL, None),
+            // The fabric tells the others: their retries end, or the silence does.
+            Some(Order::Tell(lost)) => {
+                let host = &self.hosts[self.host_of[lost]].name;
+                eprint!("{}", report::lost(&self.judge, &self.known[lost], host));
+            }
+        }
+    }
+
+    fn send_all(&mut self, signal: Signal, spared: Option<usize>) {
+        let running: Vec<usize> = self.judge.running().collect();
+        self.send_to(&running, signal, spared);
+    }
+
+    fn send_to(&mut self, ranks: &[usize], signal: Signal, spared: Option<usize>) {
+        for &rank in ranks.iter().filter(|&&rank| Some(rank) != spared) {
+            self.tell(rank, Kind::Signal, &(signal as i32).to_le_bytes());
+        }
+    }
+
+    fn show(&mut self, rank: usize, stream: usize, bytes: &[u8]) {
+        let outlet = if stream == 0 { 0 } else { self.error_outlet };
+        let (number, sink) = (2 * rank + stream, &mut self.outlets[outlet].sink);
+        self.lines[rank][stream].push(number, &self.tags[rank], bytes, Instant::now(), sink);
+    }
+
+    fn flush_lines(&mut self, rank: usize, now: Instant, ended: bool) {
+        for stream in 0..2 {
+            let outlet = if stream == 0 { 0 } else { self.error_outlet };
+            let sink = &mut self.outlets[outlet].sink;
+            self.lines[rank][stream].flush(2 * rank + stream, &self.tags[rank], now, ended, sink);
+        }
+    }
+
+    /// Writes what agents and mpiexec's own outputs take without blocking.
+    fn write(&mut self) {
+        for outlet in &mut self.outlets {
+            outlet.write(false);
+            self.broken |= outlet.broken;
+        }
+        if self.broken && self.judge.cause().is_none() {
+            // As without mpiexec: whoever writes to a reader that is gone gets SIGPIPE.
+            let end = End::Signal { signal: Signal::SIGPIPE as i32, core: false };
+            let first = self.judge.running().next();
+            if let Some(rank) = first {
+                let others = self.judge.running().count() - 1;
+                let cause = Cause::Ended { rank, end, stage: crate::judge::Stage::Inside, others };
+                let order = self.judge.condemn(cause, Instant::now());
+                self.obey(order);
+            }
+        }
+        for index in 0..self.hosts.len() {
+            let host = &mut self.hosts[index];
+            let Some(to) = host.child.as_ref().and_then(|child| child.stdin.as_ref()) else { continue };
+            if host.gone {
+                continue;
+            }
+            let mut written = 0;
+            while written < host.out.len() {
+                match nix::unistd::write(to, &host.out[written..]) {
+                    Ok(count) => written += count,
+                    Err(Errno::EINTR) => {}
+                    // A broken connection shows as the end of the agent's output, after its last words.
+                    Err(_) => break,
+                }
+            }
+            host.out.drain(..written);
+        }
+    }
+
+    /// Whether standard input is wanted now: rank 0 keeps up, and a terminal is not somebody else's.
+    fn may_read_input(&self) -> bool {
+        let terminal = isatty(io::stdin()).unwrap_or(false);
+        self.input_open
+            && self.input_under_way < INPUT_CREDIT
+            && (!terminal || tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp()))
+    }
+
+    fn pass_input(&mut self) -> io::Result<()> {
+        if !self.may_read_input() {
+            return Ok(());
+        }
+        let stdin = io::stdin();
+        let mut wanted = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut wanted, PollTimeout::ZERO).unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        let mut bytes = [0; 16 * 1024];
+        match nix::unistd::read(io::stdin(), &mut bytes) {
+            Ok(0) | Err(Errno::EIO | Errno::EBADF) => {
+                self.input_open = false;
+                self.tell(0, Kind::Input, &[]);
+            }
+            Ok(count) => {
+                self.input_under_way += count;
+                self.tell(0, Kind::Input, &bytes[..count]);
+            }
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(())
+    }
+
+    /// All ranks have ended: agents end what is left, and mpiexec says what happened.
+    fn close(mut self) -> io::Result<i32> {
+        for host in self.hosts.iter_mut().filter(|host| !host.gone) {
+            frames::emit(Kind::Finish, 0, &[], &mut host.out);
+        }
+        self.input_open = false;
+        let deadline = Instant::now() + FAREWELL;
+        while self.hosts.iter().any(|host| !host.gone) && Instant::now() < deadline {
+            self.write();
+            self.wait(deadline)?;
+            while self.signals.read_signal()?.is_some() {}
+            for index in 0..self.hosts.len() {
+                self.listen(index);
+            }
+        }
+        for rank in 0..self.lines.len() {
+            self.flush_lines(rank, Instant::now(), true);
+        }
+        self.outlets.iter_mut().for_each(|outlet| outlet.write(true));
+        for host in &mut self.hosts {
+            let Some(child) = &mut host.child else { continue };
+            drop(child.stdin.take());
+            if !host.gone {
+                let _ = child.kill();
+            }
+            let _ = child.wait();
+        }
+        let died_of_pipe = matches!(
+            self.judge.cause(),
+            Some(Cause::Ended { end: End::Signal { signal: nix::libc::SIGPIPE, .. }, .. })
+        );
+        if !(self.broken && died_of_pipe) {
+            let host = |rank: usize| self.hosts[self.host_of[rank]].name.as_str();
+            eprint!("{}", report::failure_on(&self.judge, &self.known, &host, ""));
+        }
+        Ok(self.judge.exit_code())
+    }
+}
+
+/// What each host's agent has to do.
+fn orders(
+    sections: &[Section],
+    settings: &Settings,
+    names: &[String],
+    host_of: &[usize],
+    slots: u32,
+) -> io::Result<Vec<Orders>> {
+    let current = std::env::current_dir()?;
+    let size = host_of.len() as u32;
+    let mut inherited = plan::inherited_environment(settings.bare_environment);
+    inherited.retain(|name, _| !OF_THE_HOST.iter().any(|of_the_host| name == of_the_host));
+    let programs: Vec<Program> = sections
+        .iter()
+        .map(|section| {
+            let mut environment: BTreeMap<OsString, OsString> = inherited.clone();
+            environment.extend(settings.environment.iter().cloned());
+            environment.extend(section.environment.iter().cloned());
+            let wdir = section.wdir.as_ref().map_or_else(|| current.clone(), |wdir| current.join(wdir));
+            Program {
+                program: section.program.clone(),
+                arguments: section.arguments.clone(),
+                current: current.clone().into(),
+                wdir: wdir.into(),
+                asked_for_wdir: section.wdir.is_some(),
+                path: section.path.clone(),
+                environment: environment.into_iter().collect(),
+            }
+        })
+        .collect();
+    let (job_id, psets) = (plan::job_id(), plan::process_sets(sections));
+    let mut orders: Vec<Orders> = names
+        .iter()
+        .map(|name| Orders {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: name.clone(),
+            placing: [
+                settings.bind_to.map_or_else(String::new, |word| format!("{word:?}").to_ascii_lowercase()),
+                settings.map_by.map_or_else(String::new, |word| format!("{word:?}").to_ascii_lowercase()),
+            ],
+            report_bindings: settings.report_bindings,
+            programs: programs.clone(),
+            ranks: Vec::new(),
+        })
+        .collect();
+    let local_ranks = |host: usize| (0..size).filter(|&rank| host_of[rank as usize] == host).collect();
+    let locals: Vec<Vec<u32>> = (0..names.len()).map(local_ranks).collect();
+    let mut rank = 0;
+    for (number, section) in (0..).zip(sections) {
+        for _ in 0..section.count {
+            let host = host_of[rank as usize];
+            let card = Card {
+                rank,
+                size,
+                job_id: job_id.clone(),
+                appnum: number as i32,
+                universe_size: Some(settings.universe_size.unwrap_or(slots.max(size)) as i32),
+                local_ranks: locals[host].clone(),
+                cores: 1,
+                command: plan::command_words(section),
+                maxprocs: section.asked.maxprocs,
+                wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
+                initial_errhandler: section.asked.initial_errhandler.clone(),
+                memory_alloc_kinds: section.asked.memory_alloc_kinds.clone(),
+                asked: plan::asked_words(section),
+                psets: psets.clone(),
+                ..Card::default()
+            };
+            orders[host].ranks.push(RankOrder { rank, program: number, card: card.emit() });
+            rank += 1;
+        }
+    }
+    Ok(orders)
+}
+
+/// The command that starts a host's agent.
+fn agent_words(host: &str, settings: &Settings) -> Vec<OsString> {
+    let executable = std::env::current_exe().map_or_else(|_| "mpiexec".into(), OsString::from);
+    let named = [NamedHost { name: host.to_owned(), slots: None }];
+    if machine::foreign_host(&named, &machine::host_name()).is_none() {
+        return vec![executable, AGENT_WORD.into()];
+    }
+    let template = settings.agent.as_deref().unwrap_or(SSH);
+    let mut words: Vec<OsString> =
+        template.split_whitespace().map(|word| word.replace("{host}", host).into()).collect();
+    if !template.contains("{host}") {
+        words.push(host.into());
+    }
+    let through_a_shell = words[0].as_bytes().ends_with(b"ssh");
+    words.push(if through_a_shell { quoted(&executable) } else { executable });
+    words.push(AGENT_WORD.into());
+    words
+}
+
+/// A word as a shell takes it whole.
+fn quoted(word: &OsStr) -> OsString {
+    let text = word.to_string_lossy();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
+    match text.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")).into(),
+    }
+}
+
+fn start_agent(words: &[OsString]) -> io::Result<Child> {
+    // Its own group: what is typed at the terminal reaches agents through us, in order.
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    let child = command.spawn()?;
+    let (stdin, stdout) = (child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd));
+    for end in [stdin, stdout].into_iter().flatten() {
+        never_wait(end)?;
+    }
+    Ok(child)
+}
+
+fn never_wait(end: BorrowedFd<'_>) -> io::Result<()> {
+    fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Ranks that die, and those that go on without them.
+
+use std::fs::File;
+use std::io;
+use std::time::Instant;
+
+use super::Job;
+use crate::judge::End;
+use crate::report;
+use crate::spawn;
+
+impl Job {
+    /// Tells those that go on that `lost` has died, in the memory that they share: whoever sleeps there is woken. Where that
+    /// cannot be done they would wait for ever, and the job ends.
+    pub(super) fn tell_of_death(&mut self, lost: usize) {
+        let size = self.ranks.len() as u32;
+        let told = self.memory.try_clone().map_err(|error| error.to_string()).and_then(|memory| {
+            weft_shm::mark_dead(&File::from(memory), size, lost as u32)
+                .map_err(|error| error.text().to_owned())
+        });
+        self.watch.died(lost);
+        match told {
+            Ok(()) => eprint!("{}", report::lost(&self.judge, &self.ranks[lost].known, &self.host)),
+            Err(why) => {
+                eprintln!("mpiexec: the others cannot be told that rank {lost} has died: {why}");
+                let order = self.judge.cannot_tell(Instant::now());
+                self.obey(order);
+            }
+        }
+    }
+
+    /// Judges ranks that died by a signal, without listening to anybody.
+    pub(super) fn judge_deaths(&mut self) -> io::Result<()> {
+        let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
+        for rank in running {
+            if let Some(end @ End::Signal { .. }) = spawn::ended(self.ranks[rank].pid)? {
+                let order = self.judge.ended(rank, end, Instant::now());
+                self.obey(order);
+            }
+        }
+        Ok(())
+    }
+}

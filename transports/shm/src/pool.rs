@@ -1,0 +1,267 @@
+//! Memory of the node segment that is given out at run time: blocks for the collectives of communicators.
+//!
+//! One process of a communicator takes a block and tells the others where it is; each gives its share back when it frees the
+//! communicator, and the last one returns the block ([`crate::rounds`]). Blocks are powers of two of pages. Free ones of
+//! a size are a stack; fresh ones come from the end of what was given out so far and are backed with memory then, so the
+//! segment never holds more than was in use at one time. When the pool is used up, [`Pool::take`] says so, and
+//! communicators that come later do without.
+//!
+//! # Memory ordering
+//! The head of a stack is a number that changes with every push and pop, and the page of the first block (0: none). A link for
+//! each page, apart from the blocks, names the next one. Who takes a block loads the head (Acquire), reads the link, and swaps
+//! the head; when another taker was faster, the link may be of another time, but then the number has changed and the swap
+//! fails. Who gives one back writes the link and swaps the head with Release; so the next owner sees all that
+//! the previous ones did. Between the fresh end and everybody else there is nothing to order but the number itself.
+
+use crate::layout::{Layout, PAGE, POOL_BYTES};
+use crate::segment::no_room;
+use crate::sys::{self, Mapping};
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_types::{Error, ErrorClass, Result};
+
+/// Sizes of blocks: pages times 2^0 to 2^15.
+const CLASSES: usize = 16;
+
+/// Most pages a pool has.
+const PAGES: usize = (POOL_BYTES / PAGE) as usize;
+
+/// What the pool begins with.
+#[repr(C, align(128))]
+struct Head {
+    /// Pages given out so far; 0 stands for those of this head.
+    fresh: AtomicU32,
+    _line: [u8; 124],
+    /// By class: changes so far in the upper half, page of the first free block in the lower.
+    free: [AtomicU64; CLASSES],
+    /// By page: that of the free block below it in the stack.
+    links: [AtomicU32; PAGES],
+}
+
+/// A block: its first page and its class, in one word that is never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block(u64);
+
+impl Block {
+    fn new(page: u32, class: usize) -> Block {
+        Block((class as u64) << 32 | u64::from(page))
+    }
+
+    /// As a word for a message to other processes of the node.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    fn page(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn class(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+}
+
+/// The pool of a node segment, mapped.
+#[derive(Debug)]
+pub struct Pool {
+    mapping: Mapping,
+    file: Arc<File>,
+    offset: u64,
+    page: u64,
+}
+
+impl Pool {
+    /// Maps the pool and backs its head.
+    pub(crate) fn open(file: &Arc<File>, layout: &Layout) -> Result<Pool> {
+        let (offset, page) = (layout.pool(), sys::page_bytes());
+        let head = size_of::<Head>() as u64;
+        sys::allocate(file, offset, head)
+            .map_err(|error| no_room(&error, head, format_args!("the collectives of this node")))?;
+        let mapping = Mapping::new(file, offset, POOL_BYTES).map_err(|error| {
+            Error::new(
+                ErrorClass::NO_MEM,
+                format!("cannot map {POOL_BYTES} bytes of the shared-memory segment for collectives: {error}; is the address \
+                         space of the process limited (ulimit -v)?"),
+            )
+        })?;
+        Ok(Pool { mapping, file: Arc::clone(file), offset, page })
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the mapping begins with the head and lives as long as `self`; all fields are atomics, any bytes are valid.
+        unsafe { &*self.mapping.base().cast::<Head>() }
+    }
+
+    /// The link of a page.
+    ///
+    /// # Panics
+    /// When there is no such page: the segment is damaged.
+    fn link(&self, page: u32) -> &AtomicU32 {
+        let link = self.head().links.get(page as usize);
+        link.expect("the shared-memory segment is damaged: a free block lies outside the pool")
+    }
+
+    /// Pages of the head.
+    fn first(&self) -> u32 {
+        (size_of::<Head>() as u64).div_ceil(self.page) as u32
+    }
+
+    /// Where a block begins in the mapping.
+    ///
+    /// # Panics
+    /// When it is not inside: the segment is damaged.
+    fn inside(&self, page: u32, class: usize) -> usize {
+        let at = u64::from(page) * self.page;
+        assert!(
+            page >= self.first() && class < CLASSES && at + (self.page << class) <= POOL_BYTES,
+            "the shared-memory segment is damaged: a block lies outside the pool"
+        );
+        at as usize
+    }
+
+    /// A block of at least `bytes` bytes of any content; `None` when the pool is used up.
+    pub fn take(&self, bytes: u64) -> Option<Block> {
+        let pages = bytes.div_ceil(self.page).max(1).next_power_of_two();
+        let class = pages.trailing_zeros() as usize;
+        let stack = self.head().free.get(class)?;
+        let mut head = stack.load(Ordering::Acquire);
+        while head as u32 != 0 {
+            let page = head as u32;
+            let next = self.link(page).load(Ordering::Relaxed);
+            let new = changed(head) | u64::from(next);
+            match stack.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Block::new(page, class)),
+                Err(found) => head = found,
+            }
+        }
+        self.take_fresh(pages as u32, class)
+    }
+
+    #[cold]
+    fn take_fresh(&self, pages: u32, class: usize) -> Option<Block> {
+        let all = (POOL_BYTES / self.page) as u32;
+        let mut fresh = self.head().fresh.load(Ordering::Relaxed);
+        loop {
+            let first = fresh.max(self.first());
+            let end = first.checked_add(pages).filter(|&end| end <= all)?;
+            match self.head().fresh.compare_exchange_weak(fresh, end, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    let offset = self.offset + u64::from(first) * self.page;
+                    // Pages that cannot be backed are left alone for good.
+                    sys::back(&self.file, offset, u64::from(pages) * self.page).ok()?;
+                    return Some(Block::new(first, class));
+                }
+                Err(found) => fresh = found,
+            }
+        }
+    }
+
+    /// Takes back a block that nobody uses any more.
+    pub(crate) fn give_back(&self, block: Block) {
+        self.inside(block.page(), block.class());
+        let stack = &self.head().free[block.class()];
+        let mut head = stack.load(Ordering::Relaxed);
+        loop {
+            self.link(block.page()).store(head as u32, Ordering::Relaxed);
+            let new = changed(head) | u64::from(block.page());
+            match stack.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => head = found,
+            }
+        }
+    }
+
+    /// A block from the word of another process, when it lies in the pool and has `bytes` bytes.
+    pub fn block(&self, word: u64, bytes: u64) -> Option<Block> {
+        let block = Block(word);
+        let room = self.page.checked_shl(block.class() as u32).filter(|_| block.class() < CLASSES)?;
+        let end = (u64::from(block.page()) * self.page).checked_add(room)?;
+        (block.page() >= self.first() && end <= POOL_BYTES && bytes <= room).then_some(block)
+    }
+
+    /// The first byte of a block.
+    pub(crate) fn at(&self, block: Block) -> *mut u8 {
+        let at = self.inside(block.page(), block.class());
+        // SAFETY: inside the mapping, as just checked.
+        unsafe { self.mapping.base().add(at) }
+    }
+}
+
+/// The number of changes of a stack's head, one more.
+fn changed(head: u64) -> u64 {
+    (head >> 32).wrapping_add(1) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        let layout = Layout::new(2, sys::page_bytes());
+        let file = Arc::new(sys::memory_file().expect("a memory file"));
+        file.set_len(layout.total_bytes()).expect("sized");
+        Pool::open(&file, &layout).expect("mapped")
+    }
+
+    #[test]
+    fn blocks_are_apart_and_come_again_when_given_back() {
+        let pool = pool();
+        let sizes = [1, 4096, 4097, 100_000, 1 << 20];
+        let blocks: Vec<Block> = sizes.iter().map(|&bytes| pool.take(bytes).expect("room")).collect();
+        let mut ends: Vec<(usize, usize)> = blocks
+            .iter()
+            .zip(sizes)
+            .map(|(&block, bytes)| {
+                assert_eq!(pool.block(block.word(), bytes), Some(block));
+                (pool.at(block).addr(), pool.at(block).addr() + bytes as usize)
+            })
+            .collect();
+        ends.sort_unstable();
+        assert!(ends.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        pool.give_back(blocks[3]);
+        assert_eq!(pool.take(100_000), Some(blocks[3]));
+        assert_ne!(pool.take(100_000), Some(blocks[3]));
+    }
+
+    #[test]
+    fn a_used_up_pool_says_so_and_goes_on_when_something_comes_back() {
+        let pool = pool();
+        let blocks: Vec<Block> = std::iter::from_fn(|| pool.take(8 << 20)).collect();
+        assert_eq!(blocks.len(), 7, "64 MiB but for the head");
+        pool.give_back(blocks[2]);
+        assert_eq!(pool.take(8 << 20), Some(blocks[2]));
+        assert_eq!(pool.take(1 << 40), None);
+    }
+
+    #[test]
+    fn words_of_others_are_checked() {
+        let pool = pool();
+        for word in [0, 1 << 32, u64::MAX, (POOL_BYTES / pool.page) | 1 << 32, 40 << 32 | 1] {
+            assert_eq!(pool.block(word, 1), None, "{word:#x}");
+        }
+        assert_eq!(pool.block(100, 4097 * 16), None, "too small");
+    }
+
+    #[test]
+    fn threads_that_take_and_give_back_never_share_a_block() {
+        let pool = pool();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for turn in 0..2000_u64 {
+                        let block = pool.take(4096 << (turn % 3)).expect("room");
+                        // SAFETY: the block is ours; the second word is nobody's but the owner's.
+                        let word = unsafe { &*pool.at(block).add(8).cast::<AtomicU64>() };
+                        word.store(thread << 32 | turn, Ordering::Relaxed);
+                        std::hint::spin_loop();
+                        assert_eq!(word.load(Ordering::Relaxed), thread << 32 | turn);
+                        pool.give_back(block);
+                    }
+                });
+            }
+        });
+        assert!(pool.head().fresh.load(Ordering::Relaxed) <= pool.first() + 4 * 7);
+    }
+}

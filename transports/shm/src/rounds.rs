@@ -1,0 +1,314 @@
+//! Collectives inside a node: flags and payloads that every member writes for itself and all others read.
+//!
+//! A communicator has one block of shared memory ([`crate::pool`]). Each member owns an *area* of it: a line that says how far it has
+//! come, and [`CELLS`] cells that it alone writes. An operation is one or more *rounds*, which all members number alike. In a
+//! round a member may write its cell (a stamp and a payload), and may read the cells of others once their stamps are
+//! there. Payloads longer than a cell lie in *slots*, one for each cell, in a second block that is there once somebody needed it.
+//!
+//! ```text
+//! block    head: members that have left    area of member 0, of member 1, ...
+//! area     finished rounds, processor      cell 0 .. cell 7      (128 bytes each)
+//! cell     stamp 8, processor 4, -, payload 112
+//! stamp    round + 1 in bits 63..16, signature of the operation in bits 15..0
+//! ```
+//!
+//! # Rules
+//! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
+//! - B. Member j may write its cell of round r when all others have finished round r - 8.
+//! - C. A member says that it has finished a round also when it neither writes nor reads in it.
+//!
+//! # Memory ordering
+//! Payload and stamp: the writer stores the stamp with Release after the payload, a reader loads it with Acquire before. So
+//! rule A gives the reader the whole payload. Finished rounds: a reader stores their number with Release after its last
+//! load of payloads, the writer loads it with Acquire before it writes the cell again (rule B); so no load of the reader can
+//! see the later write. A stamp of round r of member j says as well that j has finished every round before the operation that r
+//! belongs to: its finishing is before the stamp in j's program order, and the stamp is Release; so the reader may write
+//! on that knowledge as if it had loaded the number itself ([`Pace::heard_of`]).
+//!
+//! Sleeping: who waits for stamps or for room sleeps on its process's bell, as if it waited for a packet ([`crate::bell`]). Who makes
+//! something true that others may sleep for passes the light barrier and rings those that are armed: after a stamp that
+//! *few* wait for ([`Rounds::publish`] then [`Rounds::wake`]), after seeing a round whole for which *all* wait for all, and after
+//! finishing. In the second case a stamp itself wakes nobody. That suffices: of the members of such a round the last to
+//! store its stamp (in the order of its stores' visibility) either sees the round whole before it sleeps, or finds it whole at its look after
+//! arming and the heavy barrier; either way it rings all who are armed. A sleeper whose heavy barrier came before the ringer's
+//! look at its word is seen armed; otherwise its own look after that barrier comes after all stamps that the ringer had
+//! seen (they happen before the ringer's barrier, by Acquire), and so sees the round whole.
+//!
+//! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
+
+mod memory;
+
+use crate::pool::{Block, Pool};
+use crate::segment::Segment;
+use memory::Memory;
+pub use memory::Payloads;
+use std::sync::Arc;
+
+/// Cells of a member: rounds that it can be ahead of the slowest.
+pub const CELLS: u64 = 8;
+/// Bytes of a payload that lies in the cell itself.
+pub const IN_CELL: usize = 112;
+/// Most members.
+pub const MOST_MEMBERS: u32 = 16;
+
+/// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
+/// share one place of the caches.
+pub const fn slot_bytes(members: u32) -> usize {
+    if members <= 4 { 63 << 8 } else { 63 << 7 }
+}
+
+/// The stamp of a round. `signature`: what must be the same at all members.
+#[inline]
+pub const fn stamp(round: u64, signature: u16) -> u64 {
+    (round + 1) << 16 | signature as u64
+}
+
+/// The words of the protocol, so that the model checker can stand in.
+pub trait Words {
+    /// Cells of a member.
+    const CELLS: u64 = CELLS;
+    /// A member's stamp in the cell of a round (Acquire).
+    fn stamp(&self, member: u32, round: u64) -> u64;
+    /// Sets the own stamp in the cell of a round (Release).
+    fn set_stamp(&self, round: u64, stamp: u64);
+    /// Rounds that a member has finished (Acquire).
+    fn finished(&self, member: u32) -> u64;
+    /// Says how many rounds this member has finished (Release).
+    fn set_finished(&self, rounds: u64);
+}
+
+/// How far a member is and how far it may go: the protocol without memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// This member.
+    pub me: u32,
+    /// Number of members.
+    pub members: u32,
+    /// The first round of the next operation.
+    pub next: u64,
+    /// The own cells of rounds below may be written.
+    room: u64,
+}
+
+impl Pace {
+    /// Before the first round.
+    pub fn new(me: u32, members: u32) -> Pace {
+        Pace { me, members, next: 0, room: 0 }
+    }
+
+    /// Whether the own cell of `round` may be written (rule B).
+    #[inline]
+    pub fn has_room(&mut self, words: &impl Words, round: u64) -> bool {
+        round < self.room || self.look_for_room(words, round)
+    }
+
+    #[cold]
+    fn look_for_room<W: Words>(&mut self, words: &W, round: u64) -> bool {
+        let others = (0..self.members).filter(|&member| member != self.me);
+        let slowest = others.map(|member| words.finished(member)).min().unwrap_or(round);
+        self.room = self.room.max(slowest + W::CELLS);
+        round < self.room
+    }
+
+    /// Every other member has begun the operation of which `first` is the first round.
+    #[inline]
+    pub fn heard_of<W: Words>(&mut self, _: &W, first: u64) {
+        self.room = self.room.max(first + W::CELLS);
+    }
+
+    /// The members without the stamp of a round, of those with a bit in `of`.
+    #[inline]
+    pub fn missing(&self, words: &impl Words, round: u64, signature: u16, of: u64) -> u64 {
+        let wanted = stamp(round, signature);
+        let (mut left, mut missing) = (of, 0);
+        while left != 0 {
+            let member = left.trailing_zeros();
+            left &= left - 1;
+            if words.stamp(member, round) != wanted {
+                missing |= 1 << member;
+            }
+        }
+        missing
+    }
+
+    /// All other members, one bit each.
+    #[inline]
+    pub fn others(&self) -> u64 {
+        (1 << self.members) - 1 & !(1 << self.me)
+    }
+}
+
+/// A member's end of a communicator's flags and payloads.
+///
+/// One thread at a time drives it; the members' calls are in the same order, as those of collectives are.
+#[derive(Debug)]
+pub struct Rounds {
+    memory: Memory,
+    pace: Pace,
+}
+
+/// What a member must know to join.
+#[derive(Debug)]
+pub struct Members {
+    /// Index of this process among them.
+    pub me: u32,
+    /// Local indices of all.
+    pub locals: Vec<u32>,
+}
+
+impl Rounds {
+    /// Bytes of the block of cells.
+    pub fn cells_bytes(members: u32) -> u64 {
+        Memory::cells_bytes(members)
+    }
+
+    /// Bytes of the block of slots.
+    pub fn slots_bytes(members: u32) -> u64 {
+        u64::from(members) * CELLS * slot_bytes(members) as u64
+    }
+
+    /// Takes a block of cells for `members` members; `None` when the pool is used up.
+    pub fn take_cells(pool: &Pool, members: u32) -> Option<Block> {
+        let block = pool.take(Rounds::cells_bytes(members))?;
+        Memory::clear(pool, block, members);
+        Some(block)
+    }
+
+    /// Joins the block that one member took for all. Every member joins once, before its first round.
+    ///
+    /// # Panics
+    /// When there are more than [`MOST_MEMBERS`].
+    pub(crate) fn join(
+        segment: &Arc<Segment>,
+        pool: &Arc<Pool>,
+        block: Block,
+        members: &Members,
+        fenced: bool,
+    ) -> Rounds {
+        let count = members.locals.len() as u32;
+        assert!((2..=MOST_MEMBERS).contains(&count), "{count} members");
+        let pace = Pace::new(members.me, count);
+        Rounds { memory: Memory::new(segment, pool, block, members, fenced), pace }
+    }
+
+    /// Adds the block of slots that one member took for all; all do between the same two operations.
+    pub fn add_slots(&mut self, block: Block) {
+        self.memory.add_slots(block);
+    }
+
+    /// Whether there are slots.
+    #[inline]
+    pub fn has_slots(&self) -> bool {
+        self.memory.has_slots()
+    }
+
+    /// This member.
+    #[inline]
+    pub fn me(&self) -> u32 {
+        self.pace.me
+    }
+
+    /// Number of members.
+    #[inline]
+    pub fn members(&self) -> u32 {
+        self.pace.members
+    }
+
+    /// All other members, one bit each.
+    #[inline]
+    pub fn others(&self) -> u64 {
+        self.pace.others()
+    }
+
+    /// The first round of the next operation.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.pace.next
+    }
+
+    /// Whether this member may write in a round.
+    #[inline]
+    pub fn has_room(&mut self, round: u64) -> bool {
+        self.pace.has_room(&self.memory, round)
+    }
+
+    /// The own payload of a round, to be written before [`Rounds::publish`], and all others. `long`: in the slot.
+    ///
+    /// # Panics
+    /// When the round has no room, or there are no slots.
+    #[inline]
+    pub fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
+        assert!(self.has_room(round), "a cell is written before all have read it");
+        self.memory.room(round, long)
+    }
+
+    /// Shows the own payload of a round to the others.
+    #[inline]
+    pub fn publish(&self, round: u64, signature: u16) {
+        self.memory.publish(round, stamp(round, signature));
+    }
+
+    /// Those of `of` whose stamp of the round is not there yet.
+    #[inline]
+    pub fn missing(&self, round: u64, signature: u16, of: u64) -> u64 {
+        self.pace.missing(&self.memory, round, signature, of)
+    }
+
+    /// The first of `of` that is in another operation than this one in the same round: the program's calls do not match.
+    #[cold]
+    pub fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32> {
+        (0..self.members()).filter(|member| of >> member & 1 == 1).find(|&member| {
+            let found = Words::stamp(&self.memory, member, round);
+            found >> 16 == round + 1 && found != stamp(round, signature)
+        })
+    }
+
+    /// The payloads.
+    #[inline]
+    pub fn payloads(&self) -> Payloads<'_> {
+        self.memory.payloads()
+    }
+
+    /// Everybody has begun the operation of which `first` is the first round, as this member saw from their stamps.
+    #[inline]
+    pub fn heard_of_all(&mut self, first: u64) {
+        self.pace.heard_of(&self.memory, first);
+    }
+
+    /// This member has finished all rounds below `rounds`.
+    #[inline]
+    pub fn finish(&mut self, rounds: u64) {
+        self.memory.finish(rounds);
+    }
+
+    /// The operation ends: the next one begins with round `rounds`.
+    #[inline]
+    pub fn end(&mut self, rounds: u64) {
+        self.memory.finish(rounds);
+        self.pace.next = rounds;
+    }
+
+    /// Rings those of `of` that sleep or are about to.
+    #[inline]
+    pub fn wake(&self, of: u64) {
+        self.memory.wake(of);
+    }
+
+    /// Fetches the own cell of a round for writing, while there is nothing better to do.
+    #[inline]
+    pub fn fetch(&self, round: u64) {
+        self.memory.fetch(round);
+    }
+
+    /// Fetches the cells of `of` in a round, whose writers seem to be ahead.
+    #[inline]
+    pub fn expect(&self, of: u64, round: u64) {
+        self.memory.expect(of, round);
+    }
+
+    /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when
+    /// this one makes way.
+    pub fn shares_processor(&self, of: u64) -> bool {
+        self.memory.shares_processor(of)
+    }
+}

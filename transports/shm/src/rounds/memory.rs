@@ -1,0 +1,309 @@
+//! Flags and payloads in shared memory: the unsafe half of [`super`].
+//!
+//! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
+//! moment; that is the argument of every block here.
+
+use super::{CELLS, IN_CELL, Members, Words, slot_bytes};
+use crate::bell::{Doors, needs_attention};
+use crate::pool::{Block, Pool};
+use crate::segment::Segment;
+use crate::sys;
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+
+/// The beginning of a block of cells.
+#[repr(C, align(128))]
+struct Head {
+    /// Members that have left.
+    left: AtomicU32,
+}
+
+/// One round of a member.
+#[repr(C, align(128))]
+struct Cell {
+    stamp: AtomicU64,
+    _gap: u64,
+    payload: UnsafeCell<[u8; IN_CELL]>,
+}
+
+/// How far a member is; written by it alone.
+#[repr(C, align(128))]
+struct Course {
+    finished: AtomicU64,
+    /// Where it runs, one more; 0: not said.
+    processor: AtomicU32,
+}
+
+/// What one member writes.
+#[repr(C)]
+struct Area {
+    course: Course,
+    cells: [Cell; CELLS as usize],
+}
+
+const _: () = assert!(size_of::<Cell>() == 128 && size_of::<Area>() == 128 * (1 + CELLS as usize));
+
+/// The memory of one communicator as one member sees it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    areas: NonNull<Area>,
+    /// The slots; dangling while there are none.
+    slots: Option<NonNull<u8>>,
+    slot_bytes: usize,
+    me: u32,
+    members: u32,
+    /// The rounds that this member has finished.
+    finished: u64,
+    /// Whether this process fences itself, because sleepers cannot do it for it.
+    fenced: bool,
+    /// By member: its process's sleep words, which live as long as `segment`.
+    doors: Box<[NonNull<Doors>]>,
+    blocks: (Block, Option<Block>),
+    pool: Arc<Pool>,
+    _segment: Arc<Segment>,
+}
+
+// SAFETY: the pointers lead into mappings that `pool` and `_segment` keep; they are shared between processes anyway, and `&mut`
+// keeps this member's part to one thread at a time.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    pub(super) fn cells_bytes(members: u32) -> u64 {
+        (size_of::<Head>() + members as usize * size_of::<Area>()) as u64
+    }
+
+    /// Makes a block that others used before look new; nobody else knows it yet.
+    pub(super) fn clear(pool: &Pool, block: Block, members: u32) {
+        // SAFETY: the block was taken with this many bytes and nobody else uses it; zeroes are valid for all of it.
+        unsafe { pool.at(block).write_bytes(0, Memory::cells_bytes(members) as usize) };
+    }
+
+    pub(super) fn new(
+        segment: &Arc<Segment>,
+        pool: &Arc<Pool>,
+        block: Block,
+        members: &Members,
+        fenced: bool,
+    ) -> Memory {
+        let count = members.locals.len() as u32;
+        // SAFETY: `block` has room for the head and the areas (its maker took it so, and words of others are checked).
+        let areas = unsafe { NonNull::new_unchecked(pool.at(block).add(size_of::<Head>())) };
+        Memory {
+            areas: areas.cast(),
+            slots: None,
+            slot_bytes: slot_bytes(count),
+            me: members.me,
+            members: count,
+            finished: 0,
+            fenced,
+            doors: members.locals.iter().map(|&local| NonNull::from(&segment.slot(local).doors)).collect(),
+            blocks: (block, None),
+            pool: Arc::clone(pool),
+            _segment: Arc::clone(segment),
+        }
+    }
+
+    pub(super) fn add_slots(&mut self, block: Block) {
+        assert!(self.slots.is_none(), "slots are added once");
+        self.slots = NonNull::new(self.pool.at(block));
+        self.blocks.1 = Some(block);
+    }
+
+    #[inline]
+    pub(super) fn has_slots(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the block begins with a head, all atomics.
+        unsafe { &*self.pool.at(self.blocks.0).cast::<Head>() }
+    }
+
+    #[inline]
+    fn area(&self, member: u32) -> *mut Area {
+        debug_assert!(member < self.members);
+        // SAFETY: callers name members, whose areas lie in the block.
+        unsafe { self.areas.as_ptr().add(member as usize) }
+    }
+
+    #[inline]
+    fn course(&self, member: u32) -> &Course {
+        // SAFETY: mapped while `self` lives; all atomics.
+        unsafe { &(*self.area(member)).course }
+    }
+
+    #[inline]
+    fn cell(&self, member: u32, round: u64) -> *mut Cell {
+        // SAFETY: the index is below the number of cells.
+        unsafe { &raw mut (*self.area(member)).cells[(round % CELLS) as usize] }
+    }
+
+    #[inline]
+    fn stamp_word(&self, member: u32, round: u64) -> &AtomicU64 {
+        // SAFETY: mapped while `self` lives; stamps are touched as atomics only.
+        unsafe { &(*self.cell(member, round)).stamp }
+    }
+
+    /// Where a payload lies and how long it can be.
+    #[inline]
+    fn place(&self, member: u32, round: u64, long: bool) -> (*mut u8, usize) {
+        if !long {
+            // SAFETY: mapped while `self` lives; only the address is taken.
+            return (unsafe { (*self.cell(member, round)).payload.get().cast() }, IN_CELL);
+        }
+        let slots = self.slots.expect("long payloads only where there are slots");
+        let index = u64::from(member) * CELLS + round % CELLS;
+        // SAFETY: the block of slots has one for each cell of each member.
+        (unsafe { slots.as_ptr().add(index as usize * self.slot_bytes) }, self.slot_bytes)
+    }
+
+    /// The own payload of a round for which the caller has found room (rule B).
+    #[inline]
+    pub(super) fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
+        let (place, len) = self.place(self.me, round, long);
+        // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away, and the view of
+        // payloads leaves out this one.
+        let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
+        (room, Payloads { memory: self, but: Some(round % CELLS) })
+    }
+
+    #[inline]
+    pub(super) fn payloads(&self) -> Payloads<'_> {
+        Payloads { memory: self, but: None }
+    }
+
+    #[inline]
+    pub(super) fn publish(&self, round: u64, stamp: u64) {
+        self.set_stamp(round, stamp);
+    }
+
+    #[inline]
+    pub(super) fn finish(&mut self, rounds: u64) {
+        self.finished = rounds;
+        self.set_finished(rounds);
+    }
+
+    #[inline]
+    fn light_barrier(&self) {
+        if self.fenced { fence(Ordering::SeqCst) } else { compiler_fence(Ordering::SeqCst) }
+    }
+
+    #[inline]
+    pub(super) fn wake(&self, of: u64) {
+        self.light_barrier();
+        let mut left = of;
+        while left != 0 {
+            let member = left.trailing_zeros();
+            left &= left - 1;
+            // SAFETY: see the field; the bits are members'.
+            let doors = unsafe { self.doors[member as usize].as_ref() };
+            if needs_attention(doors.word(0).load(Ordering::Relaxed)) {
+                doors.ring(0);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn fetch(&self, round: u64) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and may be given any address.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) self.cell(self.me, round), options(nostack, preserves_flags));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = round;
+    }
+
+    #[inline]
+    pub(super) fn expect(&self, of: u64, round: u64) {
+        let mut left = of;
+        while left != 0 {
+            let member = left.trailing_zeros();
+            left &= left - 1;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch reads nothing and may be given any address.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    self.cell(member, round).cast(),
+                );
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = (member, round);
+        }
+    }
+
+    pub(super) fn shares_processor(&self, of: u64) -> bool {
+        let here = sys::processor() + 1;
+        let own = &self.course(self.me).processor;
+        if own.load(Ordering::Relaxed) != here {
+            own.store(here, Ordering::Relaxed);
+        }
+        let mut members = (0..self.members).filter(|member| of >> member & 1 == 1);
+        members.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here)
+    }
+}
+
+/// What all members have written.
+#[derive(Clone, Copy, Debug)]
+pub struct Payloads<'a> {
+    memory: &'a Memory,
+    /// The own cell that is being written.
+    but: Option<u64>,
+}
+
+impl<'a> Payloads<'a> {
+    /// The payload of a member in a round, `len` bytes; `long`: in the slot.
+    ///
+    /// # Panics
+    /// When its stamp is not there, this member has finished the round, or it cannot be that long.
+    #[inline]
+    pub fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &'a [u8] {
+        let memory = self.memory;
+        let there = member < memory.members && memory.stamp(member, round) >> 16 == round + 1;
+        let (place, most) = memory.place(member, round, long);
+        let written = member == memory.me && self.but == Some(round % CELLS);
+        assert!(
+            there && !written && round >= memory.finished && len <= most,
+            "a payload that may not be read"
+        );
+        // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
+        // while the slice borrows `memory`.
+        unsafe { std::slice::from_raw_parts(place, len) }
+    }
+}
+
+impl Words for Memory {
+    #[inline]
+    fn stamp(&self, member: u32, round: u64) -> u64 {
+        self.stamp_word(member, round).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set_stamp(&self, round: u64, stamp: u64) {
+        self.stamp_word(self.me, round).store(stamp, Ordering::Release);
+    }
+
+    #[inline]
+    fn finished(&self, member: u32) -> u64 {
+        self.course(member).finished.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set_finished(&self, rounds: u64) {
+        self.course(self.me).finished.store(rounds, Ordering::Release);
+    }
+}
+
+impl Drop for Memory {
+    /// The last member to leave gives the blocks back: by then nobody reads or writes them any more.
+    fn drop(&mut self) {
+        if self.head().left.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
+            self.pool.give_back(self.blocks.0);
+            if let Some(slots) = self.blocks.1 {
+                self.pool.give_back(slots);
+            }
+        }
+    }
+}

@@ -110,7 +110,7 @@ fn op(left: u8, right: u8) -> u8 {
     // Associative, not commutative: 2 x 2 upper triangular matrices over small residues, packed into a byte.
     let (a, b) = (left >> 4, left & 15);
     let (c, d) = (right >> 4, right & 15);
-    (a * c % 16) << 4 | (a * d + b) % 16
+    ((a * c % 16) << 4) | ((a * d + b) % 16)
 }
 
 impl Operands for Arguments {
@@ -228,10 +228,16 @@ fn per_block(shape: Shape) -> bool {
     matches!(shape, Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter)
 }
 
+/// A call: what it is, bytes, bytes of an element, every member's input, whether in place.
+type Plan = (Shape, usize, u64, Vec<Vec<u8>>, bool);
+
+/// A member's call under way, its arguments and its result.
+type Running = (Run, Arguments, Option<Vec<u8>>);
+
 /// Several calls one after the other; members go on in random order, each as soon as it is done.
 fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut seed: u64) {
     let mut node = Node::new(size, slot);
-    let plans: Vec<(Shape, usize, u64, Vec<Vec<u8>>, bool)> = calls
+    let plans: Vec<Plan> = calls
         .iter()
         .map(|&(shape, root, bytes, element, in_place)| {
             let shape = shapes(root % size)[shape % 9];
@@ -242,7 +248,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
         })
         .collect();
     let mut at = vec![0; size as usize];
-    let mut running: Vec<Option<(Run, Arguments, Option<Vec<u8>>)>> = (0..size).map(|_| None).collect();
+    let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
     while at.iter().any(|&at| at < plans.len()) {
         let me = (noise(&mut seed) % u64::from(size)) as usize;

@@ -35,6 +35,8 @@ struct Program {
     recvs: Vec<Recv>,
     /// Receives from here on were posted after the unmatched ones before were cancelled.
     cancelled_at: usize,
+    /// A receive from any source has heard of the death; later ones wait for the living.
+    told: bool,
 }
 
 fn bytes(scratch: &Arc<Scratch>) -> Vec<u8> {
@@ -159,12 +161,14 @@ fn selector(source: Option<u32>, tag: Option<i32>) -> Selector {
 fn harvest(world: &mut World, programs: &mut [Program], rank: u32, deaths: bool) {
     let engine = &mut world.engines[rank as usize];
     let mut received = Vec::new();
+    let mut told = false;
     for (index, recv) in programs[rank as usize].recvs.iter_mut().enumerate() {
         let Some(request) = recv.request.filter(|&request| engine.is_complete(request)) else { continue };
         recv.request = None;
         let completion = engine.take(request);
         if let Some(error) = completion.error {
             assert!(deaths && error.class() == ErrorClass::PROC_ABORTED, "{error}");
+            told |= recv.source.is_none();
             continue;
         }
         if completion.status.cancelled {
@@ -172,6 +176,7 @@ fn harvest(world: &mut World, programs: &mut [Program], rank: u32, deaths: bool)
         }
         received.push((index, completion.status));
     }
+    programs[rank as usize].told |= told;
     for (index, status) in received {
         note_received(programs, rank, index, status);
     }
@@ -300,7 +305,7 @@ fn run_with_deaths(seed: u64) {
         let program = &programs[rank as usize];
         for recv in program.recvs.iter().filter(|recv| recv.request.is_some()) {
             assert!(
-                recv.source.is_some_and(|source| source != victim),
+                recv.source.map_or(program.told, |source| source != victim),
                 "receive {:?} of rank {rank} waits for the dead {victim}",
                 recv.request
             );

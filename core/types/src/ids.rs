@@ -33,7 +33,7 @@ impl ContextId {
     pub const LETTERS: ContextId = ContextId(0xC000_0004);
 
     /// Where the data of partitioned operations of few partitions travel; belongs to no communicator.
-    pub const PARTITIONS: ContextId = ContextId(0xC000_0004);
+    pub const PARTITIONS: ContextId = ContextId(0xC000_0006);
 
     /// The channel of a communicator on which partitioned operations find their counterpart (section 4.2.1). Constructors hand
     /// out numbers below 2^23 only.

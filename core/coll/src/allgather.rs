@@ -3,7 +3,7 @@
 use crate::bcast;
 use crate::call::{Block, Group};
 use crate::gather::{add_gather, block};
-use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::schedule::{Buffer, Builder, Range};
 use crate::tree::Shape;
 
 /// Where every rank's data goes in the receive argument.
@@ -38,10 +38,9 @@ fn own_block(b: &mut Builder, group: Group, blocks: Blocks<'_>, in_place: bool) 
 }
 
 /// Every rank passes on to its successor what its predecessor gave it.
-pub(crate) fn ring(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedule {
+pub(crate) fn ring(b: &mut Builder, group: Group, blocks: Blocks<'_>, in_place: bool) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
-    own_block(&mut b, group, blocks, in_place);
+    own_block(b, group, blocks, in_place);
     for step in 0..size.saturating_sub(1) {
         let given = (rank + size - step) % size;
         let taken = (rank + size - step - 1) % size;
@@ -52,18 +51,16 @@ pub(crate) fn ring(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedule
             b.recv_on(step, (rank + size - 1) % size, blocks.place(taken));
         }
     }
-    b.finish()
 }
 
 /// Powers of two only: exchange ever larger neighbouring ranges, in place.
-pub(crate) fn recursive_doubling(group: Group, bytes: u64, in_place: bool) -> Schedule {
+pub(crate) fn recursive_doubling(b: &mut Builder, group: Group, bytes: u64, in_place: bool) {
     let Group { rank, size } = group;
     debug_assert!(size.is_power_of_two());
-    let mut b = Builder::new();
     if bytes == 0 {
-        return b.finish();
+        return;
     }
-    own_block(&mut b, group, Blocks::Even(bytes), in_place);
+    own_block(b, group, Blocks::Even(bytes), in_place);
     let range =
         |first: u32, count: u32| Range::new(Buffer::Recv, u64::from(first) * bytes, u64::from(count) * bytes);
     let mut distance = 1;
@@ -74,14 +71,12 @@ pub(crate) fn recursive_doubling(group: Group, bytes: u64, in_place: bool) -> Sc
         b.recv(partner, range(theirs, distance));
         distance *= 2;
     }
-    b.finish()
 }
 
 /// In rounds of doubling distance every rank passes on all it has (Bruck et al. 1997), through packed scratch in which
 /// its own block is first.
-pub(crate) fn bruck(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedule {
+pub(crate) fn bruck(b: &mut Builder, group: Group, blocks: Blocks<'_>, in_place: bool) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
     // Scratch offset of the block of rank (rank + i) % size.
     let mut offsets = vec![0; size as usize + 1];
     for i in 0..size {
@@ -89,7 +84,7 @@ pub(crate) fn bruck(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedul
     }
     let total = offsets[size as usize];
     if total == 0 {
-        return b.finish();
+        return;
     }
     let scratch = b.packed_scratch(total);
     let span = |first: u32, last: u32| {
@@ -108,7 +103,7 @@ pub(crate) fn bruck(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedul
         }
         distance *= 2;
     }
-    own_block(&mut b, group, blocks, in_place);
+    own_block(b, group, blocks, in_place);
     if let Blocks::Even(bytes) = blocks {
         // Two runs: the blocks of the ranks after this one, and those before it.
         let run = |first: u32, count: u32| {
@@ -121,18 +116,15 @@ pub(crate) fn bruck(group: Group, blocks: Blocks<'_>, in_place: bool) -> Schedul
             b.copy(span(i, i + 1), blocks.place((rank + i) % size));
         }
     }
-    b.finish()
 }
 
 /// Rank 0 collects and broadcasts: the fewest waits when ranks share cores.
-pub(crate) fn through_one(group: Group, bytes: u64, in_place: bool, shape: Shape) -> Schedule {
-    let mut b = Builder::new();
+pub(crate) fn through_one(b: &mut Builder, group: Group, bytes: u64, in_place: bool, shape: Shape) {
     let own = match in_place {
         true => Blocks::Even(bytes).place(group.rank),
         false => Range::new(Buffer::Send, 0, bytes),
     };
-    add_gather(&mut b, group, 0, own, Buffer::Recv, in_place, shape);
+    add_gather(b, group, 0, own, Buffer::Recv, in_place, shape);
     let all = Range::new(Buffer::Recv, 0, bytes * u64::from(group.size));
-    bcast::add_tree(&mut b, group, 0, all, shape, u64::MAX);
-    b.finish()
+    bcast::add_tree(b, group, 0, all, shape, u64::MAX);
 }

@@ -2,7 +2,7 @@
 
 use crate::call::{Block, Group};
 use crate::gather::block;
-use crate::schedule::{Buffer, Builder, Range, Schedule, StepId};
+use crate::schedule::{Buffer, Builder, Range, StepId};
 
 /// The blocks of one argument, by peer.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +35,17 @@ impl Blocks<'_> {
 
 /// Every pair exchanges its blocks; with the peers at distance `i`, and at most `window` distances at a time. Each rank
 /// begins with another peer, so that nobody is flooded. `send` is `None` for `MPI_IN_PLACE`.
-pub(crate) fn spread(group: Group, send: Option<Blocks<'_>>, recv: Blocks<'_>, window: usize) -> Schedule {
+pub(crate) fn spread(
+    b: &mut Builder,
+    group: Group,
+    send: Option<Blocks<'_>>,
+    recv: Blocks<'_>,
+    window: usize,
+) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
     let outgoing: Vec<Range> = match send {
         Some(send) => (0..size).map(|peer| send.send(peer)).collect(),
-        None => (0..size).map(|peer| keep(&mut b, rank, peer, recv.recv(peer))).collect(),
+        None => (0..size).map(|peer| keep(b, rank, peer, recv.recv(peer))).collect(),
     };
     let mut rounds: Vec<Vec<StepId>> = Vec::new();
     for distance in 1..size {
@@ -62,7 +67,6 @@ pub(crate) fn spread(group: Group, send: Option<Blocks<'_>>, recv: Blocks<'_>, w
     if send.is_some() {
         b.copy(outgoing[rank as usize], recv.recv(rank));
     }
-    b.finish()
 }
 
 /// Saves a block that the peer's will overwrite (section 6.8: with `MPI_IN_PLACE` data is taken from the receive buffer).
@@ -77,11 +81,10 @@ fn keep(b: &mut Builder, rank: u32, peer: u32, block: Range) -> Range {
 
 /// In round `k` all blocks that still have to travel a distance with bit `k` set go 2^k ranks on, as one message (Bruck
 /// et al. 1997): log2(size) messages, each block moved several times.
-pub(crate) fn bruck(group: Group, bytes: u64, in_place: bool) -> Schedule {
+pub(crate) fn bruck(b: &mut Builder, group: Group, bytes: u64, in_place: bool) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
     if bytes == 0 {
-        return b.finish();
+        return;
     }
     let send = if in_place { Buffer::Recv } else { Buffer::Send };
     let blocks = |buffer, first: u32, count: u32| {
@@ -111,5 +114,4 @@ pub(crate) fn bruck(group: Group, bytes: u64, in_place: bool) -> Schedule {
     for i in 0..size {
         b.copy(at(i, 1), blocks(Buffer::Recv, (rank + size - i) % size, 1));
     }
-    b.finish()
 }

@@ -1,15 +1,14 @@
 //! Broadcasts (section 6.4). The buffer is the receive argument at every rank.
 
 use crate::call::Group;
+use crate::model::Estimate;
 use crate::partition::Partition;
-use crate::schedule::{Buffer, Builder, CHANNELS, Range, Schedule};
+use crate::schedule::{Buffer, Builder, CHANNELS, Range};
 use crate::tree::{Rotation, Shape, Tree};
 
 /// Down a tree, in segments of `segment` bytes; a rank passes on each segment as it arrives.
-pub(crate) fn tree(group: Group, root: u32, bytes: u64, shape: Shape, segment: u64) -> Schedule {
-    let mut b = Builder::new();
-    add_tree(&mut b, group, root, Range::new(Buffer::Recv, 0, bytes), shape, segment);
-    b.finish()
+pub(crate) fn tree(b: &mut Builder, group: Group, root: u32, bytes: u64, shape: Shape, segment: u64) {
+    add_tree(b, group, root, Range::new(Buffer::Recv, 0, bytes), shape, segment);
 }
 
 /// Appends a broadcast of `data` down a tree.
@@ -32,8 +31,32 @@ pub(crate) fn add_tree(b: &mut Builder, group: Group, root: u32, data: Range, sh
     }
 }
 
+/// Adds the time of one message down a tree.
+pub(crate) fn estimate(estimate: &mut Estimate<'_>, group: Group, bytes: f64, shape: Shape) {
+    let n = f64::from(group.size);
+    match shape {
+        Shape::Flat => {
+            estimate.with_all(bytes);
+            estimate.waits(n - 1.0);
+        }
+        Shape::Chain => estimate.chain(1.0, bytes),
+        Shape::Binomial => descend(estimate, group, bytes, 2),
+        Shape::Knomial(radix) => descend(estimate, group, bytes, radix),
+    }
+}
+
+fn descend(estimate: &mut Estimate<'_>, group: Group, bytes: f64, radix: u32) {
+    let mut distance = 1_u32;
+    while distance < group.size {
+        let children = (1..radix).take_while(|k| distance.saturating_mul(*k) < group.size).count() as u32;
+        estimate.fan(children, distance, bytes);
+        distance = distance.saturating_mul(radix);
+    }
+    estimate.waits(1.5 * f64::from(group.size));
+}
+
 /// Scatters the message down a binomial tree, then passes the parts around a ring (van de Geijn; Barnett et al. 1994).
-pub(crate) fn scatter_allgather(group: Group, root: u32, bytes: u64) -> Schedule {
+pub(crate) fn scatter_allgather(b: &mut Builder, group: Group, root: u32, bytes: u64) {
     let size = group.size;
     let rotation = Rotation { root, size };
     let me = rotation.relative(group.rank);
@@ -46,7 +69,6 @@ pub(crate) fn scatter_allgather(group: Group, root: u32, bytes: u64) -> Schedule
     let reach = |v: u32| {
         Tree::new(Shape::Binomial, v, size).children.last().map_or(v + 1, |&(child, below)| child + below)
     };
-    let mut b = Builder::new();
     let tree = Tree::new(Shape::Binomial, me, size);
     let scattered = me..reach(me);
     if let Some(parent) = tree.parent
@@ -72,5 +94,4 @@ pub(crate) fn scatter_allgather(group: Group, root: u32, bytes: u64) -> Schedule
             b.recv_on(step + 1, rotation.absolute(previous), data(taken, taken + 1));
         }
     }
-    b.finish()
 }

@@ -1,7 +1,7 @@
 //! Gather and scatter with their `v` forms (sections 6.5 and 6.6).
 
 use crate::call::{Block, Group};
-use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::schedule::{Buffer, Builder, Range};
 use crate::tree::{Rotation, Shape, Tree};
 
 /// A block of an argument.
@@ -10,10 +10,8 @@ pub(crate) fn block(buffer: Buffer, block: Block) -> Range {
 }
 
 /// `MPI_Gather` up a tree; inner ranks forward packed bytes.
-pub(crate) fn gather(group: Group, root: u32, bytes: u64, in_place: bool, shape: Shape) -> Schedule {
-    let mut b = Builder::new();
-    add_gather(&mut b, group, root, Range::new(Buffer::Send, 0, bytes), Buffer::Recv, in_place, shape);
-    b.finish()
+pub(crate) fn gather(b: &mut Builder, group: Group, root: u32, bytes: u64, in_place: bool, shape: Shape) {
+    add_gather(b, group, root, Range::new(Buffer::Send, 0, bytes), Buffer::Recv, in_place, shape);
 }
 
 /// Appends a gather of every rank's `own` block to the beginning of `into`, at the root; its own is in its place already when `in_place`.
@@ -87,13 +85,19 @@ fn root_pieces(
 }
 
 /// `MPI_Gatherv`: everybody sends to the root.
-pub(crate) fn gatherv(group: Group, root: u32, bytes: u64, blocks: &[Block], in_place: bool) -> Schedule {
-    let mut b = Builder::new();
+pub(crate) fn gatherv(
+    b: &mut Builder,
+    group: Group,
+    root: u32,
+    bytes: u64,
+    blocks: &[Block],
+    in_place: bool,
+) {
     if group.rank != root {
         if bytes > 0 {
             b.send(root, Range::new(Buffer::Send, 0, bytes));
         }
-        return b.finish();
+        return;
     }
     for (rank, &place) in (0..).zip(blocks) {
         if rank != root && place.bytes > 0 {
@@ -104,14 +108,12 @@ pub(crate) fn gatherv(group: Group, root: u32, bytes: u64, blocks: &[Block], in_
     if !in_place {
         b.copy(Range::new(Buffer::Send, 0, own.bytes), block(Buffer::Recv, own));
     }
-    b.finish()
 }
 
 /// `MPI_Scatter` down a tree; inner ranks forward packed bytes.
-pub(crate) fn scatter(group: Group, root: u32, bytes: u64, in_place: bool, shape: Shape) -> Schedule {
-    let mut b = Builder::new();
+pub(crate) fn scatter(b: &mut Builder, group: Group, root: u32, bytes: u64, in_place: bool, shape: Shape) {
     if bytes == 0 {
-        return b.finish();
+        return;
     }
     let rotation = Rotation { root, size: group.size };
     let me = rotation.relative(group.rank);
@@ -133,7 +135,7 @@ pub(crate) fn scatter(group: Group, root: u32, bytes: u64, in_place: bool, shape
         }
         None => {
             for &(child, below) in tree.children.iter().rev() {
-                let (staged, pieces) = root_pieces(&mut b, rotation, child, below, bytes, Buffer::Send);
+                let (staged, pieces) = root_pieces(b, rotation, child, below, bytes, Buffer::Send);
                 pieces.into_iter().for_each(|(part, place)| b.copy(place, part));
                 b.send(rotation.absolute(child), staged);
             }
@@ -142,17 +144,22 @@ pub(crate) fn scatter(group: Group, root: u32, bytes: u64, in_place: bool, shape
             }
         }
     }
-    b.finish()
 }
 
 /// `MPI_Scatterv`: the root sends to everybody.
-pub(crate) fn scatterv(group: Group, root: u32, bytes: u64, blocks: &[Block], in_place: bool) -> Schedule {
-    let mut b = Builder::new();
+pub(crate) fn scatterv(
+    b: &mut Builder,
+    group: Group,
+    root: u32,
+    bytes: u64,
+    blocks: &[Block],
+    in_place: bool,
+) {
     if group.rank != root {
         if bytes > 0 {
             b.recv(root, Range::new(Buffer::Recv, 0, bytes));
         }
-        return b.finish();
+        return;
     }
     for (rank, &place) in (0..).zip(blocks) {
         if rank != root && place.bytes > 0 {
@@ -163,5 +170,4 @@ pub(crate) fn scatterv(group: Group, root: u32, bytes: u64, blocks: &[Block], in
     if !in_place {
         b.copy(block(Buffer::Send, own), Range::new(Buffer::Recv, 0, own.bytes));
     }
-    b.finish()
 }

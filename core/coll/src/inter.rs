@@ -7,7 +7,8 @@
 use crate::alltoall::Blocks;
 use crate::call::{Block, Call, Group, Vector};
 use crate::gather::{add_gather, block};
-use crate::registry::{Model, plan};
+use crate::model::Model;
+use crate::registry::plan;
 use crate::schedule::{Buffer, Builder, Range, Schedule, StepId};
 use crate::tree::Shape;
 use crate::{bcast, reduce};

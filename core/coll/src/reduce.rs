@@ -1,7 +1,8 @@
 //! Reductions to one rank (section 6.9.1).
 
 use crate::call::{Group, Vector};
-use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::model::Estimate;
+use crate::schedule::{Buffer, Builder, Range};
 use crate::tree::{Rotation, Shape, Tree};
 
 /// Vectors up to this many bytes get a receive buffer for each child, so that all receives are posted at the start.
@@ -9,14 +10,12 @@ const SMALL: u64 = 8 << 10;
 
 /// Up a tree. An operation that does not commute is combined in the tree of absolute ranks, in which every subtree is a
 /// range of ranks, and the result goes from rank 0 to the root.
-pub(crate) fn tree(group: Group, root: u32, vector: Vector, in_place: bool, shape: Shape) -> Schedule {
-    let mut b = Builder::new();
+pub(crate) fn tree(b: &mut Builder, group: Group, root: u32, vector: Vector, in_place: bool, shape: Shape) {
     let is_root = group.rank == root;
     let bytes = vector.bytes();
     let own = Range::new(if is_root && in_place { Buffer::Recv } else { Buffer::Send }, 0, bytes);
     let result = is_root.then_some(Range::new(Buffer::Recv, 0, bytes));
-    add_tree(&mut b, group, root, vector, own, result, shape);
-    b.finish()
+    add_tree(b, group, root, vector, own, result, shape);
 }
 
 /// Appends a reduction of every rank's `own`; at the root into `result`.
@@ -94,4 +93,34 @@ fn combine(
         }
         None => combined,
     }
+}
+
+/// Adds the time of a reduction of `bytes` up a tree.
+pub(crate) fn estimate(estimate: &mut Estimate<'_>, group: Group, bytes: f64, shape: Shape) {
+    let n = f64::from(group.size);
+    // Up the tree the top waits for what comes, the leaves for nothing.
+    match shape {
+        Shape::Flat => {
+            estimate.with_all(bytes);
+            estimate.combine((n - 1.0) * bytes);
+            estimate.waits(0.25 * n);
+        }
+        Shape::Chain => {
+            estimate.chain(1.0, bytes);
+            estimate.combine((n - 1.0) * bytes);
+        }
+        Shape::Binomial => ascend(estimate, group, bytes, 2),
+        Shape::Knomial(radix) => ascend(estimate, group, bytes, radix),
+    }
+}
+
+fn ascend(estimate: &mut Estimate<'_>, group: Group, bytes: f64, radix: u32) {
+    let mut distance = 1_u32;
+    while distance < group.size {
+        let children = (1..radix).take_while(|k| distance.saturating_mul(*k) < group.size).count() as u32;
+        estimate.fan(children, distance, bytes);
+        estimate.combine(f64::from(children) * bytes);
+        distance = distance.saturating_mul(radix);
+    }
+    estimate.waits(f64::from(group.size));
 }

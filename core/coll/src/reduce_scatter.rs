@@ -2,7 +2,7 @@
 
 use crate::call::{Group, Vector};
 use crate::reduce;
-use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::schedule::{Buffer, Builder, Range};
 use crate::tree::Shape;
 
 fn offsets(counts: &[u64], element: u64) -> Vec<u64> {
@@ -16,9 +16,8 @@ fn offsets(counts: &[u64], element: u64) -> Vec<u64> {
 }
 
 /// Everybody sends every rank its part and combines what comes, in rank order: right for any operation.
-pub(crate) fn pairwise(group: Group, counts: &[u64], vector: Vector, in_place: bool) -> Schedule {
+pub(crate) fn pairwise(b: &mut Builder, group: Group, counts: &[u64], vector: Vector, in_place: bool) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
     let offsets = offsets(counts, vector.element);
     let input = if in_place { Buffer::Recv } else { Buffer::Send };
     let part = |peer: u32| {
@@ -42,7 +41,7 @@ pub(crate) fn pairwise(group: Group, counts: &[u64], vector: Vector, in_place: b
         }
     }
     if mine == 0 {
-        return b.finish();
+        return;
     }
     let result = Range::new(Buffer::Recv, 0, mine);
     let mut combined = received[0];
@@ -57,22 +56,21 @@ pub(crate) fn pairwise(group: Group, counts: &[u64], vector: Vector, in_place: b
         combined = next;
     }
     b.copy(combined, result);
-    b.finish()
 }
 
 /// Rank 0 reduces the whole vector and scatters it.
 pub(crate) fn through_one(
+    b: &mut Builder,
     group: Group,
     counts: &[u64],
     vector: Vector,
     in_place: bool,
     shape: Shape,
-) -> Schedule {
-    let mut b = Builder::new();
+) {
     let offsets = offsets(counts, vector.element);
     let own = Range::new(if in_place { Buffer::Recv } else { Buffer::Send }, 0, vector.bytes());
     let whole = (group.rank == 0 && own.bytes > 0).then(|| b.operand_scratch(own.bytes));
-    reduce::add_tree(&mut b, group, 0, vector, own, whole, shape);
+    reduce::add_tree(b, group, 0, vector, own, whole, shape);
     let mine = Range::new(Buffer::Recv, 0, counts[group.rank as usize] * vector.element);
     match whole {
         Some(whole) => {
@@ -89,5 +87,4 @@ pub(crate) fn through_one(
         }
         None => {}
     }
-    b.finish()
 }

@@ -6,8 +6,9 @@
 //! which recursive doubling and Rabenseifner's algorithm compute, too. Scans combine by doubling.
 
 use crate::call::{Call, Group, Vector};
-use crate::registry::{Model, plan};
-use crate::schedule::Schedule;
+use crate::model::Model;
+use crate::registry::plan;
+use crate::schedule::{Builder, Schedule};
 use crate::tree::Shape;
 use crate::{allreduce, reduce, reduce_scatter, scan};
 
@@ -18,24 +19,30 @@ const LONG: u64 = 64 << 10;
 pub fn plan_reproducible(call: &Call<'_>, group: Group, model: &Model) -> Schedule {
     let ordered = |vector: Vector| Vector { commutative: false, ..vector };
     let balanced = group.size.is_power_of_two();
+    let mut b = Builder::new();
     match *call {
         Call::Reduce { root, vector, in_place } => {
-            reduce::tree(group, root, ordered(vector), in_place, Shape::Binomial)
+            reduce::tree(&mut b, group, root, ordered(vector), in_place, Shape::Binomial)
         }
         Call::Allreduce { vector, in_place } if balanced && vector.bytes() >= LONG => {
-            allreduce::reduce_scatter_allgather(group, ordered(vector), in_place)
+            allreduce::reduce_scatter_allgather(&mut b, group, ordered(vector), in_place)
         }
         Call::Allreduce { vector, in_place } if balanced => {
-            allreduce::recursive_doubling(group, ordered(vector), in_place)
+            allreduce::recursive_doubling(&mut b, group, ordered(vector), in_place)
         }
         Call::Allreduce { vector, in_place } => {
-            allreduce::through_one(group, ordered(vector), in_place, Shape::Binomial)
+            allreduce::through_one(&mut b, group, ordered(vector), in_place, Shape::Binomial)
         }
         Call::ReduceScatter { counts, vector, in_place } => {
-            reduce_scatter::through_one(group, counts, ordered(vector), in_place, Shape::Binomial)
+            reduce_scatter::through_one(&mut b, group, counts, ordered(vector), in_place, Shape::Binomial)
         }
-        Call::Scan { vector, in_place } => scan::recursive_doubling(group, ordered(vector), in_place, false),
-        Call::Exscan { vector, in_place } => scan::recursive_doubling(group, ordered(vector), in_place, true),
-        _ => plan(call, group, model),
+        Call::Scan { vector, in_place } => {
+            scan::recursive_doubling(&mut b, group, ordered(vector), in_place, false)
+        }
+        Call::Exscan { vector, in_place } => {
+            scan::recursive_doubling(&mut b, group, ordered(vector), in_place, true)
+        }
+        _ => return plan(call, group, model),
     }
+    b.finish()
 }

@@ -22,11 +22,8 @@ use crate::partition::Partition;
 const TWO_PHASES_FROM: u64 = 512;
 /// The same among two, where less is saved.
 const TWO_PHASES_OF_TWO_FROM: u64 = 32 << 10;
-/// What others wrote is fetched in copies of this length before it is combined: a block move goes faster between two cores
-/// than the loads of a loop.
-const FETCH: usize = 4096;
-/// Shorter payloads are combined where they are.
-const LEAST_FETCH: usize = 2048;
+/// Bytes of a result that a reduce-scatter makes at a time.
+const AT_A_TIME: usize = 4096;
 /// Pieces a call of medium size is cut into, so that writing and reading overlap.
 const PIECES: u64 = 2;
 /// Rounds that a member writes before it reads the first of them; below the number of cells.
@@ -104,19 +101,6 @@ pub fn block_of(member: u32, writer: u32) -> usize {
     member as usize - usize::from(member > writer)
 }
 
-/// Lends what another member wrote, fetched to this core where that is worth it, part by part.
-fn fetched(payload: &[u8], mut work: impl FnMut(usize, &[u8])) {
-    if payload.len() < LEAST_FETCH {
-        return work(0, payload);
-    }
-    let mut near = [0; FETCH];
-    for (index, part) in payload.chunks(FETCH).enumerate() {
-        let near = &mut near[..part.len()];
-        near.copy_from_slice(part);
-        work(index * FETCH, near);
-    }
-}
-
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
@@ -167,6 +151,15 @@ pub trait Operands {
     fn combine_with_own(&self, at: u64, into: &mut [u8]);
     /// `into = left op into`.
     fn combine_apart(&self, left: &[u8], into: &mut [u8]);
+    /// As [`Operands::combine`], of what another member wrote, perhaps on another core: a block move may fetch it faster than the
+    /// loads of a loop.
+    fn combine_far(&mut self, left: &[u8], at: u64) {
+        self.combine(left, at);
+    }
+    /// As [`Operands::combine_apart`], of what another member wrote.
+    fn combine_apart_far(&mut self, left: &[u8], into: &mut [u8]) {
+        self.combine_apart(left, into);
+    }
 }
 
 /// One call at one member, cut into rounds.
@@ -360,7 +353,7 @@ impl Script {
         phase: Phase,
         piece: u64,
         first: u64,
-        operands: &impl Operands,
+        operands: &mut impl Operands,
         to: &mut [u8],
         from: &dyn Payloads,
     ) {
@@ -395,7 +388,13 @@ impl Script {
     }
 
     /// Combines the terms of all members in the order of ranks, the own one at `own` of what this member contributes.
-    fn fold<'a>(&self, operands: &impl Operands, own: u64, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
+    fn fold<'a>(
+        &self,
+        operands: &mut impl Operands,
+        own: u64,
+        term: impl Fn(u32) -> &'a [u8],
+        into: &mut [u8],
+    ) {
         let (me, last) = (self.group.rank, self.group.size - 1);
         if me == last {
             operands.take(own, into)
@@ -406,9 +405,7 @@ impl Script {
             if member == me {
                 operands.combine_with_own(own, into);
             } else {
-                fetched(term(member), |at, left| {
-                    operands.combine_apart(left, &mut into[at..at + left.len()])
-                });
+                operands.combine_apart_far(term(member), into);
             }
         }
     }
@@ -451,9 +448,9 @@ impl Script {
             }
             (Shape::ReduceScatter, _) => {
                 // Not straight into the result: in place the own term may lie there.
-                let mut result = [0; FETCH];
-                for at in (0..len).step_by(FETCH) {
-                    let count = FETCH.min(len - at);
+                let mut result = [0; AT_A_TIME];
+                for at in (0..len).step_by(AT_A_TIME) {
+                    let count = AT_A_TIME.min(len - at);
                     let result = &mut result[..count];
                     let term =
                         |member: u32| &get(member, len * others)[block_of(me, member) * len + at..][..count];
@@ -478,7 +475,10 @@ impl Script {
                 }
                 for member in (0..size - 1).rev() {
                     if member != me || self.writes(phase) {
-                        fetched(get(member, len), |at, left| operands.combine(left, begin + at as u64));
+                        match member == me {
+                            true => operands.combine(get(member, len), begin),
+                            false => operands.combine_far(get(member, len), begin),
+                        }
                     } else {
                         // Only a root that wrote nothing: its operand is apart from the result.
                         operands.combine_own(begin, len);
@@ -541,7 +541,7 @@ impl Run {
         if missing != 0 { missing } else { self.script.others() }
     }
 
-    fn write(&mut self, slots: &mut impl Slots, operands: &impl Operands, signature: u16) -> bool {
+    fn write(&mut self, slots: &mut impl Slots, operands: &mut impl Operands, signature: u16) -> bool {
         let script = self.script;
         let (phase, piece) = script.of(self.written);
         if !script.writes(phase) {

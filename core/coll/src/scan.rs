@@ -1,16 +1,21 @@
 //! Prefix reductions (section 6.11), for any associative operation.
 
 use crate::call::{Group, Vector};
-use crate::schedule::{Buffer, Builder, Range, Schedule};
+use crate::schedule::{Buffer, Builder, Range};
 
 /// In round `k` every rank gets the running value of the one 2^k before it, which covers just the ranks before its own
 /// (Hillis, Steele 1986).
-pub(crate) fn recursive_doubling(group: Group, vector: Vector, in_place: bool, exclusive: bool) -> Schedule {
+pub(crate) fn recursive_doubling(
+    b: &mut Builder,
+    group: Group,
+    vector: Vector,
+    in_place: bool,
+    exclusive: bool,
+) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
     let bytes = vector.bytes();
     if bytes == 0 {
-        return b.finish();
+        return;
     }
     let input = Range::new(if in_place { Buffer::Recv } else { Buffer::Send }, 0, bytes);
     let result = Range::new(Buffer::Recv, 0, bytes);
@@ -36,16 +41,14 @@ pub(crate) fn recursive_doubling(group: Group, vector: Vector, in_place: bool, e
         }
         distance *= 2;
     }
-    b.finish()
 }
 
 /// From each rank to the next: the least work, `size` messages deep.
-pub(crate) fn chain(group: Group, vector: Vector, in_place: bool, exclusive: bool) -> Schedule {
+pub(crate) fn chain(b: &mut Builder, group: Group, vector: Vector, in_place: bool, exclusive: bool) {
     let Group { rank, size } = group;
-    let mut b = Builder::new();
     let bytes = vector.bytes();
     if bytes == 0 {
-        return b.finish();
+        return;
     }
     let input = Range::new(if in_place { Buffer::Recv } else { Buffer::Send }, 0, bytes);
     let result = Range::new(Buffer::Recv, 0, bytes);
@@ -60,22 +63,21 @@ pub(crate) fn chain(group: Group, vector: Vector, in_place: bool, exclusive: boo
         if passes_on {
             b.send(rank + 1, result);
         }
-        return b.finish();
+        return;
     }
     if rank == 0 {
         if passes_on {
             b.send(1, input);
         }
-        return b.finish();
+        return;
     }
     if !passes_on {
         b.recv(rank - 1, result);
-        return b.finish();
+        return;
     }
     let inclusive = b.operand_scratch(bytes);
     b.copy(input, inclusive);
     b.recv(rank - 1, result);
     b.reduce(result, inclusive);
     b.send(rank + 1, inclusive);
-    b.finish()
 }

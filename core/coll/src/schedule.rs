@@ -4,6 +4,7 @@
 //! that touch the same bytes, one of them writing, keep their order; all others may run at the same time. Steps
 //! that must wait for a reason other than data (a barrier, a window of messages) are ordered by [`Builder::order`].
 
+use crate::layout::Members;
 use std::collections::BTreeMap;
 
 /// Which memory a range lies in.
@@ -177,6 +178,16 @@ pub struct Builder {
     longest: u64,
     /// What is added to ranks.
     first_rank: u32,
+    /// Whom ranks and the receive argument stand for at the moment.
+    frame: Option<Frame>,
+}
+
+/// Lets a part of a schedule be written as if its members were all ranks and its bytes the whole receive argument.
+#[derive(Clone, Debug)]
+struct Frame {
+    members: Members,
+    /// Added to the start of ranges of the receive argument.
+    offset: u64,
 }
 
 /// Buffer, displacement, first byte; and the step, since several may begin at one byte.
@@ -204,6 +215,28 @@ impl Builder {
         self.new_scratch(bytes, true)
     }
 
+    /// Adds what `write` writes, in which rank `i` is member `i` of `members` and the receive argument begins at byte
+    /// `offset`.
+    pub(crate) fn among(&mut self, members: &Members, offset: u64, write: impl FnOnce(&mut Builder)) {
+        let outer = self.frame.replace(Frame { members: members.clone(), offset });
+        debug_assert!(outer.is_none(), "frames do not nest");
+        write(self);
+        self.frame = outer;
+    }
+
+    fn absolute(&self, rank: u32) -> u32 {
+        self.frame.as_ref().map_or(self.first_rank + rank, |frame| frame.members.rank(rank))
+    }
+
+    fn placed(&self, range: Range) -> Range {
+        match &self.frame {
+            Some(frame) if range.buffer == Buffer::Recv => {
+                Range { start: range.start + frame.offset, ..range }
+            }
+            _ => range,
+        }
+    }
+
     fn new_scratch(&mut self, bytes: u64, elements: bool) -> Range {
         self.scratch.push(ScratchNeed { bytes, elements });
         Range::new(Buffer::Scratch(self.scratch.len() as u32 - 1), 0, bytes)
@@ -222,7 +255,7 @@ impl Builder {
     /// Sends on one of several channels to the same rank. Channels from [`CHANNELS`] on use the earlier ones again, after
     /// the messages there.
     pub fn send_on(&mut self, channel: u32, to: u32, from: Range) -> StepId {
-        let to = self.first_rank + to;
+        let (to, from) = (self.absolute(to), self.placed(from));
         let (channel, earlier) = self.channel(
             channel,
             |step, channel| matches!(*step, Step::Send { to: t, channel: c, .. } if t == to && c == channel),
@@ -239,7 +272,7 @@ impl Builder {
 
     /// Receives on one of several channels from the same rank, as in [`Builder::send_on`].
     pub fn recv_on(&mut self, channel: u32, from: u32, into: Range) -> StepId {
-        let from = self.first_rank + from;
+        let (from, into) = (self.absolute(from), self.placed(into));
         let (channel, earlier) = self.channel(channel, |step, channel| {
             matches!(*step, Step::Recv { from: f, channel: c, .. } if f == from && c == channel)
         });
@@ -260,6 +293,7 @@ impl Builder {
     pub fn copy(&mut self, from: Range, into: Range) {
         debug_assert_eq!(from.bytes, into.bytes);
         if from.bytes > 0 && from != into {
+            let (from, into) = (self.placed(from), self.placed(into));
             self.push(Step::Copy { from, into }, &[(from, false), (into, true)]);
         }
     }
@@ -268,6 +302,7 @@ impl Builder {
     pub fn reduce(&mut self, left: Range, into: Range) {
         debug_assert_eq!(left.bytes, into.bytes);
         if into.bytes > 0 {
+            let (left, into) = (self.placed(left), self.placed(into));
             self.push(Step::Reduce { left, into }, &[(left, false), (into, true)]);
         }
     }

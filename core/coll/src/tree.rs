@@ -14,10 +14,19 @@ pub(crate) struct Tree {
 pub(crate) enum Shape {
     /// Depth log2(size); rank `v` has children `v + 1, v + 2, v + 4, ...`
     Binomial,
+    /// Depth log_radix(size); rank `v` has up to `radix - 1` children at each power of the radix below its lowest digit.
+    Knomial(u32),
     /// Everybody below the root.
     Flat,
     /// Each below its predecessor.
     Chain,
+}
+
+impl Shape {
+    /// The tree of a radix.
+    pub(crate) const fn of_radix(radix: u32) -> Shape {
+        if radix == 2 { Shape::Binomial } else { Shape::Knomial(radix) }
+    }
 }
 
 impl Tree {
@@ -32,6 +41,20 @@ impl Tree {
                 parent: v.checked_sub(1),
                 children: if v + 1 < size { vec![(v + 1, size - v - 1)] } else { Vec::new() },
             },
+            Shape::Knomial(radix) => {
+                let radix = radix.max(2);
+                let mut children = Vec::new();
+                let mut power = 1_u32;
+                while power < size && (v == 0 || (v / power).is_multiple_of(radix)) {
+                    let places = (1..radix).map_while(|digit| v.checked_add(power.checked_mul(digit)?));
+                    let below = places.take_while(|&child| child < size);
+                    children.extend(below.map(|child| (child, power.min(size - child))));
+                    let Some(next) = power.checked_mul(radix) else { break };
+                    power = next;
+                }
+                let digit = if v == 0 { 0 } else { v / power % radix };
+                Tree { parent: (v > 0).then(|| v - digit * power), children }
+            }
             Shape::Binomial => {
                 let reach = if v == 0 { size.next_power_of_two() } else { v & v.wrapping_neg() };
                 let steps = (0..).map(|k| 1 << k).take_while(|&step| step < reach && v + step < size);
@@ -61,18 +84,13 @@ impl Rotation {
     }
 }
 
-/// Depth of a binomial tree or rounds of a dissemination over `size` ranks: log2, rounded up.
-pub(crate) fn rounds(size: u32) -> u32 {
-    size.next_power_of_two().trailing_zeros()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_rank_is_the_child_of_its_parent_and_subtrees_are_ranges() {
-        for shape in [Shape::Binomial, Shape::Flat, Shape::Chain] {
+        for shape in [Shape::Binomial, Shape::Knomial(3), Shape::Knomial(4), Shape::Flat, Shape::Chain] {
             for size in 1..70 {
                 for v in 0..size {
                     let tree = Tree::new(shape, v, size);

@@ -284,6 +284,9 @@ fn every_shape_at_every_size_gives_what_the_definition_says() {
     for size in 2..=16 {
         for shape in 0..9 {
             for bytes in [0, 1, 8, 100, 113, 600, 5000, 70_000] {
+                if bytes * size as usize > 150_000 {
+                    continue;
+                }
                 let root = (bytes as u32 + size) % size;
                 run_all(
                     size,
@@ -297,7 +300,7 @@ fn every_shape_at_every_size_gives_what_the_definition_says() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     /// Members run ahead of each other as far as the cells allow, from one call into the next.
     #[test]

@@ -128,14 +128,14 @@ fn measure(side: &mut Side, bytes: u64, model: &Model, only: &[String]) {
     let kernel = PredefinedOp::Sum.kernel(&double).expect("a sum of doubles");
     let reduction =
         Some(Reduction { datatype: double, operation: Operation::Predefined(kernel), name: "MPI_SUM" });
-    let barrier = candidates(&Call::Barrier, group).next().expect("a barrier");
-    let barrier = Arc::new((barrier.build)(&Call::Barrier, group, model));
+    let barrier = candidates(&Call::Barrier, group, model).next().expect("a barrier");
+    let barrier = Arc::new(barrier.build(&Call::Barrier, group, model));
     for call in calls {
-        for algorithm in candidates(&call, group) {
+        for algorithm in candidates(&call, group, model) {
             if [call.name(), algorithm.name].iter().zip(only).any(|(name, only)| name != only) {
                 continue;
             }
-            let schedule = Arc::new((algorithm.build)(&call, group, model));
+            let schedule = Arc::new(algorithm.build(&call, group, model));
             let mut samples = Vec::new();
             let rounds = if bytes > 10_000 { 5 } else { 40 };
             let batches = if only.is_empty() { BATCHES } else { 100 * BATCHES };
@@ -149,7 +149,7 @@ fn measure(side: &mut Side, bytes: u64, model: &Model, only: &[String]) {
             }
             samples.sort_by(f64::total_cmp);
             if group.rank == 0 {
-                let modelled = model.seconds(&(algorithm.cost)(&call, group, model), group) * 1e6;
+                let modelled = algorithm.seconds(&call, group, model) * 1e6;
                 println!(
                     "{:>14} {:26} p10 {:9.2} us  median {:9.2} us  model {modelled:9.2} us",
                     call.name(),

@@ -22,12 +22,8 @@ use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
 /// Packets of one stream pushed before others get a turn.
 const STREAM_BURST: u32 = 16;
 
-/// Largest message sent in one packet: longer ones gain by both ends copying at the same time.
-const SINGLE_PACKET: u32 = 8 << 10;
-
-/// Seconds of latency up to which a packet more costs less than what the receiver does about an announcement while the first
-/// data are being copied: shared memory.
-const PROMPT: f64 = 0.5e-6;
+/// Largest message sent in one packet. In two or more it would not be faster, and streams of such messages are slower.
+const SINGLE_PACKET: u32 = 32 << 10;
 
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,11 +379,9 @@ impl Engine {
                 let buffer = request.send_buf();
                 let piece = piece_of(request.length, &peer.limits, buffer)
                     .min(peer.limits.packet - Announce::DATA as u32);
-                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece; and it
-                // can match while that is being copied here.
-                let alone = u64::from(lead) == request.length
-                    && (lead <= piece || peer.capabilities.latency > PROMPT);
-                let first = if alone { lead.min(piece) as usize } else { 0 };
+                // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
+                let whole = u64::from(lead) == request.length;
+                let first = if whole { lead.min(piece) as usize } else { 0 };
                 let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
                     buffer.pack_to_transport(0, announce.put(out));
                 });

@@ -132,7 +132,8 @@ pub(crate) fn plan(
     let runs = |block: Option<u64>| block.map_or(0.0, |block| bytes as f64 / block.max(1) as f64);
     let costs = ReceiveCosts {
         readable,
-        oversubscribed: config.oversubscribed,
+        // Pieces are packed and unpacked in the cache, so that a stream of them is no slower where the ends share a core.
+        oversubscribed: config.oversubscribed && !gaps,
         latency: capabilities.latency,
         stream: capabilities.copy_bandwidth,
         single: capabilities.single_copy_bandwidth,

@@ -130,7 +130,7 @@ pub enum Ending {
     Otherwise,
 }
 
-/// What [`crate::Engine::receive_at_once`] and [`crate::Engine::receive_pieces_at_once`] found.
+/// What [`crate::Engine::receive_at_once`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Soon {
@@ -138,8 +138,6 @@ pub enum Soon {
     Received(Status),
     /// The very message is announced: post a receive for it, then make progress.
     Announced,
-    /// The very message has begun to arrive: this request ends when all of it is here.
-    Pending(RequestId),
     /// Nothing, or something that is not simple.
     Nothing,
 }
@@ -173,7 +171,7 @@ pub struct EngineConfig {
     pub eager_limit: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
-    /// Largest packet of a message of medium length, in bytes: what both ends copy at the same time.
+    /// Shortest packet of a message that leaves in several, in bytes: what both ends copy at the same time.
     pub piece: u32,
     /// How messages with gaps travel where memory can be read.
     pub gaps: Gaps,
@@ -190,7 +188,7 @@ impl EngineConfig {
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
             announcements_per_sender: 0,
-            piece: 12 << 10,
+            piece: 16 << 10,
             gaps: Gaps::Auto,
         }
     }

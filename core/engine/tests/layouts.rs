@@ -1,11 +1,13 @@
 //! Messages between random layouts, read by the receiver or streamed: the data arrive, gaps and everything beyond stay as they
 //! were, whatever is refused or denied on the way.
 
+use weft_api::Transport;
 use weft_datatype::{Datatype, Form, Memory};
 use weft_engine::world::World;
-use weft_engine::{Envelope, Gaps, RequestId, Selector, SendMode, Started};
-use weft_sim::Random;
+use weft_engine::{Engine, EngineConfig, Envelope, Gaps, RequestId, Selector, SendMode, Started, Transports};
+use weft_sim::{Random, SimConfig, SimFabric};
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag, abi};
+use weft_wire::{Announce, Announced, Header, Kind};
 
 const CONTEXT: ContextId = ContextId(4);
 /// Bytes of memory behind each buffer; displacements lie inside.
@@ -59,7 +61,7 @@ struct Message {
 }
 
 /// One sender and one receiver exchange some messages between a few layouts, so that layouts are told, known and forgotten.
-fn exchange(seed: u64, gaps: fn(&mut weft_engine::EngineConfig), denial: f64) {
+fn exchange(seed: u64, gaps: fn(&mut EngineConfig), denial: f64) {
     let mut random = Random::new(seed);
     let full = if random.chance(0.5) { 0.3 } else { 0.0 };
     let max_copy = [96, 1024, 8192][random.below(3) as usize];
@@ -133,7 +135,7 @@ fn seeds() -> std::ops::Range<u64> {
     0..std::env::var("WEFT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(25)
 }
 
-fn read(config: &mut weft_engine::EngineConfig) {
+fn read(config: &mut EngineConfig) {
     config.gaps = Gaps::Read;
     config.eager_limit = 100;
 }
@@ -150,11 +152,11 @@ fn what_is_denied_in_the_middle_is_streamed() {
 
 #[test]
 fn layouts_are_streamed_and_chosen() {
-    let stream = |config: &mut weft_engine::EngineConfig| {
+    let stream = |config: &mut EngineConfig| {
         config.gaps = Gaps::Stream;
         config.eager_limit = 100;
     };
-    let auto = |config: &mut weft_engine::EngineConfig| {
+    let auto = |config: &mut EngineConfig| {
         config.oversubscribed = true;
         config.eager_limit = 100;
     };
@@ -162,4 +164,57 @@ fn layouts_are_streamed_and_chosen() {
         exchange(seed, stream, 0.0);
         exchange(seed, auto, 0.0);
     });
+}
+
+/// Announcements with layouts from somebody who lies: true ones with bytes changed, slots never told, absurd lengths and addresses.
+#[test]
+fn layouts_of_a_liar_break_nothing() {
+    let mut random = Random::new(11);
+    let true_ones: Vec<Vec<u8>> =
+        (0..20).filter_map(|_| layout(&mut random, 40).0.layout().to_bytes(Announced::LONGEST)).collect();
+    for _ in 0..800 {
+        let fabric = SimFabric::new(2, SimConfig { delay: 0, max_copy: 4096, ..SimConfig::default() });
+        let mut liar = fabric.port(1);
+        let mut config = EngineConfig::new(PeerId(0), 2);
+        read(&mut config);
+        let mut engine = Engine::new(config, Transports::Sim(fabric.port(0))).expect("an engine");
+        let room = Memory::packed_scratch(ROOM as usize).retyped(&layout(&mut random, 4000).0);
+        for tag in 0..4 {
+            let mut program = true_ones[random.below(true_ones.len() as u64) as usize].clone();
+            for _ in 0..random.below(4) {
+                let at = random.below(program.len() as u64) as usize;
+                program[at] = random.next() as u8;
+            }
+            if random.chance(0.2) {
+                program.clear();
+            }
+            let odd =
+                |random: &mut Random| if random.chance(0.5) { random.below(5000) } else { random.next() };
+            let address = if random.chance(0.5) { program.as_ptr() as u64 } else { random.next() };
+            let announce = Announce { length: odd(&mut random), address, request: 1, lead: 0 };
+            let announced =
+                Announced { skip: odd(&mut random), slot: random.below(20) as u32, program: &program };
+            let header = Header::new(Kind::Rts, CONTEXT, Rank(1), Tag(tag)).with_flags(Announce::SCATTERED);
+            let bytes = Announce::BYTES + Announced::BYTES + program.len();
+            let sent = liar.send_copy(PeerId(0), header, bytes, |out| {
+                let (front, back) = out.split_at_mut(Announce::BYTES);
+                front.copy_from_slice(&announce.emit());
+                announced.put(back);
+            });
+            assert_eq!(sent, Ok(()));
+            let from = Selector {
+                context: CONTEXT,
+                peer: Some(PeerId(1)),
+                source: Some(Rank(1)),
+                tag: Some(Tag(tag)),
+            };
+            let _ = engine.recv(from, room.recv_view(0, 0, 4000)).expect("room for a request");
+            for _ in 0..8 {
+                engine.progress();
+                while liar.peek(PeerId(0)).is_some() {
+                    liar.advance(PeerId(0));
+                }
+            }
+        }
+    }
 }

@@ -316,7 +316,7 @@ impl Watch {
         match (edges.is_empty(), found.ends_at_gone) {
             (true, _) => None,
             (false, true) => {
-                let gone = found.chain.last().map_or("", |edge| self.farewell(edge.for_rank as usize));
+                let gone = found.chain.last().map_or("", |edge| self.farewell(edge.for_rank));
                 Some(format!("certain, because rank {}, which {gone}", edges.join(", ")))
             }
             (false, false) => Some(format!("cycle: {}{more}", edges.join(", "))),

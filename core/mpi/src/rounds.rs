@@ -48,11 +48,15 @@ pub struct Node {
 
 /// What became of a blocking call in [`Process::by_rounds`].
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack of the call; a box would be memory taken by every call"
+)]
 pub enum Begun {
     /// It goes by messages; this is its request.
     Messages(RequestId),
     /// It goes by rounds.
-    Rounds(Box<UnderWay>),
+    Rounds(UnderWay),
     /// The members must agree on memory first; then the call begins again. `true`: on memory for long payloads.
     Agree(Handle, bool),
 }
@@ -68,6 +72,7 @@ pub struct UnderWay {
 
 /// What a blocking call tells [`Process::start_collective`] and hears from it.
 #[derive(Debug, Default)]
+#[allow(clippy::large_enum_variant, reason = "as for its answer")]
 pub(crate) enum Asked {
     /// Not a blocking call: by messages.
     #[default]
@@ -120,7 +125,7 @@ impl Process {
                 match RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place) {
                     Some(call) => {
                         of.collectives = of.collectives.wrapping_add(1);
-                        Begun::Rounds(Box::new(UnderWay { comm, rounds: Some(rounds), call }))
+                        Begun::Rounds(UnderWay { comm, rounds: Some(rounds), call })
                     }
                     None => unreachable!("what fits was asked before"),
                 }

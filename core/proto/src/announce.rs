@@ -86,12 +86,6 @@ impl AnnounceWindow {
         take_one(&mut self.asked, context).then_some(AnnounceCredit::Asked)
     }
 
-    /// As [`AnnounceWindow::take`], of any channel: `Some(None)` where announcements are not counted.
-    #[inline]
-    pub fn take_if_counted(&mut self, context: ContextId) -> Option<Option<AnnounceCredit>> {
-        if is_counted(context) { self.take(context).map(Some) } else { Some(None) }
-    }
-
     /// Whether [`AnnounceWindow::take`] would give one.
     pub fn has(&self, context: ContextId) -> bool {
         self.usual > 0 || number(&self.asked, context) > 0

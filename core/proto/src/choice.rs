@@ -13,7 +13,7 @@ pub struct SendLimits {
     pub eager: u32,
     /// How much of a longer message follows its announcement without asking, when streaming is expected.
     pub lead: u32,
-    /// Payload of the packets of a message of medium length.
+    /// Shortest packet of a message that leaves in several.
     pub piece: u32,
 }
 
@@ -49,23 +49,20 @@ pub fn plan_send(length: u64, prefix: u32, limits: &SendLimits, left: u32, taken
     SendPlan::Announce { lead: (u64::from(lead)).min(length) as u32 }
 }
 
-/// Shortest and longest of the packets that [`piece`] gives, where the table of parameters does not say otherwise.
-const PIECES: (u64, u64) = (8 << 10, 32 << 10);
-/// Messages from this length on are long for [`piece`].
-const LONG: u64 = 128 << 10;
+/// Longest of the packets that [`piece`] gives.
+const LONGEST_PIECE: u32 = 32 << 10;
 
 /// Payload of the packets that carry a message of `length` bytes: small enough that the two ends work at the same
-/// time on most of it, large enough that the packets themselves do not count.
+/// time on most of it, large enough that the packets themselves do not count: an eighth of the message, between
+/// [`SendLimits::piece`] and 32 KiB.
 ///
-/// A fourth of the message between 8 KiB and [`SendLimits::piece`]; for messages so long that the ends do not matter a
-/// sixteenth between 16 and 32 KiB. The sender's copy of every piece ends with a wait until the other core has given up all its
-/// lines, 0.06 us between near and 0.15 us between distant cores.
+/// The sender's copy of every piece ends with a wait until the other core has given up all its lines, 0.06 us between near
+/// and 0.15 us between distant cores.
 #[inline]
 pub fn piece(length: u64, limits: &SendLimits) -> u32 {
-    let most = u64::from(limits.piece);
-    let short = (length / 4).clamp(PIECES.0.min(most), most);
-    let long = if length < LONG { 0 } else { (length / 16).clamp(PIECES.1 / 2, PIECES.1) };
-    short.max(long).next_multiple_of(1024).min(u64::from(limits.packet)) as u32
+    let most = u64::from(LONGEST_PIECE.max(limits.piece));
+    let piece = (length / 8).next_multiple_of(1024).clamp(u64::from(limits.piece), most);
+    piece.min(u64::from(limits.packet)) as u32
 }
 
 /// Bytes that the two ends copy in the time one more packet costs, for each byte of a block: short blocks are copied at
@@ -83,8 +80,7 @@ pub fn piece_with_gaps(length: u64, block: u64, limits: &SendLimits) -> u32 {
 /// As [`SendLimits::single`], of a message with gaps: longer ones gain by being cut in two.
 #[inline]
 pub fn single_with_gaps(block: u64, limits: &SendLimits) -> u32 {
-    let most = limits.packet.min(limits.eager);
-    block.saturating_mul(2 * PACKET_COST).min(u64::from(most)) as u32
+    block.saturating_mul(2 * PACKET_COST).min(u64::from(limits.single)) as u32
 }
 
 /// How the rest of an announced message comes.
@@ -150,11 +146,11 @@ mod tests {
     use super::*;
 
     const LIMITS: SendLimits =
-        SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768, piece: 12288 };
+        SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768, piece: 16384 };
 
     #[test]
     fn messages_with_gaps_are_cut_by_what_their_blocks_cost() {
-        let limits = SendLimits { packet: 32768, single: 8192, eager: 65536, lead: 32768, piece: 12288 };
+        let limits = SendLimits { packet: 32768, single: 32768, eager: 65536, lead: 32768, piece: 16384 };
         // Twice what is copied while a packet is made: two packets of that size.
         assert_eq!(single_with_gaps(8, &limits), 4096);
         assert_eq!(piece_with_gaps(8000, 8, &limits), 4096);
@@ -172,18 +168,11 @@ mod tests {
     #[test]
     fn pieces_grow_with_the_message_and_keep_their_limits() {
         let limits = SendLimits { packet: 32768, ..LIMITS };
-        for (length, expected) in [
-            (8193, 8192),
-            (32 << 10, 8192),
-            (64 << 10, 12288),
-            (128 << 10, 16384),
-            (256 << 10, 16384),
-            (u64::MAX, 32768),
-        ] {
+        for (length, expected) in [(0, 16384), (64 << 10, 16384), (200 << 10, 25600), (u64::MAX, 32768)] {
             assert_eq!(piece(length, &limits), expected, "{length}");
         }
         assert_eq!(piece(1 << 20, &LIMITS), 8192, "what the transport takes");
-        assert_eq!(piece(64 << 10, &SendLimits { piece: 4096, ..limits }), 4096, "what the user says");
+        assert_eq!(piece(32 << 10, &SendLimits { piece: 4096, ..limits }), 4096, "what the user says");
     }
 
     #[test]

@@ -174,9 +174,9 @@ impl Virtual {
         self.ends[1].connect(PeerId(0)).unwrap();
         let mut sent = [false; 2];
         while self.ends[0].peek(PeerId(1)).is_none() || self.ends[1].peek(PeerId(0)).is_none() {
-            for me in 0..2 {
+            for (me, sent) in sent.iter_mut().enumerate() {
                 let peer = PeerId(1 - me as u32);
-                sent[me] = sent[me] || self.ends[me].send_inline(peer, header, b"hello").is_ok();
+                *sent = *sent || self.ends[me].send_inline(peer, header, b"hello").is_ok();
             }
             self.round();
         }

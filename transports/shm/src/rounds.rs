@@ -134,7 +134,7 @@ impl Pace {
     /// All other members, one bit each.
     #[inline]
     pub fn others(&self) -> u64 {
-        (1 << self.members) - 1 & !(1 << self.me)
+        ((1 << self.members) - 1) & !(1 << self.me)
     }
 }
 

@@ -10,8 +10,8 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft::comm::Comm;
 use weft::request::{MpiStatus, engine_handle};
-use weft_datatype::{RecvBuf, SendBuf};
-use weft_engine::{Ending, Envelope, RequestId, Selector, Soon, Started};
+use weft_datatype::RecvBuf;
+use weft_engine::{Ending, Envelope, RequestId, Selector, Soon};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
@@ -91,7 +91,7 @@ pub(crate) unsafe fn send(
     }
 }
 
-/// A message beyond one cell of the transport, up to the largest that is sent without asking.
+/// A message beyond one cell of the transport, up to the largest that is sent in one packet.
 ///
 /// # Safety
 /// See [`send_now`].
@@ -109,28 +109,9 @@ unsafe fn send_longer(
     let comm = member(process, comm, dest, tag)?;
     let peer = comm.group.peer(Rank(dest as u32));
     let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
-    let owner = comm.handle.0;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-    if process.engine.send_packet_at_once(envelope, data) {
-        return DONE;
-    }
-    let moved = process.engine.send_pieces_at_once(envelope, data)?;
-    if moved == bytes {
-        return DONE;
-    }
-    // SAFETY: the caller's promise, and this call waits for the request.
-    let buffer = unsafe { SendBuf::contiguous(data.as_ptr(), bytes) };
-    let sent = match process.engine.send_the_rest(envelope, buffer, moved) {
-        Ok(Started::Complete) => return DONE,
-        Ok(Started::Pending(id)) => {
-            process.engine.tag_request(id, owner);
-            // The process is not used any more.
-            point_to_point::check(point_to_point::complete("MPI_Send", id).error)
-        }
-        Err(error) => Err(error.into()),
-    };
-    Some(raise::finish_on_comm("MPI_Send", MPI_Comm::from_raw(owner), sent))
+    process.engine.send_packet_at_once(envelope, data).then_some(abi::MPI_SUCCESS)
 }
 
 /// `MPI_Isend`.
@@ -182,26 +163,20 @@ pub(crate) unsafe fn recv(
     // SAFETY: the caller's promise: the program's memory is ours during this call.
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
     let spins = process.spins();
-    let soon = match process.engine.receive_at_once(envelope, &mut buffer, spins) {
-        Soon::Announced => process.engine.receive_pieces_at_once(envelope.peer, &mut buffer, spins),
-        other => other,
-    };
-    let id = match soon {
+    match process.engine.receive_at_once(envelope, &mut buffer, spins) {
         Soon::Received(received) => {
             // SAFETY: the program's status.
             unsafe { status::write_message(status, &received) };
-            return DONE;
+            DONE
         }
-        Soon::Announced => process.engine.post_at_once(envelope, buffer, owner)?,
-        Soon::Pending(id) => {
-            process.engine.tag_request(id, owner);
-            id
+        Soon::Announced => {
+            let id = process.engine.post_at_once(envelope, buffer, owner)?;
+            let comm = MPI_Comm::from_raw(owner);
+            // SAFETY: the program's status; the process is not used any more.
+            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
         }
-        Soon::Nothing => return None,
-    };
-    let comm = MPI_Comm::from_raw(owner);
-    // SAFETY: the program's status; the process is not used any more.
-    Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
+        Soon::Nothing => None,
+    }
 }
 
 /// Turns of waiting for an announced message, which is on its way, before the wait becomes one like any other.

@@ -6,6 +6,7 @@
 //! - *Plain*: any length, by the script of `weft_coll::rounds`, straight between the program's memory and the slots.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
 use weft::Process;
 use weft_coll::Group;
@@ -139,11 +140,11 @@ unsafe fn result<'a>(into: *mut c_void, bytes: usize) -> &'a mut [u8] {
 /// `MPI_Barrier`.
 ///
 /// # Safety
-/// As for every entry, the program keeps the contract of the procedure; [`gate::is_active_alone`] has just said so. The same holds for
-/// all functions here.
+/// As for every entry: the program keeps the procedure's contract. One thread calls and MPI is active, as
+/// [`gate::is_active_alone`] said. The same holds for all functions here.
 #[inline(always)]
 pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let (cells, round) = cells(process, comm)?;
     const SIGNATURE: u16 = Shape::Barrier.signature(0);
@@ -153,7 +154,7 @@ pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
     if awaited(process, comm, round, SIGNATURE, others).is_some() {
         return end(process, comm, round, true);
     }
-    let memory = Plain { from: std::ptr::null(), into: std::ptr::null_mut(), kernel: None, keeps: true };
+    let memory = Plain::new(std::ptr::null(), std::ptr::null_mut(), None, true);
     // SAFETY: a barrier touches no memory.
     unsafe { at_any_length("MPI_Barrier", process, comm, (Shape::Barrier, 0, 1), false, memory) }
 }
@@ -170,13 +171,13 @@ pub(crate) unsafe fn bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = plain(process, buffer, count, datatype)?;
     let root = root as u32;
     let shape = Shape::Bcast { root };
     let at_length = |process: &mut Process| {
-        let memory = Plain { from: buffer.cast(), into: buffer.cast(), kernel: None, keeps: true };
+        let memory = Plain::new(buffer, buffer, None, true);
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Bcast", process, comm, (shape, bytes, 1), false, memory) }
     };
@@ -251,13 +252,13 @@ pub(crate) unsafe fn allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = plain(process, recvbuf, count, datatype)?;
     let (from, in_place) = contribution(sendbuf, recvbuf, bytes)?;
     let kernel = kernel(process, op, datatype)?;
     let at_length = |process: &mut Process| {
-        let memory = Plain { from: from.cast(), into: recvbuf.cast(), kernel: Some(kernel), keeps: in_place };
+        let memory = Plain::new(from, recvbuf, Some(kernel), in_place);
         let call = (Shape::Allreduce, bytes, process.types.plain_size(datatype.raw())?);
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Allreduce", process, comm, call, in_place, memory) }
@@ -308,7 +309,7 @@ pub(crate) unsafe fn reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, count, datatype)?;
     let kernel = kernel(process, op, datatype)?;
@@ -322,7 +323,7 @@ pub(crate) unsafe fn reduce(
     }
     let shape = Shape::Reduce { root };
     let at_length = |process: &mut Process| {
-        let memory = Plain { from: sendbuf.cast(), into: recvbuf.cast(), kernel: Some(kernel), keeps: false };
+        let memory = Plain::new(sendbuf, recvbuf, Some(kernel), false);
         let call = (shape, bytes, process.types.plain_size(datatype.raw())?);
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Reduce", process, comm, call, false, memory) }
@@ -365,7 +366,7 @@ pub(crate) unsafe fn allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, sendcount, sendtype)?;
     let (cells, round) = cells(process, comm)?;
@@ -375,7 +376,7 @@ pub(crate) unsafe fn allgather(
         return None;
     }
     let at_length = |process: &mut Process| {
-        let memory = Plain { from: sendbuf.cast(), into: recvbuf.cast(), kernel: None, keeps: false };
+        let memory = Plain::new(sendbuf, recvbuf, None, false);
         let call = (Shape::Allgather, bytes, 1);
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Allgather", process, comm, call, false, memory) }
@@ -418,7 +419,7 @@ pub(crate) unsafe fn alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = plain(process, sendbuf, sendcount, sendtype)?;
     let (cells, round) = cells(process, comm)?;
@@ -429,7 +430,7 @@ pub(crate) unsafe fn alltoall(
         return None;
     }
     let at_length = |process: &mut Process| {
-        let memory = Plain { from: sendbuf.cast(), into: recvbuf.cast(), kernel: None, keeps: false };
+        let memory = Plain::new(sendbuf, recvbuf, None, false);
         let call = (Shape::Alltoall, bytes, 1);
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Alltoall", process, comm, call, false, memory) }
@@ -474,7 +475,7 @@ pub(crate) unsafe fn reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the reference is not used after this call.
+    // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = plain(process, recvbuf, recvcount, datatype)?;
     let kernel = kernel(process, op, datatype)?;
@@ -485,7 +486,7 @@ pub(crate) unsafe fn reduce_scatter_block(
         return None;
     }
     let at_length = |process: &mut Process| {
-        let memory = Plain { from: sendbuf.cast(), into: recvbuf.cast(), kernel: Some(kernel), keeps: false };
+        let memory = Plain::new(sendbuf, recvbuf, Some(kernel), false);
         let call = (Shape::ReduceScatter, bytes, process.types.plain_size(datatype.raw())?);
         // SAFETY: the caller's promise.
         unsafe { at_any_length("MPI_Reduce_scatter_block", process, comm, call, false, memory) }
@@ -513,6 +514,21 @@ struct Plain {
     kernel: Option<Kernel>,
     /// What it contributes to itself is where it belongs already.
     keeps: bool,
+    /// Where what others wrote is fetched to.
+    near: MaybeUninit<[u8; FETCH]>,
+}
+
+/// What others wrote is fetched in copies of this length before it is combined.
+const FETCH: usize = 4096;
+/// Shorter payloads are combined where they are.
+const LEAST_FETCH: usize = 2048;
+
+impl Plain {
+    /// Contribution, result, operation, and whether the own contribution is where it belongs already.
+    #[inline(always)]
+    fn new(from: *const c_void, into: *mut c_void, kernel: Option<Kernel>, keeps: bool) -> Plain {
+        Plain { from: from.cast(), into: into.cast(), kernel, keeps, near: MaybeUninit::uninit() }
+    }
 }
 
 /// A plain call under way.
@@ -624,6 +640,27 @@ impl Operands for Plain {
         // SAFETY: as in `take`; only where contribution and result are apart.
         let left = unsafe { std::slice::from_raw_parts(self.from.add(at as usize), len) };
         self.kernel().apply(left, self.part(at, len));
+    }
+
+    fn combine_far(&mut self, left: &[u8], at: u64) {
+        let into = std::ptr::from_mut(self.part(at, left.len()));
+        // SAFETY: the result is the program's memory, apart from `self`.
+        self.combine_apart_far(left, unsafe { &mut *into });
+    }
+
+    fn combine_apart_far(&mut self, left: &[u8], into: &mut [u8]) {
+        if left.len() < LEAST_FETCH {
+            return self.combine_apart(left, into);
+        }
+        for (left, into) in left.chunks(FETCH).zip(into.chunks_mut(FETCH)) {
+            let near = self.near.as_mut_ptr().cast::<u8>();
+            // SAFETY: `near` has room for a chunk, which is written before it is read.
+            let near = unsafe {
+                std::ptr::copy_nonoverlapping(left.as_ptr(), near, left.len());
+                std::slice::from_raw_parts(near, left.len())
+            };
+            self.kernel().apply(near, into);
+        }
     }
 
     #[inline]

@@ -22,7 +22,7 @@ type Begin<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
 pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raised> {
     loop {
         match gate::with(|process| process.by_rounds(|process| start(process)))? {
-            Begun::Rounds(under_way) => return on_node::finish(call, *under_way),
+            Begun::Rounds(under_way) => return on_node::finish(call, under_way),
             Begun::Agree(comm, slots) => on_node::agree(call, comm, slots)?,
             Begun::Messages(request) => {
                 return match complete(call, request).error {

@@ -67,11 +67,14 @@ pub(super) unsafe fn start_bcast<F: Form>(
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
     let (root, _) = root_and_others(process, comm, root)?;
-    // SAFETY: the program's memory stays until the operation is complete.
-    let (memory, bytes) = match root {
-        Root::Elsewhere => none(),
-        Root::Here => unsafe { writable(process, data, 1)? },
-        _ => unsafe { write(process, data, 1)? },
+    // SAFETY: the program's memory stays until the operation is complete. What the root's gets back is what it holds, so its entries
+    // may overlap.
+    let (memory, bytes) = unsafe {
+        match root {
+            Root::Elsewhere => none(),
+            Root::Here => writable(process, data, 1)?,
+            Root::Remote(_) => write(process, data, 1)?,
+        }
     };
     let arguments = Arguments::new(Memory::none(), memory);
     form.inter(process, comm, &InterCall::Bcast { root, bytes }, arguments, None)

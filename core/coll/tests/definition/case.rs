@@ -2,7 +2,7 @@
 
 use crate::world::{Memory, Operation, Random, Sends, World, check_channels};
 use weft_coll::registry::candidates;
-use weft_coll::{Algorithm, Call, Group, Model, Schedule};
+use weft_coll::{Algorithm, Call, Group, Layout, Level, Link, Model, Partition, Schedule};
 
 /// Bytes no two blocks share.
 pub(crate) fn pattern(from: u32, to: u32, bytes: u64) -> Vec<u8> {
@@ -21,39 +21,73 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Every algorithm that applies, with both kinds of sends.
+    /// Every algorithm that applies, with both kinds of sends; those over levels with several layouts.
     pub(crate) fn check(&self, random: &mut Random) {
-        let model = Model { segment: 64, window: 3, ..Model::default() };
-        let group = |rank: u32| Group { rank, size: self.size };
-        let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group(0)).collect();
+        let group = Group { rank: 0, size: self.size };
+        let flat = Model { segment: 64, window: 3, ..Model::default() };
+        let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group, &flat).collect();
         assert!(!algorithms.is_empty());
         for algorithm in algorithms {
-            if self.size > 64 && many_messages(algorithm) {
-                continue;
+            if self.size <= 64 || !many_messages(algorithm) {
+                self.check_one(algorithm, &flat, random);
             }
-            let build = |(rank, call): (u32, &Call<'_>)| (algorithm.build)(call, group(rank), &model);
-            let schedules: Vec<Schedule> = (0..).zip(&self.calls).map(build).collect();
-            check_channels(&schedules);
-            // Both kinds of sends where it is cheap, one of them elsewhere.
-            let one = [Sends::Eager, Sends::Synchronous][random.below(2) as usize];
-            let kinds = if self.size <= 16 { vec![Sends::Eager, Sends::Synchronous] } else { vec![one] };
-            for sends in kinds {
-                let after = World::new(&schedules, &self.memories, self.operation, sends).finish(random);
-                for (rank, (after, expected)) in after.iter().zip(&self.expected).enumerate() {
-                    for (buffer, bytes) in &expected.0 {
-                        assert!(
-                            after.0[buffer] == *bytes,
-                            "{algorithm:?}, {sends:?}, size {}, rank {rank}, {buffer:?}, call {:?}:\n got {:?}\nwant {:?}",
-                            self.size,
-                            self.calls[rank],
-                            after.0[buffer],
-                            bytes
-                        );
-                    }
+        }
+        for layout in layouts(self.size, random) {
+            let model = Model { layout, ..flat.clone() };
+            for algorithm in candidates(&self.calls[0], group, &model).filter(|a| a.name.contains("levels")) {
+                self.check_one(algorithm, &model, random);
+            }
+        }
+    }
+
+    fn check_one(&self, algorithm: &Algorithm, model: &Model, random: &mut Random) {
+        let group = |rank: u32| Group { rank, size: self.size };
+        let build = |(rank, call): (u32, &Call<'_>)| algorithm.build(call, group(rank), model);
+        let schedules: Vec<Schedule> = (0..).zip(&self.calls).map(build).collect();
+        check_channels(&schedules);
+        // Both kinds of sends where it is cheap, one of them elsewhere.
+        let one = [Sends::Eager, Sends::Synchronous][random.below(2) as usize];
+        let kinds = if self.size <= 16 { vec![Sends::Eager, Sends::Synchronous] } else { vec![one] };
+        for sends in kinds {
+            let after = World::new(&schedules, &self.memories, self.operation, sends).finish(random);
+            for (rank, (after, expected)) in after.iter().zip(&self.expected).enumerate() {
+                for (buffer, bytes) in &expected.0 {
+                    assert!(
+                        after.0[buffer] == *bytes,
+                        "{algorithm:?}, {:?}, {sends:?}, size {}, rank {rank}, {buffer:?}, call {:?}:\n got {:?}\nwant {:?}",
+                        model.layout,
+                        self.size,
+                        self.calls[rank],
+                        after.0[buffer],
+                        bytes
+                    );
                 }
             }
         }
     }
+}
+
+/// Nodes in blocks, in turn and anyhow, and blocks within blocks.
+pub(crate) fn layouts(size: u32, random: &mut Random) -> Vec<Layout> {
+    let level = |groups| Level { groups, link: Link::NETWORK };
+    let block = 1 + random.below(9) as u32;
+    // A group of its own for each rank that is lower than all of the group it drew.
+    let drawn: Vec<u64> = (0..size).map(|_| random.below(1 + u64::from(size) / 3)).collect();
+    let mut order: Vec<u64> = Vec::new();
+    for &group in &drawn {
+        if !order.contains(&group) {
+            order.push(group);
+        }
+    }
+    let place = |group: &u64| order.iter().position(|known| known == group).map(|place| place as u32);
+    let listed: Vec<u32> = drawn.iter().filter_map(place).collect();
+    vec![
+        Layout { levels: vec![level(Partition::Block(block))] },
+        Layout { levels: vec![level(Partition::Cyclic(block))] },
+        Layout { levels: vec![level(Partition::new(&listed))] },
+        Layout { levels: vec![level(Partition::Block(4 * block)), level(Partition::Block(block))] },
+        Layout { levels: vec![level(Partition::Cyclic(block)), level(Partition::Cyclic(3 * block))] },
+    ]
 }
 
 /// Whether an algorithm has about size^2 messages or steps in all.

@@ -1,9 +1,9 @@
 //! Operations that move data, and barriers.
 
-use crate::case::{Case, UNTOUCHED, counts, pattern, roots, sizes};
+use crate::case::{Case, UNTOUCHED, counts, layouts, pattern, roots, sizes};
 use crate::world::{Memory, Random, Sends, World, check_channels};
 use weft_coll::registry::candidates;
-use weft_coll::{Block, Buffer, Call, Group, Model, Schedule};
+use weft_coll::{Algorithm, Block, Buffer, Call, Group, Layout, Model, Schedule};
 
 /// No reduction takes place.
 fn never(_: &[u8], _: &mut [u8]) {
@@ -14,24 +14,36 @@ fn never(_: &[u8], _: &mut [u8]) {
 fn nobody_leaves_a_barrier_before_all_have_entered() {
     let mut random = Random(1);
     for size in sizes() {
-        let group = |rank| Group { rank, size };
-        for algorithm in candidates(&Call::Barrier, group(0)) {
-            let schedules: Vec<Schedule> = (0..size)
-                .map(|rank| (algorithm.build)(&Call::Barrier, group(rank), &Model::default()))
-                .collect();
-            check_channels(&schedules);
-            let absent = random.below(u64::from(size)) as usize;
-            for sends in [Sends::Eager, Sends::Synchronous] {
-                let memories = vec![Memory::default(); size as usize];
-                let mut world = World::new(&schedules, &memories, never, sends);
-                if size > 1 {
-                    world.run_without(Some(absent), &mut random);
-                    let left = (0..size as usize).find(|&rank| world.is_finished(rank));
-                    assert_eq!(left, None, "{algorithm:?}: left although {absent} of {size} has not entered");
+        let layouts = layouts(size, &mut random).into_iter().chain([Layout::default()]);
+        for model in layouts.map(|layout| Model { layout, ..Model::default() }) {
+            let flat = model.layout.levels.is_empty();
+            for algorithm in candidates(&Call::Barrier, Group { rank: 0, size }, &model) {
+                if flat || algorithm.name == "levels" {
+                    check_barrier(algorithm, size, &model, &mut random);
                 }
-                world.finish(&mut random);
             }
         }
+    }
+}
+
+fn check_barrier(algorithm: &Algorithm, size: u32, model: &Model, random: &mut Random) {
+    let schedules: Vec<Schedule> =
+        (0..size).map(|rank| algorithm.build(&Call::Barrier, Group { rank, size }, model)).collect();
+    check_channels(&schedules);
+    let absent = random.below(u64::from(size)) as usize;
+    for sends in [Sends::Eager, Sends::Synchronous] {
+        let memories = vec![Memory::default(); size as usize];
+        let mut world = World::new(&schedules, &memories, never, sends);
+        if size > 1 {
+            world.run_without(Some(absent), random);
+            let left = (0..size as usize).find(|&rank| world.is_finished(rank));
+            assert_eq!(
+                left, None,
+                "{algorithm:?}, {:?}: left although {absent} of {size} has not entered",
+                model.layout
+            );
+        }
+        world.finish(random);
     }
 }
 

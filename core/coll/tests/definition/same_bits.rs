@@ -2,10 +2,11 @@
 //! model and the root. Operands are floating-point numbers of very different size, whose sums show the order of combination, and an
 //! operation that hashes its operands, which shows it exactly.
 
+use crate::case::layouts;
 use crate::world::{Memory, Operation, Random, Sends, World};
 use weft_coll::registry::candidates;
 use weft_coll::reproducible::plan_reproducible;
-use weft_coll::{Buffer, Call, Group, Model, Schedule, Vector};
+use weft_coll::{Algorithm, Buffer, Call, Group, Model, Schedule, Vector};
 
 fn add(left: &[u8], into: &mut [u8]) {
     for (a, b) in left.chunks_exact(8).zip(into.chunks_exact_mut(8)) {
@@ -61,6 +62,20 @@ fn results(
     after.into_iter().map(|mut memory| memory.0.remove(&Buffer::Recv).expect("the result")).collect()
 }
 
+/// Every algorithm for a call, those over levels with several layouts.
+fn algorithms(call: &Call<'_>, size: u32, random: &mut Random) -> Vec<(&'static Algorithm, Model)> {
+    let group = Group { rank: 0, size };
+    let flat = Model::default();
+    let mut all: Vec<_> = candidates(call, group, &flat).map(|algorithm| (algorithm, flat.clone())).collect();
+    for layout in layouts(size, random) {
+        let model = Model { layout, ..Model::default() };
+        let over_levels =
+            candidates(call, group, &model).filter(|algorithm| algorithm.name.contains("levels"));
+        all.extend(over_levels.map(|algorithm| (algorithm, model.clone())));
+    }
+    all
+}
+
 #[test]
 fn all_ranks_get_the_same_bits_from_every_allreduce() {
     let mut random = Random(41);
@@ -70,8 +85,8 @@ fn all_ranks_get_the_same_bits_from_every_allreduce() {
                 [(true, true, add as Operation), (true, false, add), (false, false, hash)]
             {
                 let call = Call::Allreduce { vector: vector(count, commutative), in_place: false };
-                for algorithm in candidates(&call, Group { rank: 0, size }) {
-                    let build = |rank| (algorithm.build)(&call, Group { rank, size }, &Model::default());
+                for (algorithm, model) in algorithms(&call, size, &mut random) {
+                    let build = |rank| algorithm.build(&call, Group { rank, size }, &model);
                     let schedules: Vec<Schedule> = (0..size).map(build).collect();
                     let all = results(&schedules, count, floating, operation, &mut random);
                     let same = all.iter().all(|one| *one == all[0]);

@@ -11,7 +11,7 @@ use crate::comm::Comm;
 use crate::context::{Proposal, ROOM, WELL};
 use crate::group::Group;
 use std::fmt::Write as _;
-use weft_coll::{Call, Group as Place, Model, Vector, rank_algorithms};
+use weft_coll::{Call, Group as Place, Link, Model, Vector, rank_algorithms};
 use weft_types::PeerId;
 
 const LATENCY: f64 = 1e-6;
@@ -127,14 +127,14 @@ fn split_row(text: &mut String, name: &str, ranks: u32, entry: impl Fn(u32) -> (
 
 /// Every call of the pattern `dup` (dup, create, merge, a window): one allreduce of a proposal, chosen by the cost model.
 fn duplicate_row(text: &mut String, ranks: u32) {
-    let model =
-        Model { latency: LATENCY, overhead: OVERHEAD, per_byte: PER_BYTE, duplex: 1.0, ..Model::default() };
+    let inside =
+        Link { latency: LATENCY, overhead: OVERHEAD, per_byte: PER_BYTE, duplex: 1.0, ..Link::MEMORY };
+    let model = Model { inside, ..Model::default() };
     let vector = Vector { count: Proposal::WORDS as u64, element: 8, commutative: true };
     let call = Call::Allreduce { vector, in_place: true };
     let place = Place { rank: 0, size: ranks };
     let (algorithm, seconds) = rank_algorithms(&call, place, &model)[0];
-    let cost = (algorithm.cost)(&call, place, &model);
-    let each = cost.messages / f64::from(ranks);
+    let each = algorithm.messages(&call, place, &model) / f64::from(ranks);
     let bytes = each * (Proposal::BYTES + 16) as f64;
     let name = format!("dup ({})", algorithm.name);
     writeln!(

@@ -1,0 +1,251 @@
+//! Reductions and scans.
+
+use super::{
+    THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, commutes, doubling, ranks, vector, wrong,
+};
+use crate::call::{Call, Group};
+use crate::leveled::circulant_estimate;
+use crate::model::Estimate;
+use crate::registry::Algorithm;
+use crate::tree::Shape;
+use crate::{allreduce, bcast, circulant, reduce, reduce_scatter, scan};
+
+const MULTIPLYING: &str = "Ruefenacht, Bull, Booth, Generalisation of recursive doubling for allreduce, 2017";
+
+/// A reduction up a tree of one of the shapes.
+const fn tree_reduce<const RADIX: u32>(name: &'static str) -> Algorithm {
+    Algorithm {
+        name,
+        operations: &["reduce"],
+        source: THAKUR,
+        applies: |_, group, _| RADIX == 2 || group.size > RADIX,
+        estimate: |estimate, call, group, _| {
+            reduce::estimate(estimate, group, bytes_of(call), Shape::of_radix(RADIX));
+        },
+        write: |b, call, group, _| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            reduce::tree(b, group, root, vector, in_place, Shape::of_radix(RADIX));
+        },
+    }
+}
+
+/// Allreduce in groups of `RADIX` that all send to one another.
+const fn multiplying<const RADIX: u32>(name: &'static str) -> Algorithm {
+    Algorithm {
+        name,
+        operations: &["allreduce"],
+        source: MULTIPLYING,
+        applies: |_, group, _| group.size >= RADIX,
+        estimate: |estimate, call, group, _| {
+            fold(estimate, group, bytes_of(call));
+            let power = 1 << group.size.ilog2();
+            let mut distance = 1;
+            while distance < power {
+                let members = RADIX.min(power / distance);
+                let window = Some(distance * members);
+                estimate.exchange_many(members - 1, distance, window, bytes_of(call));
+                estimate.combine(f64::from(members - 1) * bytes_of(call));
+                distance *= members;
+            }
+        },
+        write: |b, call, group, _| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            allreduce::recursive_multiplying(b, group, vector, in_place, RADIX);
+        },
+    }
+}
+
+/// The messages by which the ranks above a power of two are stood for.
+fn fold(estimate: &mut Estimate<'_>, group: Group, bytes: f64) {
+    if !group.size.is_power_of_two() {
+        estimate.fan(1, 1, bytes);
+        estimate.combine(bytes);
+        estimate.fan(1, 1, bytes);
+        estimate.waits(ranks(group));
+    }
+}
+
+pub(super) static ALGORITHMS: &[Algorithm] = &[
+    tree_reduce::<2>("binomial"),
+    tree_reduce::<4>("knomial-4"),
+    tree_reduce::<8>("knomial-8"),
+    Algorithm {
+        name: "flat",
+        operations: &["reduce"],
+        source: "the definition, section 6.9.1",
+        applies: always,
+        estimate: |estimate, call, group, _| reduce::estimate(estimate, group, bytes_of(call), Shape::Flat),
+        write: |b, call, group, _| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            reduce::tree(b, group, root, vector, in_place, Shape::Flat);
+        },
+    },
+    Algorithm {
+        name: "circulant-gather",
+        operations: &["reduce"],
+        source: TRAEFF,
+        applies: commutes,
+        estimate: |estimate, call, group, _| {
+            circulant_estimate(estimate, group, bytes_of(call), 1.0, 1.0);
+            blocks_through_tree(estimate, group, bytes_of(call) / ranks(group), Shape::Flat);
+        },
+        write: |b, call, group, _| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            circulant::reduce(b, group, root, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "recursive-doubling",
+        operations: &["allreduce"],
+        source: THAKUR,
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            fold(estimate, group, bytes_of(call));
+            for distance in doubling(Group { size: 1 << group.size.ilog2(), ..group }) {
+                estimate.exchange_bit(1.0, distance, bytes_of(call));
+                estimate.combine(bytes_of(call));
+            }
+        },
+        write: |b, call, group, _| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            allreduce::recursive_doubling(b, group, vector, in_place);
+        },
+    },
+    multiplying::<4>("recursive-multiplying-4"),
+    multiplying::<8>("recursive-multiplying-8"),
+    Algorithm {
+        name: "reduce-scatter-allgather",
+        operations: &["allreduce"],
+        source: "Rabenseifner, Optimization of collective reduction operations, 2004",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            fold(estimate, group, bytes_of(call));
+            let mut part = bytes_of(call);
+            for distance in doubling(Group { size: 1 << group.size.ilog2(), ..group }) {
+                part /= 2.0;
+                estimate.exchange_bit(2.0, distance, part);
+                estimate.combine(part);
+            }
+        },
+        write: |b, call, group, _| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            allreduce::reduce_scatter_allgather(b, group, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "circulant",
+        operations: &["allreduce"],
+        source: TRAEFF,
+        applies: commutes,
+        estimate: |estimate, call, group, _| {
+            estimate.combine(bytes_of(call));
+            circulant_estimate(estimate, group, bytes_of(call), 2.0, 1.0);
+        },
+        write: |b, call, group, _| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            circulant::allreduce(b, group, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "reduce-bcast",
+        operations: &["allreduce"],
+        source: "composition",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            reduce::estimate(estimate, group, bytes_of(call), Shape::Flat);
+            bcast::estimate(estimate, group, bytes_of(call), Shape::Flat);
+        },
+        write: |b, call, group, _| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            allreduce::through_one(b, group, vector, in_place, Shape::Flat);
+        },
+    },
+    Algorithm {
+        name: "binomial-reduce-bcast",
+        operations: &["allreduce"],
+        source: "composition",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            reduce::estimate(estimate, group, bytes_of(call), Shape::Binomial);
+            bcast::estimate(estimate, group, bytes_of(call), Shape::Binomial);
+        },
+        write: |b, call, group, _| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            allreduce::through_one(b, group, vector, in_place, Shape::Binomial);
+        },
+    },
+    Algorithm {
+        name: "pairwise",
+        operations: &["reduce_scatter"],
+        source: "Thakur, Rabenseifner, Gropp 2005; combined in rank order",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            estimate.all_pairs(1.0, bytes_of(call) / ranks(group));
+            estimate.combine(bytes_of(call));
+        },
+        write: |b, call, group, _| {
+            let &Call::ReduceScatter { counts, vector, in_place } = call else { wrong(call) };
+            reduce_scatter::pairwise(b, group, counts, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "circulant",
+        operations: &["reduce_scatter"],
+        source: TRAEFF,
+        applies: commutes,
+        estimate: |estimate, call, group, _| {
+            estimate.combine(bytes_of(call));
+            circulant_estimate(estimate, group, bytes_of(call), 1.0, 1.0);
+        },
+        write: |b, call, group, _| {
+            let &Call::ReduceScatter { counts, vector, in_place } = call else { wrong(call) };
+            circulant::reduce_scatter(b, group, counts, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "reduce-scatterv",
+        operations: &["reduce_scatter"],
+        source: "composition",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            reduce::estimate(estimate, group, bytes_of(call), Shape::Binomial);
+            blocks_through_tree(estimate, group, bytes_of(call) / ranks(group), Shape::Flat);
+        },
+        write: |b, call, group, _| {
+            let &Call::ReduceScatter { counts, vector, in_place } = call else { wrong(call) };
+            reduce_scatter::through_one(b, group, counts, vector, in_place, Shape::Binomial);
+        },
+    },
+    Algorithm {
+        name: "recursive-doubling",
+        operations: &["scan", "exscan"],
+        source: "Hillis, Steele, Data parallel algorithms, 1986",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            for distance in doubling(group) {
+                estimate.exchange(1.0, distance, bytes_of(call));
+                estimate.combine(bytes_of(call));
+            }
+        },
+        write: |b, call, group, _| match *call {
+            Call::Scan { vector, in_place } => scan::recursive_doubling(b, group, vector, in_place, false),
+            Call::Exscan { vector, in_place } => scan::recursive_doubling(b, group, vector, in_place, true),
+            _ => wrong(call),
+        },
+    },
+    Algorithm {
+        name: "chain",
+        operations: &["scan", "exscan"],
+        source: "the definition, section 6.11",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            estimate.chain(1.0, vector(call).bytes() as f64);
+            estimate.combine((ranks(group) - 1.0) * bytes_of(call));
+        },
+        write: |b, call, group, _| match *call {
+            Call::Scan { vector, in_place } => scan::chain(b, group, vector, in_place, false),
+            Call::Exscan { vector, in_place } => scan::chain(b, group, vector, in_place, true),
+            _ => wrong(call),
+        },
+    },
+];

@@ -1,0 +1,356 @@
+//! What the cost formulas assume of the machine, and the time they add up from the rounds of an algorithm.
+//!
+//! The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman, 1995) with two additions: the ranks of a node share its
+//! adapter, so that messages that leave a node at the same time follow one another there; and ranks that share cores
+//! share their time.
+
+use crate::call::Group;
+use crate::layout::{Layout, Level, Partition};
+
+/// What a message between two ranks takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Seconds from the start of a small send to its arrival.
+    pub latency: f64,
+    /// Seconds of work per message at either end.
+    pub overhead: f64,
+    /// Seconds per byte moved between two ranks.
+    pub per_byte: f64,
+    /// How much longer it takes a rank to send and receive a byte than to do one of both: 1 for a network, 2 in shared
+    /// memory, where the same cores and caches do both.
+    pub duplex: f64,
+    /// Seconds for which a message occupies what its group shares (the adapter), at least.
+    pub shared_per_message: f64,
+    /// Seconds for which a byte occupies it.
+    pub shared_per_byte: f64,
+}
+
+impl Link {
+    /// Shared memory, fitted to `core/engine/examples/collectives.rs`.
+    pub const MEMORY: Link = Link {
+        latency: 0.15e-6,
+        overhead: 0.06e-6,
+        per_byte: 0.02e-9,
+        duplex: 2.0,
+        shared_per_message: 0.0,
+        shared_per_byte: 0.0,
+    };
+
+    /// A 200 Gbit/s adapter through one or two switches: about what its vendors and users publish.
+    pub const NETWORK: Link = Link {
+        latency: 1.0e-6,
+        overhead: 0.1e-6,
+        per_byte: 0.08e-9,
+        duplex: 1.0,
+        shared_per_message: 0.01e-6,
+        shared_per_byte: 0.04e-9,
+    };
+
+    /// Seconds for which a processor is busy with a byte at either end: in shared memory it moves the bytes, an adapter
+    /// moves them by itself.
+    pub(crate) fn per_byte_of_processor(&self) -> f64 {
+        if self.duplex > 1.0 { self.per_byte } else { 0.0 }
+    }
+
+    /// Seconds of one message of `bytes` at both ends and on the way, while `injectors` ranks of a group send one each.
+    fn message(&self, bytes: f64, injectors: f64, ends: f64, moves: f64) -> f64 {
+        let alone = bytes * self.per_byte * moves;
+        let shared = injectors * (self.shared_per_message + bytes * self.shared_per_byte);
+        self.latency + ends * self.overhead + alone.max(shared)
+    }
+}
+
+impl Default for Link {
+    fn default() -> Link {
+        Link::MEMORY
+    }
+}
+
+/// What the cost formulas assume of the machine. Must be the same at all ranks of a communicator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Between ranks of one innermost group of the layout: inside a node.
+    pub inside: Link,
+    /// The nodes, and what is between them.
+    pub layout: Layout,
+    /// Seconds per byte combined by a reduction.
+    pub per_byte_reduced: f64,
+    /// Seconds a wait costs when ranks share cores: sleeping, waking, switching.
+    pub per_switch: f64,
+    /// Ranks for each core, at the fullest node; above 1 waiting costs switches.
+    pub ranks_per_core: f64,
+    /// Bytes of a segment where a message is passed on in segments.
+    pub segment: u64,
+    /// Exchanges an all-to-all has under way at a time.
+    pub window: usize,
+}
+
+impl Default for Model {
+    /// Shared memory on one node, a core for every rank.
+    fn default() -> Model {
+        Model {
+            inside: Link::MEMORY,
+            layout: Layout::default(),
+            per_byte_reduced: 0.02e-9,
+            per_switch: 1.5e-6,
+            ranks_per_core: 1.0,
+            segment: 32 << 10,
+            window: 32,
+        }
+    }
+}
+
+impl Model {
+    /// Nodes cut out of the ranks by `nodes`, joined by a network.
+    pub fn cluster(nodes: Partition) -> Model {
+        let level = Level { groups: nodes, link: Link::NETWORK };
+        Model { layout: Layout { levels: vec![level] }, ..Model::default() }
+    }
+
+    /// The link between two ranks.
+    pub fn link(&self, a: u32, b: u32) -> &Link {
+        let apart = self.layout.levels.iter().find(|level| level.groups.group(a) != level.groups.group(b));
+        apart.map_or(&self.inside, |level| &level.link)
+    }
+
+    /// The slowest link in use when every rank sends to the one `distance` further on (within its `window`), and how many
+    /// messages leave one of its groups then.
+    fn slowest(&self, distance: u32, window: Option<u32>, size: u32) -> (&Link, f64) {
+        for level in &self.layout.levels {
+            let crossing = level.groups.crossing(distance, window, size);
+            if crossing > 0.0 {
+                return (&level.link, crossing);
+            }
+        }
+        (&self.inside, 1.0)
+    }
+}
+
+/// The time of an algorithm, added up round by round.
+///
+/// With a core for each rank the longest path decides. Otherwise the work and the waits of the ranks that share a core
+/// add up, and decide if that is longer.
+#[derive(Clone, Debug)]
+pub struct Estimate<'m> {
+    model: &'m Model,
+    size: u32,
+    path: f64,
+    messages: f64,
+    moved: f64,
+    waits: f64,
+}
+
+impl<'m> Estimate<'m> {
+    /// Nothing so far.
+    pub(crate) fn new(model: &'m Model, group: Group) -> Estimate<'m> {
+        Estimate { model, size: group.size, path: 0.0, messages: 0.0, moved: 0.0, waits: 0.0 }
+    }
+
+    fn ranks(&self) -> f64 {
+        f64::from(self.size)
+    }
+
+    /// Every rank sends `bytes` to the one `distance` further on and receives as many, `times` times, one after another.
+    pub(crate) fn exchange(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_in(None, times, distance, bytes);
+    }
+
+    /// The same with the rank whose number differs by the bit `distance`.
+    pub(crate) fn exchange_bit(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_in(distance.checked_mul(2), times, distance, bytes);
+    }
+
+    fn exchange_in(&mut self, window: Option<u32>, times: f64, distance: u32, bytes: f64) {
+        if self.size < 2 {
+            return;
+        }
+        let (link, injectors) = self.model.slowest(distance, window, self.size);
+        self.path += times * link.message(bytes, injectors, 2.0, link.duplex);
+        self.count(times * self.ranks(), times * self.ranks() * bytes, times * self.ranks());
+    }
+
+    /// Every rank sends `bytes` to each of `others` others, at multiples of `distance`, all at once; those of a `window`
+    /// to one another.
+    pub(crate) fn exchange_many(&mut self, others: u32, distance: u32, window: Option<u32>, bytes: f64) {
+        if self.size < 2 || others == 0 {
+            return;
+        }
+        let (link, injectors) = self.model.slowest(distance.saturating_mul(others), window, self.size);
+        let others = f64::from(others);
+        let alone = bytes * (link.per_byte + (others - 1.0) * link.per_byte_of_processor()) * link.duplex;
+        let shared = others * injectors * (link.shared_per_message + bytes * link.shared_per_byte);
+        // What has come is received while the last is under way.
+        let work = (link.latency + (others + 1.0) * link.overhead).max(2.0 * others * link.overhead);
+        self.path += work + alone.max(shared);
+        self.count(others * self.ranks(), others * self.ranks() * bytes, self.ranks());
+    }
+
+    /// All pairs exchange `bytes`, `batches` waits one after another.
+    pub(crate) fn all_pairs(&mut self, batches: f64, bytes: f64) {
+        let n = self.ranks();
+        if self.size < 2 {
+            return;
+        }
+        let mut path = 0.0;
+        let mut inner = n;
+        for level in &self.model.layout.levels {
+            let fullest = f64::from(level.groups.fullest(self.size));
+            path += far(&level.link, (inner - fullest).max(0.0), fullest, bytes);
+            inner = inner.min(fullest);
+        }
+        path += far(&self.model.inside, inner - 1.0, 1.0, bytes);
+        let (link, _) = self.model.slowest(self.size / 2, None, self.size);
+        self.path += path + batches * link.latency;
+        self.count(n * (n - 1.0), n * (n - 1.0) * bytes, n * batches);
+    }
+
+    /// One level of a tree: a parent exchanges `bytes`, in one direction, with `children` ranks at multiples of `distance`.
+    pub(crate) fn fan(&mut self, children: u32, distance: u32, bytes: f64) {
+        if self.size < 2 || children == 0 {
+            return;
+        }
+        let (link, injectors) = self.model.slowest(
+            distance.saturating_mul(children),
+            distance.checked_mul(children + 1),
+            self.size,
+        );
+        let families = (self.ranks() / f64::from(distance) / f64::from(children + 1)).ceil();
+        let children = f64::from(children);
+        // One rank in so many sends at this level of the tree.
+        let sharing = (injectors / f64::from(distance)).max(1.0) * children;
+        let alone =
+            (children - 1.0) * (link.overhead + bytes * link.per_byte_of_processor()) + bytes * link.per_byte;
+        let shared = sharing * (link.shared_per_message + bytes * link.shared_per_byte);
+        self.path += link.latency + 2.0 * link.overhead + alone.max(shared);
+        self.count(families * children, families * children * bytes, 0.0);
+    }
+
+    /// One rank exchanges a message of `bytes` with each of the others, in one direction, at once.
+    pub(crate) fn with_all(&mut self, bytes: f64) {
+        let n = self.ranks();
+        if self.size < 2 {
+            return;
+        }
+        let mut inner = n;
+        for level in &self.model.layout.levels {
+            let fullest = f64::from(level.groups.fullest(self.size));
+            let outside = (inner - fullest).max(0.0);
+            let link = &level.link;
+            let shared = outside * (link.shared_per_message + bytes * link.shared_per_byte);
+            let alone = outside * (link.overhead + bytes * link.per_byte_of_processor());
+            self.path += alone.max(shared) + if outside > 0.0 { bytes * link.per_byte } else { 0.0 };
+            inner = inner.min(fullest);
+        }
+        let inside = &self.model.inside;
+        self.path += (inner - 1.0) * (inside.overhead + bytes * inside.per_byte);
+        let (link, _) = self.model.slowest(self.size / 2, None, self.size);
+        self.path += link.latency + link.overhead;
+        self.count(n - 1.0, (n - 1.0) * bytes, 0.0);
+    }
+
+    /// `segments` pieces of `bytes` follow one another along all ranks in order.
+    pub(crate) fn chain(&mut self, segments: f64, bytes: f64) {
+        if self.size < 2 {
+            return;
+        }
+        let n = self.ranks();
+        let mut hops = n - 1.0;
+        let mut slowest = 0.0_f64;
+        for level in &self.model.layout.levels {
+            let across = match &level.groups {
+                groups if groups.is_contiguous() => f64::from(groups.groups(self.size)) - 1.0,
+                _ => n - 1.0,
+            };
+            let across = across.min(hops);
+            if across > 0.0 {
+                self.path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+                slowest = slowest.max(each(&level.link, bytes));
+                hops -= across;
+            }
+        }
+        if hops > 0.0 {
+            self.path += hops * self.model.inside.message(bytes, 1.0, 2.0, 1.0);
+            slowest = slowest.max(each(&self.model.inside, bytes));
+        }
+        self.path += (segments - 1.0) * slowest;
+        self.count((n - 1.0) * segments, (n - 1.0) * segments * bytes, n * segments);
+    }
+
+    /// Every rank passes on what it got, `bytes` at a time, until all have gone round.
+    pub(crate) fn ring(&mut self, bytes: f64) {
+        if self.size < 2 {
+            return;
+        }
+        let n = self.ranks();
+        let mut hops = n - 1.0;
+        let busy = hops * each(&self.model.inside, bytes);
+        let mut path = 0.0;
+        for level in &self.model.layout.levels {
+            // The ranks on both sides of a border wait for no other messages than these.
+            let groups = f64::from(level.groups.groups(self.size));
+            let across = if level.groups.is_contiguous() { groups.min(hops) } else { hops };
+            path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+            hops -= across;
+        }
+        path += hops * self.model.inside.message(bytes, 1.0, 2.0, self.model.inside.duplex);
+        self.path += path.max(busy);
+        self.count(n * (n - 1.0), n * (n - 1.0) * bytes, n * (n - 1.0));
+    }
+
+    /// A rank on the longest path combines, or copies, `bytes`.
+    pub(crate) fn combine(&mut self, bytes: f64) {
+        self.path += bytes * self.model.per_byte_reduced;
+    }
+
+    /// Waits of all ranks together that no round counts.
+    pub(crate) fn waits(&mut self, waits: f64) {
+        self.waits += waits;
+    }
+
+    /// Work on the longest path, in seconds.
+    pub(crate) fn work(&mut self, seconds: f64) {
+        self.path += seconds;
+    }
+
+    /// Another algorithm, run by `copies` groups of ranks at the same time.
+    pub(crate) fn within(&mut self, copies: f64, part: &Estimate<'_>) {
+        self.path += part.path;
+        self.count(copies * part.messages, copies * part.moved, copies * part.waits);
+    }
+
+    fn count(&mut self, messages: f64, moved: f64, waits: f64) {
+        self.messages += messages;
+        self.moved += moved;
+        self.waits += waits;
+    }
+
+    /// Messages of all ranks together.
+    pub fn messages(&self) -> f64 {
+        self.messages
+    }
+
+    /// The time, in seconds.
+    pub fn seconds(&self) -> f64 {
+        let Model { ranks_per_core, inside, per_switch, .. } = self.model;
+        if *ranks_per_core <= 1.0 {
+            return self.path;
+        }
+        let cores = self.ranks() / ranks_per_core;
+        let work =
+            self.messages * 2.0 * inside.overhead + self.moved * inside.per_byte + self.waits * per_switch;
+        self.path.max(work / cores.max(1.0))
+    }
+}
+
+/// `peers` exchanges of `bytes` over a link at once, from each of `injectors` ranks of a group.
+fn far(link: &Link, peers: f64, injectors: f64, bytes: f64) -> f64 {
+    let alone = 2.0 * link.overhead + bytes * link.per_byte_of_processor() * link.duplex;
+    let shared = injectors * (link.shared_per_message + bytes * link.shared_per_byte);
+    peers * alone.max(shared)
+}
+
+/// What a rank is busy with for each piece that it takes from one rank and gives to the next.
+fn each(link: &Link, bytes: f64) -> f64 {
+    let work = 2.0 * link.overhead + bytes * link.per_byte_of_processor() * link.duplex;
+    work.max(bytes * link.shared_per_byte)
+}

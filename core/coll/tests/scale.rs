@@ -1,0 +1,141 @@
+//! What is chosen at a thousand to a million ranks and what it takes, by the cost formulas and message by message. The
+//! table is kept in `scale/table.txt`: a change of a formula, a parameter or an algorithm is a difference there.
+//!
+//! `cargo test --profile fast -p weft-coll --test scale` looks at the rows of up to 10,000 ranks; with `WEFT_UPDATE=1` it writes
+//! the whole table and its picture anew (some minutes, 4 GiB).
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use weft_coll::registry::rank_algorithms;
+use weft_coll::simulation::simulate;
+use weft_coll::{Call, Group, Model, Partition, Vector};
+
+/// (nodes, ranks on each)
+const SHAPES: [(u32, u32); 6] = [(128, 1), (128, 8), (128, 64), (1_563, 64), (7_813, 128), (1_000_000, 1)];
+/// Ranks up to which every run looks at a row.
+const ALWAYS: u32 = 10_000;
+/// Messages up to which an algorithm is looked at, unless it is the chosen one: up to [`ALWAYS`] ranks, and beyond.
+const MESSAGES: [f64; 2] = [6e5, 3e7];
+
+struct Row {
+    size: u32,
+    nodes: u32,
+    operation: &'static str,
+    bytes: u64,
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (nodes, per_node) in SHAPES {
+        let size = nodes * per_node;
+        let mut row = |operation, bytes| rows.push(Row { size, nodes, operation, bytes });
+        row("barrier", 0);
+        if size > ALWAYS {
+            row("allreduce", 8);
+            continue;
+        }
+        for operation in ["bcast", "reduce", "allreduce"] {
+            [8, 8 << 10, 1 << 20].into_iter().for_each(|bytes| row(operation, bytes));
+        }
+        if size <= 128 {
+            for operation in ["allgather", "alltoall", "reduce_scatter"] {
+                [8, 1 << 10].into_iter().for_each(|bytes| row(operation, bytes));
+            }
+        }
+    }
+    rows
+}
+
+struct Line {
+    text: String,
+    /// Simulated seconds of the chosen algorithm, and of the best.
+    chosen: f64,
+    best: f64,
+}
+
+/// The chosen algorithm with its modelled and its simulated time, and the best by simulation among those that are modelled
+/// within three times of it.
+fn look(row: &Row) -> Line {
+    let &Row { size, nodes, operation, bytes } = row;
+    eprintln!("{size} ranks, {operation}, {bytes} bytes");
+    let vector = Vector { count: bytes.div_ceil(8), element: 8, commutative: true };
+    let counts = vec![vector.count; size as usize];
+    let whole = Vector { count: vector.count * u64::from(size), ..vector };
+    let call = match operation {
+        "barrier" => Call::Barrier,
+        "bcast" => Call::Bcast { root: 0, bytes },
+        "reduce" => Call::Reduce { root: 0, vector, in_place: false },
+        "allreduce" => Call::Allreduce { vector, in_place: false },
+        "allgather" => Call::Allgather { bytes, in_place: false },
+        "alltoall" => Call::Alltoall { bytes, in_place: false },
+        _ => Call::ReduceScatter { counts: &counts, vector: whole, in_place: false },
+    };
+    let model = Model::cluster(Partition::Block(size / nodes));
+    let ranked = rank_algorithms(&call, Group { rank: 0, size }, &model);
+    let (chosen, modelled) = ranked[0];
+    let near = ranked.iter().filter(|&&(_, seconds)| seconds < 3.0 * modelled);
+    // Beyond the first few at the largest sizes: each takes a minute.
+    let near = near.take(if size > ALWAYS { 2 } else { usize::MAX });
+    let most = MESSAGES[usize::from(size > ALWAYS)];
+    let group = Group { rank: 0, size };
+    let simulated: Vec<_> = near
+        .filter(|(algorithm, _)| {
+            std::ptr::eq(*algorithm, chosen) || algorithm.messages(&call, group, &model) < most
+        })
+        .filter_map(|&(algorithm, _)| Some((algorithm, simulate(algorithm, &call, size, &model)?)))
+        .collect();
+    let of_chosen = simulated.iter().find(|(algorithm, _)| std::ptr::eq(*algorithm, chosen));
+    let outcome = of_chosen.expect("the chosen one is looked at").1;
+    let best = simulated.iter().min_by(|a, b| a.1.seconds.total_cmp(&b.1.seconds)).expect("one at least");
+    let mut text = String::new();
+    write!(
+        text,
+        "{size:>8} {nodes:>8} {operation:>14} {bytes:>8}  {:24} {:>11.2} {:>11.2} {:>10} {:>10}  {:24} {:>6.2}",
+        chosen.name,
+        modelled * 1e6,
+        outcome.seconds * 1e6,
+        outcome.messages,
+        outcome.far_messages,
+        best.0.name,
+        outcome.seconds / best.1.seconds
+    )
+    .expect("a string");
+    Line { text, chosen: outcome.seconds, best: best.1.seconds }
+}
+
+const HEAD: &str = "   ranks    nodes      operation    bytes  chosen                     model us     run us   messages  far  best in a run            ratio";
+
+fn place() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scale")
+}
+
+#[test]
+fn choices_and_times_are_as_the_table_says() {
+    let update = std::env::var_os("WEFT_UPDATE").is_some();
+    let rows = rows();
+    let looked: Vec<(&Row, Line)> =
+        rows.iter().filter(|row| update || row.size <= ALWAYS).map(|row| (row, look(row))).collect();
+    if update {
+        let mut text = format!("{HEAD}\n");
+        looked.iter().for_each(|(_, line)| writeln!(text, "{}", line.text).expect("a string"));
+        std::fs::write(place().join("table.txt"), text).expect("written");
+        return;
+    }
+    let kept = std::fs::read_to_string(place().join("table.txt")).expect("the table");
+    let mut lines = kept.lines().skip(1);
+    for row in &rows {
+        let kept = lines.next().expect("a row");
+        if let Some((_, line)) = looked.iter().find(|(looked, _)| std::ptr::eq(*looked, row)) {
+            assert_eq!(kept, line.text, "core/coll/scale/table.txt is stale: run with WEFT_UPDATE=1");
+        }
+    }
+}
+
+#[test]
+fn a_small_allreduce_at_128_nodes_is_within_a_tenth_of_the_best_there_is() {
+    for row in rows().iter().filter(|row| row.nodes == 128 && row.operation == "allreduce" && row.bytes == 8)
+    {
+        let line = look(row);
+        assert!(line.chosen <= 1.1 * line.best, "{}", line.text);
+    }
+}

@@ -319,6 +319,8 @@ fn fill(file: &File) {
             assert!(receiver.peek(A).expect("a packet").1.iter().all(|&byte| byte == 7));
             receiver.advance(A);
         }
+        // Who looks at an empty ring reports what was consumed.
+        assert!(all[0].peek(A).is_none());
     }
     // A failed first contact may be tried again when there is room.
     assert!(sender.connect(PeerId(RANKS - 1)).is_err());

@@ -274,9 +274,16 @@ impl Process {
         let needed = bytes as u64 + abi::MPI_BSEND_OVERHEAD as u64;
         let owner = self.buffer_of(comm);
         if let Err(full) = self.check_room(owner, needed) {
-            // What the receivers took meanwhile makes room; nobody may have looked since.
+            // What the receivers took meanwhile makes room; nobody may have looked since, in whatever lane the messages are.
+            let messages = self.requests.buffers.messages.iter().filter(|message| message.owner == owner);
+            let mut lanes: Vec<u32> = messages.map(|message| message.request.lane()).collect();
+            lanes.push(lane);
+            lanes.sort_unstable();
+            lanes.dedup();
+            lanes.retain(|&lane| lane != 0);
             for _ in 0..64 {
-                let elsewhere = lane != 0 && self.on_lane(lane, Engine::progress);
+                let elsewhere =
+                    lanes.iter().fold(false, |moved, &lane| self.on_lane(lane, Engine::progress) | moved);
                 if !self.progress() && !elsewhere {
                     break;
                 }

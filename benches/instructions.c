@@ -237,7 +237,8 @@ static void ibcast_call(int size)
         let_other();
     } else {
         await_other();
-        MPI_Bcast(data, size, MPI_CHAR, 0, COMM);
+        MPI_Ibcast(data, size, MPI_CHAR, 0, COMM, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
         done();
     }
 }

@@ -83,35 +83,35 @@ pub(crate) unsafe fn send(
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     // SAFETY: the caller's promise.
-    unsafe {
-        if send_now(process, buf, count, datatype, dest, tag, comm) {
-            return DONE;
-        }
-        send_longer(process, buf, count, datatype, dest, tag, comm)
-    }
+    if unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } { DONE } else { None }
 }
 
-/// A message beyond one cell of the transport, up to the largest that is sent in one packet.
+/// A message beyond one cell of the transport, up to the largest that is sent in one packet; `None`: nothing was done. Asked by
+/// the full form, so that the shortest messages save no registers for it.
 ///
 /// # Safety
-/// See [`send_now`].
-#[inline(never)]
-unsafe fn send_longer(
-    process: &mut Process,
+/// The program keeps the contract of a send.
+#[inline(always)]
+pub(crate) unsafe fn send_longer(
     buf: *const c_void,
     count: i64,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> Option<c_int> {
+) -> Option<()> {
+    if !gate::is_active_alone() {
+        return None;
+    }
+    // SAFETY: the gate has just said so; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(process, comm, dest, tag)?;
     let peer = comm.group.peer(Rank(dest as u32));
     let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-    process.engine.send_packet_at_once(envelope, data).then_some(abi::MPI_SUCCESS)
+    process.engine.send_packet_at_once(envelope, data).then_some(())
 }
 
 /// `MPI_Isend`.

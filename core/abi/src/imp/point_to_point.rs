@@ -9,6 +9,7 @@ use weft_datatype::{Datatype, RecvBuf, SendBuf};
 use weft_engine::{Completion, Envelope, RequestId, Selector, SendMode, Started};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome};
 
+use super::at_once;
 use super::status;
 use crate::ctypes::*;
 use crate::gate;
@@ -313,7 +314,12 @@ pub(crate) unsafe fn send(
     comm: MPI_Comm,
 ) -> Result<(), Raised> {
     // SAFETY: as for every entry: the program keeps the procedure's contract.
-    unsafe { blocking_send(SendMode::Standard, buf, count, datatype, dest, tag, comm) }
+    unsafe {
+        match at_once::send_longer(buf, count, datatype, dest, tag, comm) {
+            Some(()) => Ok(()),
+            None => blocking_send(SendMode::Standard, buf, count, datatype, dest, tag, comm),
+        }
+    }
 }
 
 /// `MPI_Ssend` (section 3.4).

@@ -242,7 +242,9 @@ impl<'m> Estimate<'m> {
             inner = inner.min(fullest);
         }
         let inside = &self.model.inside;
-        self.path += (inner - 1.0) * (inside.overhead + bytes * inside.per_byte);
+        let alone = (inner - 1.0) * (inside.overhead + bytes * inside.per_byte);
+        let shared = (inner - 1.0) * (inside.shared_per_message + bytes * inside.shared_per_byte);
+        self.path += alone.max(shared);
         let (link, _) = self.model.slowest(self.size / 2, None, self.size);
         self.path += link.latency + link.overhead;
         self.count(n - 1.0, (n - 1.0) * bytes, 0.0);

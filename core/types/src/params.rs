@@ -41,6 +41,11 @@ pub const CHOICES: &[&str] = &["auto", "yes", "no"];
 /// The values of a switch as texts.
 pub const SWITCH: &[&str] = &["no", "yes"];
 
+/// A whole number as parameters have it: `8K` is 8,192.
+pub fn number(text: &str) -> Option<u64> {
+    u64::read(text)
+}
+
 /// A value of a parameter as text.
 trait Value: Sized {
     const FORM: &'static str;

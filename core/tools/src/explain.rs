@@ -1,0 +1,149 @@
+//! Which algorithm a collective takes, and why: every candidate with its time by the cost model (`weft-info --explain`).
+
+use std::fmt::Write;
+use weft_coll::registry::rank_algorithms;
+use weft_coll::simulation::simulate;
+use weft_coll::{Call, Group, Model, Partition, Vector};
+
+/// Messages up to which a run message by message ends within seconds.
+const MESSAGES: f64 = 2e6;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The operation, as in `MPI_Allreduce`: `allreduce`.
+    pub operation: String,
+    /// Ranks of the communicator.
+    pub ranks: u32,
+    /// Nodes they live on, in blocks of equal size.
+    pub nodes: u32,
+    /// Bytes: of the message, the vector or one rank's block.
+    pub bytes: u64,
+    /// Cores of a node.
+    pub cores: u32,
+    /// Whether each algorithm is also run message by message.
+    pub simulate: bool,
+}
+
+/// Operations that can be asked about.
+pub const OPERATIONS: [&str; 11] = [
+    "barrier",
+    "bcast",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce",
+    "allreduce",
+    "reduce_scatter",
+    "scan",
+    "exscan",
+];
+
+/// The ranking, cheapest first.
+///
+/// # Errors
+/// What is wrong with the question, as a sentence.
+pub fn text(question: &Question) -> Result<String, String> {
+    let &Question { ranks, nodes, bytes, cores, .. } = question;
+    if ranks == 0 || nodes == 0 || nodes > ranks {
+        return Err(format!("{ranks} ranks do not fit on {nodes} nodes; each node has at least one"));
+    }
+    // Whole elements of 8 bytes, the operation a sum.
+    let vector = Vector { count: bytes.div_ceil(8), element: 8, commutative: true };
+    let counts = vec![vector.count; ranks as usize];
+    let whole = Vector { count: vector.count.saturating_mul(u64::from(ranks)), ..vector };
+    let in_place = false;
+    let call = match question.operation.as_str() {
+        "barrier" => Call::Barrier,
+        "bcast" => Call::Bcast { root: 0, bytes },
+        "gather" => Call::Gather { root: 0, bytes, in_place },
+        "scatter" => Call::Scatter { root: 0, bytes, in_place },
+        "allgather" => Call::Allgather { bytes, in_place },
+        "alltoall" => Call::Alltoall { bytes, in_place },
+        "reduce" => Call::Reduce { root: 0, vector, in_place },
+        "allreduce" => Call::Allreduce { vector, in_place },
+        "reduce_scatter" => Call::ReduceScatter { counts: &counts, vector: whole, in_place },
+        "scan" => Call::Scan { vector, in_place },
+        "exscan" => Call::Exscan { vector, in_place },
+        other => return Err(format!("there is no operation {other}; known are {}", OPERATIONS.join(", "))),
+    };
+    let per_node = ranks.div_ceil(nodes);
+    let base = if nodes > 1 { Model::cluster(Partition::Block(per_node)) } else { Model::default() };
+    let model = Model { ranks_per_core: f64::from(per_node) / f64::from(cores.max(1)), ..base };
+    let group = Group { rank: 0, size: ranks };
+    let mut text = format!(
+        "{}, {bytes} bytes, {ranks} ranks on {nodes} nodes (a node: {per_node} ranks, {cores} cores)\n",
+        question.operation
+    );
+    if nodes == 1 && (2..=16).contains(&ranks) {
+        text.push_str(
+            "Blocking calls on one node go by shared cells where they can; what follows is for all others.\n",
+        );
+    }
+    for (place, (algorithm, seconds)) in rank_algorithms(&call, group, &model).into_iter().enumerate() {
+        let mark = if place == 0 { '*' } else { ' ' };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{mark} {:26} {:>12.2} us", algorithm.name, seconds * 1e6);
+        if question.simulate {
+            let outcome = (algorithm.messages(&call, group, &model) <= MESSAGES)
+                .then(|| simulate(algorithm, &call, ranks, &model))
+                .flatten();
+            let _ = match outcome {
+                Some(outcome) => write!(
+                    text,
+                    "  run {:>12.2} us, {} messages, {} between nodes",
+                    outcome.seconds * 1e6,
+                    outcome.messages,
+                    outcome.far_messages
+                ),
+                None => write!(text, "  too many messages to run"),
+            };
+        }
+        let _ = writeln!(text, "\n      {}", algorithm.source);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(operation: &str) -> Question {
+        Question {
+            operation: operation.to_owned(),
+            ranks: 512,
+            nodes: 8,
+            bytes: 8 << 10,
+            cores: 64,
+            simulate: false,
+        }
+    }
+
+    #[test]
+    fn every_operation_is_explained_with_the_cheapest_first() {
+        for operation in OPERATIONS {
+            let text = text(&question(operation)).expect("an operation");
+            let times: Vec<f64> = text
+                .lines()
+                .filter_map(|line| line.strip_suffix(" us")?.split_whitespace().last()?.parse().ok())
+                .collect();
+            assert!(!times.is_empty() && times.is_sorted(), "{text}");
+            assert_eq!(text.lines().filter(|line| line.starts_with('*')).count(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_question_is_answered_by_what_is_wrong() {
+        assert!(text(&question("allsum")).expect_err("unknown").contains("allreduce"));
+        let crowded = Question { nodes: 600, ..question("bcast") };
+        assert!(text(&crowded).expect_err("too many nodes").contains("600 nodes"));
+    }
+
+    #[test]
+    fn algorithms_over_nodes_are_run_message_by_message() {
+        let text =
+            text(&Question { simulate: true, bytes: 8, ..question("allreduce") }).expect("an operation");
+        assert!(text.contains("levels") && text.contains("between nodes"), "{text}");
+    }
+}

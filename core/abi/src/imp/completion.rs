@@ -22,7 +22,7 @@ use crate::watch::Awaited;
 ///
 /// # Safety
 /// The program passes `count` requests; the entry has refused a null array of positive length.
-unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> &'a mut [MPI_Request] {
+pub(super) unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> &'a mut [MPI_Request] {
     if count <= 0 {
         return &mut [];
     }
@@ -31,7 +31,7 @@ unsafe fn array<'a>(count: c_int, requests: *mut MPI_Request) -> &'a mut [MPI_Re
 }
 
 /// The status of element `index`, or `MPI_STATUS_IGNORE`.
-unsafe fn element(statuses: *mut MPI_Status, index: usize) -> *mut MPI_Status {
+pub(super) unsafe fn element(statuses: *mut MPI_Status, index: usize) -> *mut MPI_Status {
     // SAFETY: the program passes as many statuses as requests, unless it ignores them.
     if statuses.is_null() { statuses } else { unsafe { statuses.add(index) } }
 }
@@ -134,7 +134,7 @@ pub(crate) unsafe fn test(
 }
 
 /// Looks first, then progresses once and looks again: every test makes progress when it would fail (section 2.9).
-fn take_or_progress<T>(mut look: impl FnMut(&mut Process) -> Option<T>) -> Option<T> {
+pub(super) fn take_or_progress<T>(mut look: impl FnMut(&mut Process) -> Option<T>) -> Option<T> {
     match gate::with(&mut look) {
         Some(found) => Some(found),
         None => gate::poll(look),
@@ -142,7 +142,7 @@ fn take_or_progress<T>(mut look: impl FnMut(&mut Process) -> Option<T>) -> Optio
 }
 
 /// Checks all handles and counts the active ones.
-fn count_active(process: &Process, requests: &[MPI_Request]) -> Outcome<usize> {
+pub(super) fn count_active(process: &Process, requests: &[MPI_Request]) -> Outcome<usize> {
     let mut active = 0;
     for (index, request) in requests.iter().enumerate() {
         if at_once::engine_request(*request)
@@ -169,7 +169,7 @@ fn is_active(process: &Process, request: MPI_Request) -> bool {
 }
 
 /// The first request that is active and done.
-fn first_done(process: &mut Process, requests: &[MPI_Request]) -> Option<usize> {
+pub(super) fn first_done(process: &mut Process, requests: &[MPI_Request]) -> Option<usize> {
     requests.iter().position(|&request| is_active(process, request) && process.is_done(request.handle()))
 }
 
@@ -381,7 +381,7 @@ unsafe fn set_error(status: *mut MPI_Status, code: c_int) {
 }
 
 /// Whether all requests from `*from` on are done; moves `*from` past those that are, so that a long array is walked once.
-fn all_done(process: &Process, requests: &[MPI_Request], from: &mut usize) -> bool {
+pub(super) fn all_done(process: &Process, requests: &[MPI_Request], from: &mut usize) -> bool {
     while let Some(request) = requests.get(*from) {
         if !process.is_done(request.handle()) {
             return false;
@@ -488,7 +488,7 @@ pub(crate) unsafe fn testall(
 }
 
 /// The indices of all requests that are active and done; `None` when there is none.
-fn some_done(process: &Process, requests: &[MPI_Request]) -> Option<Vec<usize>> {
+pub(super) fn some_done(process: &Process, requests: &[MPI_Request]) -> Option<Vec<usize>> {
     let done: Vec<usize> = requests
         .iter()
         .enumerate()
@@ -582,114 +582,4 @@ pub(crate) unsafe fn testsome(
     let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }
-}
-
-/// Writes the status of a done request that stays as it is.
-///
-/// # Safety
-/// The program's status.
-unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
-    // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
-    unsafe {
-        status::write(status, &done.status);
-        done.generalized.map_or(Ok(()), |functions| generalized::call_query(&functions, status))
-    }
-}
-
-fn peek(request: MPI_Request) -> Done {
-    gate::with(|process| process.requests.peek(&process.engine, request.handle()))
-}
-
-/// `MPI_Request_get_status` (section 3.7.6).
-pub(crate) unsafe fn request_get_status(
-    request: MPI_Request,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<(), Raised> {
-    gate::with(|process| point_to_point::kind(process, request))?;
-    let done = take_or_progress(|process| process.is_done(request.handle()).then_some(())).is_some();
-    // SAFETY: the entry has refused a null flag; the program's status.
-    unsafe {
-        flag.write(c_int::from(done));
-        if done { show(&peek(request), status) } else { Ok(()) }
-    }
-}
-
-/// `MPI_Request_get_status_any` (section 3.7.6).
-pub(crate) unsafe fn request_get_status_any(
-    count: c_int,
-    requests: *const MPI_Request,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array, which is only read.
-    let requests = unsafe { array(count, requests.cast_mut()) };
-    let active = gate::with(|process| count_active(process, requests))?;
-    let found = if active == 0 { None } else { take_or_progress(|process| first_done(process, requests)) };
-    // SAFETY: the entry has refused null for index and flag; the program's status.
-    unsafe {
-        index.write(found.map_or(abi::MPI_UNDEFINED, |found| found as c_int));
-        flag.write(c_int::from(active == 0 || found.is_some()));
-        match found {
-            Some(found) => show(&peek(requests[found]), status),
-            None => {
-                if active == 0 {
-                    status::write(status, &MpiStatus::EMPTY);
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// `MPI_Request_get_status_all` (section 3.7.6).
-pub(crate) unsafe fn request_get_status_all(
-    count: c_int,
-    requests: *const MPI_Request,
-    flag: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array, which is only read.
-    let requests = unsafe { array(count, requests.cast_mut()) };
-    gate::with(|process| count_active(process, requests))?;
-    let mut from = 0;
-    let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
-    // SAFETY: the entry has refused a null flag; the program's statuses.
-    unsafe {
-        flag.write(c_int::from(done));
-        if done {
-            for (index, &request) in requests.iter().enumerate() {
-                show(&peek(request), element(statuses, index))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// `MPI_Request_get_status_some` (section 3.7.6).
-pub(crate) unsafe fn request_get_status_some(
-    incount: c_int,
-    requests: *const MPI_Request,
-    outcount: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array, which is only read.
-    let requests = unsafe { array(incount, requests.cast_mut()) };
-    if gate::with(|process| count_active(process, requests))? == 0 {
-        // SAFETY: the entry has refused null.
-        unsafe { outcount.write(abi::MPI_UNDEFINED) };
-        return Ok(());
-    }
-    let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
-    // SAFETY: the entry has refused null; the program's arrays.
-    unsafe {
-        outcount.write(done.len() as c_int);
-        for (place, &index) in done.iter().enumerate() {
-            indices.add(place).write(index as c_int);
-            show(&peek(requests[index]), element(statuses, place))?;
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,122 @@
+//! Requests looked at without being completed (section 3.7.6): `MPI_Request_get_status` and its any, all and some forms.
+
+use std::ffi::c_int;
+
+use weft::request::{Done, MpiStatus};
+use weft_types::abi;
+
+use super::completion::{all_done, array, count_active, element, first_done, some_done, take_or_progress};
+use super::{generalized, point_to_point, status};
+use crate::ctypes::*;
+use crate::gate;
+use crate::raise::Raised;
+
+/// Writes the status of a done request that stays as it is.
+///
+/// # Safety
+/// The program's status.
+unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
+    // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
+    unsafe {
+        status::write(status, &done.status);
+        done.generalized.map_or(Ok(()), |functions| generalized::call_query(&functions, status))
+    }
+}
+
+fn peek(request: MPI_Request) -> Done {
+    gate::with(|process| process.requests.peek(&process.engine, request.handle()))
+}
+
+/// `MPI_Request_get_status` (section 3.7.6).
+pub(crate) unsafe fn request_get_status(
+    request: MPI_Request,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    gate::with(|process| point_to_point::kind(process, request))?;
+    let done = take_or_progress(|process| process.is_done(request.handle()).then_some(())).is_some();
+    // SAFETY: the entry has refused a null flag; the program's status.
+    unsafe {
+        flag.write(c_int::from(done));
+        if done { show(&peek(request), status) } else { Ok(()) }
+    }
+}
+
+/// `MPI_Request_get_status_any` (section 3.7.6).
+pub(crate) unsafe fn request_get_status_any(
+    count: c_int,
+    requests: *const MPI_Request,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array, which is only read.
+    let requests = unsafe { array(count, requests.cast_mut()) };
+    let active = gate::with(|process| count_active(process, requests))?;
+    let found = if active == 0 { None } else { take_or_progress(|process| first_done(process, requests)) };
+    // SAFETY: the entry has refused null for index and flag; the program's status.
+    unsafe {
+        index.write(found.map_or(abi::MPI_UNDEFINED, |found| found as c_int));
+        flag.write(c_int::from(active == 0 || found.is_some()));
+        match found {
+            Some(found) => show(&peek(requests[found]), status),
+            None => {
+                if active == 0 {
+                    status::write(status, &MpiStatus::EMPTY);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `MPI_Request_get_status_all` (section 3.7.6).
+pub(crate) unsafe fn request_get_status_all(
+    count: c_int,
+    requests: *const MPI_Request,
+    flag: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array, which is only read.
+    let requests = unsafe { array(count, requests.cast_mut()) };
+    gate::with(|process| count_active(process, requests))?;
+    let mut from = 0;
+    let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
+    // SAFETY: the entry has refused a null flag; the program's statuses.
+    unsafe {
+        flag.write(c_int::from(done));
+        if done {
+            for (index, &request) in requests.iter().enumerate() {
+                show(&peek(request), element(statuses, index))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Request_get_status_some` (section 3.7.6).
+pub(crate) unsafe fn request_get_status_some(
+    incount: c_int,
+    requests: *const MPI_Request,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    // SAFETY: the program's array, which is only read.
+    let requests = unsafe { array(incount, requests.cast_mut()) };
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        // SAFETY: the entry has refused null.
+        unsafe { outcount.write(abi::MPI_UNDEFINED) };
+        return Ok(());
+    }
+    let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
+    // SAFETY: the entry has refused null; the program's arrays.
+    unsafe {
+        outcount.write(done.len() as c_int);
+        for (place, &index) in done.iter().enumerate() {
+            indices.add(place).write(index as c_int);
+            show(&peek(requests[index]), element(statuses, place))?;
+        }
+    }
+    Ok(())
+}

@@ -145,13 +145,15 @@ impl Arrived {
 
     /// Where other threads look; open or closed as `open` says.
     pub(crate) fn board(&mut self, open: bool) -> &Arc<Board> {
-        let missing = &self.missing;
+        let (missing, partition) = (&self.missing, self.partition);
         self.board.get_or_insert_with(|| {
             let board = Board::new(missing.len() as u32);
             if open {
                 board.begin();
             }
-            (0..).zip(missing).filter(|&(_, &bytes)| bytes == 0).for_each(|(index, _)| {
+            // Partitions without bytes are here when their message is, which closes the board.
+            let is_here = |&(_, &bytes): &(u32, &u64)| bytes == 0 && partition > 0;
+            (0..).zip(missing).filter(is_here).for_each(|(index, _)| {
                 board.set(index, true);
             });
             Arc::new(board)

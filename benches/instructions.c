@@ -371,37 +371,30 @@ static void recv_behind_unexpected(int depth)
 }
 
 #ifndef LANES
-/* Rank 1 comes first: it says that it is about to call, and rank 0 gives it ample time. */
-static void after_the_other(void)
+/* Collectives inside a node in which one side waits for nobody, so that it is known to have been there. */
+static void bcast_call(int size)
 {
     if (rank == 0) {
-        await_other();
-        usleep(2000);
+        COUNT(MPI_Bcast(data, size, MPI_CHAR, 0, COMM));
+        let_other();
     } else {
+        await_other();
+        MPI_Bcast(data, size, MPI_CHAR, 0, COMM);
         done();
     }
 }
 
-/* A barrier into which the other one has come. */
-static void barrier_call(int size)
-{
-    (void)size;
-    after_the_other();
-    if (rank == 0)
-        COUNT(MPI_Barrier(COMM));
-    else
-        MPI_Barrier(COMM);
-}
-
-/* A sum to which the other one has given its part. */
-static void allreduce_call(int size)
+static void reduce_of_arrived(int size)
 {
     double *sum = (double *)data + MOST / sizeof(double) / 2;
-    after_the_other();
-    if (rank == 0)
-        COUNT(MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM));
-    else
-        MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM);
+    if (rank == 0) {
+        let_other();
+        COUNT(MPI_Reduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, 0, COMM));
+    } else {
+        await_other();
+        MPI_Reduce(data, NULL, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, 0, COMM);
+        done();
+    }
 }
 #endif
 
@@ -426,7 +419,7 @@ int main(int argc, char **argv)
         {NAME("MPI_Ibcast_8"), ibcast_call, 8}, {NAME("MPI_Ialltoallv_8"), ialltoallv_call, 8},
         {NAME("MPI_Start_of_bcast_8"), start_of_bcast, 8},
 #ifndef LANES
-        {NAME("MPI_Barrier"), barrier_call, 0}, {NAME("MPI_Allreduce_8"), allreduce_call, 8},
+        {NAME("MPI_Bcast_8"), bcast_call, 8}, {NAME("MPI_Reduce_of_arrived_8"), reduce_of_arrived, 8},
 #endif
         {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
         {NAME("MPI_Wait_behind_10000_posted"), wait_behind_posted, DEEPEST},

@@ -94,7 +94,7 @@ const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
 const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
 /// Seconds for each run in a list: the kernel looks up the pages of every run of the other process by themselves.
-const REMOTE_RUN: f64 = 4e-7;
+const REMOTE_RUN: f64 = 5e-7;
 const LOCAL_RUN: f64 = 1.5e-8;
 
 /// Packets at least this long are copied for so long that the next cell can be fetched meanwhile.

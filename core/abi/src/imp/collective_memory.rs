@@ -253,8 +253,7 @@ pub(super) unsafe fn write_blocks(
     places: Places,
     size: u32,
 ) -> Outcome<(List<Block>, Memory)> {
-    let datatype =
-        process.types.usable(datatype.handle()).map_err(|error| error.on_side(Side::Receive))?;
+    let datatype = process.types.usable(datatype.handle()).map_err(|error| error.on_side(Side::Receive))?;
     // SAFETY: the caller's promise.
     unsafe {
         let (blocks, span) = blocks(datatype, name, places, size)?;

@@ -11,7 +11,10 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+mod pollable;
 pub mod verbs;
+
+pub use pollable::Pollable;
 
 use std::cell::Cell;
 use std::ops::ControlFlow;

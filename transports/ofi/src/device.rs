@@ -233,6 +233,33 @@ fn choose(library: &'static Library, wanted: &Wanted) -> Result<(Offer, String)>
     }
 }
 
+/// The description of an offer with just those capabilities that will be used: others cost time.
+fn find_again(library: &'static Library, offer: &Offer) -> Result<(InfoList, *mut fi_info)> {
+    let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
+    // Atomic operations by software need the target's processor, as our own do.
+    let atomic = if offer.drives_a_device() { offer.caps & FI_ATOMIC } else { 0 };
+    let remote = if offer.can(REMOTE_MEMORY) { REMOTE_MEMORY | atomic } else { 0 };
+    // Some offer a thing alone that they refuse together with another.
+    for caps in [messages | remote, messages] {
+        let mut hints = library.blank()?;
+        fill_hints(&mut hints, caps);
+        // SAFETY: a blank description has all its parts, and frees these texts by the C allocator.
+        unsafe {
+            let info = &mut *hints.first();
+            info.addr_format = offer.addr_format;
+            (*info.fabric_attr).prov_name = owned_text(&offer.provider);
+            (*info.fabric_attr).name = owned_text(&offer.fabric);
+            (*info.domain_attr).name = owned_text(&offer.domain);
+        }
+        let list = library.offers(&hints)?;
+        let same = list.iter().find(|info| describe(info).ip == offer.ip).map(std::ptr::from_ref);
+        if let Some(info) = same {
+            return Ok((list, info.cast_mut()));
+        }
+    }
+    Err(Error::new(ErrorClass::OTHER, format!("{library}: {offer} is no longer offered")))
+}
+
 impl Device {
     /// Opens an endpoint of the best provider. Also returns why that one.
     ///
@@ -245,26 +272,7 @@ impl Device {
     }
 
     fn open_offer(library: &'static Library, offer: Offer) -> Result<Device> {
-        let mut hints = library.blank()?;
-        let remote = [REMOTE_MEMORY, FI_ATOMIC].into_iter().filter(|&caps| offer.can(caps));
-        let reach = offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
-        fill_hints(&mut hints, FI_MSG | FI_SEND | FI_RECV | reach | remote.fold(0, |all, caps| all | caps));
-        // SAFETY: a blank description has all its parts, and frees these texts by the C allocator.
-        unsafe {
-            let info = &mut *hints.first();
-            info.addr_format = offer.addr_format;
-            (*info.fabric_attr).prov_name = owned_text(&offer.provider);
-            (*info.fabric_attr).name = owned_text(&offer.fabric);
-            (*info.domain_attr).name = owned_text(&offer.domain);
-        }
-        let mut list = library.offers(&hints)?;
-        let fitting =
-            list.iter().find(|info| describe(info).ip == offer.ip).map(|info| std::ptr::from_ref(info));
-        let Some(info) = fitting else {
-            return Err(Error::new(ErrorClass::OTHER, format!("{library}: {offer} is no longer offered")));
-        };
-        let _ = list.first();
-        let info = info.cast_mut();
+        let (list, info) = find_again(library, &offer)?;
         let failed = |what: &str, number: c_int| {
             Error::new(
                 ErrorClass::OTHER,

@@ -18,6 +18,7 @@ pub mod sys;
 
 mod bell;
 mod device;
+mod knock;
 mod library;
 mod slots;
 mod transport;

@@ -23,7 +23,7 @@ pub enum What {
     Ask,
     /// The sender has ended MPI: its end will be no loss.
     Rest,
-    /// The process in the place of the sequence and the taken (32 bits) is about to end.
+    /// The process whose number follows (4 bytes) is about to end.
     Lost,
 }
 

@@ -4,11 +4,14 @@ use crate::bell::{OfiBell, Sleepers};
 use crate::card::{OfiCard, OfiDirectory};
 use crate::device::{Denied, Device, Ended};
 use crate::flow::{Flow, WINDOW};
+use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes, header_of};
 use crate::select::Wanted;
 use crate::slots::{Slot, Slots};
+use crate::sys::FI_ADDR_STR;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_api::{Capabilities, Refused, Transport};
@@ -31,8 +34,14 @@ const SILENCE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between questions of a process that wants to end.
 const IMPATIENCE: Duration = Duration::from_millis(20);
+/// How long a way may refuse everything before it is looked whether anybody is there; also the pause between looks at the silent.
+const STUCK: Duration = Duration::from_millis(500);
+/// How long the own address may take to answer.
+const OWN_ANSWER: Duration = Duration::from_millis(200);
 /// Calls of progress without movement between looks at the clock.
 const IDLE_CALLS: u32 = 64;
+/// Calls of progress after the last words.
+const ATTEMPTS: u32 = 8;
 /// What a slot is used for when it is no send.
 const NO_PEER: u32 = u32::MAX;
 
@@ -58,6 +67,13 @@ struct Peer {
     /// When it is asked next, and how long after that again.
     ask_at: Instant,
     pause: Duration,
+    /// A question is open.
+    asked: bool,
+    /// Since when sends are refused although none is under way.
+    stuck: Option<Instant>,
+    /// Where it can be knocked at, where that tells something.
+    door: Option<SocketAddr>,
+    knock: Option<Knock>,
 }
 
 /// One process's end; see the crate.
@@ -86,6 +102,10 @@ pub struct Ofi {
     inject: usize,
     idle_calls: u32,
     next_round: Instant,
+    /// The time when it was last looked at, which is often enough.
+    clock: Instant,
+    /// Whether processes of this provider listen with TCP at their addresses, as this one does.
+    has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
     leaving: Cell<bool>,
 }
@@ -121,9 +141,12 @@ impl Ofi {
             longest,
             inject,
             idle_calls: 0,
-            next_round: Instant::now() + SILENCE / 2,
+            next_round: Instant::now() + STUCK,
+            clock: Instant::now(),
+            has_doors: false,
             leaving: Cell::new(false),
         };
+        ofi.has_doors = ofi.answers_at_its_door();
         ofi.grow()?;
         ofi.post_receives();
         Ok(ofi)
@@ -142,6 +165,23 @@ impl Ofi {
     /// Version and file of the library.
     pub fn library(&self) -> String {
         self.slots.device_ref().library()
+    }
+
+    /// Whether this process's own address answers as that of a living one.
+    fn answers_at_its_door(&self) -> bool {
+        let offer = self.slots.device_ref().offer();
+        if offer.ip.is_none() || offer.drives_a_device() {
+            return false;
+        }
+        let Some(mut knock) = socket_address(&self.card.address).and_then(Knock::at) else { return false };
+        let begun = Instant::now();
+        while begun.elapsed() < OWN_ANSWER {
+            match knock.look() {
+                Answer::Waiting => std::thread::yield_now(),
+                answer => return answer == Answer::Somebody,
+            }
+        }
+        false
     }
 
     fn grow(&mut self) -> Result<()> {
@@ -195,17 +235,24 @@ impl Ofi {
                 ),
             ));
         }
-        if card.address.len() != self.card.address.len() {
+        let is_text = self.slots.device_ref().offer().addr_format == FI_ADDR_STR;
+        let fits = if is_text {
+            card.address.last() == Some(&0)
+        } else {
+            card.address.len() == self.card.address.len()
+        };
+        if !fits {
             return Err(Error::new(
                 ErrorClass::OTHER,
                 format!("the address of process {} is of another form than that of this one", id.0),
             ));
         }
         let address = self.slots.device().insert(&card.address)?;
-        Ok(self.remember(id, address, card.key, false))
+        let door = if self.has_doors { socket_address(&card.address) } else { None };
+        Ok(self.remember(id, address, card.key, door))
     }
 
-    fn remember(&mut self, id: PeerId, address: u64, key: u32, gone: bool) -> u32 {
+    fn remember(&mut self, id: PeerId, address: u64, key: u32, door: Option<SocketAddr>) -> u32 {
         let now = Instant::now();
         let number = self.peers.len() as u32;
         self.numbers.insert(id.0, number);
@@ -217,11 +264,15 @@ impl Ofi {
             in_flight: 0,
             listed: false,
             due: false,
-            gone,
+            gone: false,
             resting: false,
             heard: now,
             ask_at: now + SILENCE,
             pause: SILENCE,
+            asked: false,
+            stuck: None,
+            door,
+            knock: None,
         });
         self.post_receives();
         number
@@ -248,6 +299,7 @@ impl Ofi {
             Ok(()) => {
                 self.receivers[slot.index()] = number;
                 peer.in_flight += 1;
+                peer.stuck = None;
                 Ok(())
             }
             Err(denied) => {
@@ -259,7 +311,13 @@ impl Ofi {
 
     fn refused(&mut self, number: u32, denied: Denied) -> Refused {
         match denied {
-            Denied::Again => Refused::Full,
+            Denied::Again => {
+                let peer = &mut self.peers[number as usize];
+                if peer.in_flight == 0 && peer.stuck.is_none() {
+                    peer.stuck = Some(Instant::now());
+                }
+                Refused::Full
+            }
             Denied::Failed(_) => {
                 self.lose(number);
                 Refused::Dead
@@ -270,10 +328,14 @@ impl Ofi {
     /// Says something that is no packet. False: not now.
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
-    fn say(&mut self, number: u32, prefix: Prefix) -> bool {
+    fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
         let Some(slot) = self.slot() else { return false };
-        self.slots.bytes_mut(slot, PREFIX).copy_from_slice(&prefix.emit());
-        let sent = self.send_slot(number, slot, PREFIX).is_ok();
+        let body = named.map_or([0; 4], |named| named.0.to_le_bytes());
+        let bytes = if named.is_some() { PREFIX + body.len() } else { PREFIX };
+        let message = self.slots.bytes_mut(slot, PREFIX + body.len());
+        message[..PREFIX].copy_from_slice(&prefix.emit());
+        message[PREFIX..].copy_from_slice(&body);
+        let sent = self.send_slot(number, slot, bytes).is_ok();
         if sent {
             self.peers[number as usize].flow.news();
         }
@@ -285,7 +347,7 @@ impl Ofi {
         for at in (0..self.due.len()).rev() {
             let number = self.due[at];
             let peer = &self.peers[number as usize];
-            if peer.gone || peer.resting || self.say(number, self.prefix(number, What::News)) {
+            if peer.gone || peer.resting || self.say(number, self.prefix(number, What::News), None) {
                 self.due.swap_remove(at);
                 self.peers[number as usize].due = false;
             }
@@ -299,23 +361,48 @@ impl Ofi {
     }
 
     /// Asks peers that were not heard for long whether they are there, and those that a process that ends waits for. A question costs
-    /// them an answer the next time they look.
+    /// them an answer the next time they look; who does not answer is knocked at.
     fn ask(&mut self, now: Instant) {
         let leaving = self.leaving.get();
         for number in 0..self.peers.len() as u32 {
             let peer = &mut self.peers[number as usize];
-            if peer.gone || peer.resting || now < peer.ask_at {
+            if peer.gone || peer.resting {
+                continue;
+            }
+            if let Some(knock) = &mut peer.knock {
+                match knock.look() {
+                    Answer::Waiting => {}
+                    Answer::Somebody => peer.knock = None,
+                    Answer::Nobody => {
+                        peer.knock = None;
+                        self.lose(number);
+                        continue;
+                    }
+                }
+            } else if let Some(since) = peer.stuck
+                && now.duration_since(since) >= STUCK
+            {
+                peer.stuck = Some(now);
+                peer.knock = peer.door.and_then(Knock::at);
+            }
+            let peer = &mut self.peers[number as usize];
+            if now < peer.ask_at {
                 continue;
             }
             let waited_for = leaving && !peer.flow.has_left();
             if !waited_for && now.duration_since(peer.heard) < SILENCE {
                 peer.ask_at = peer.heard + SILENCE;
-                peer.pause = SILENCE;
                 continue;
             }
+            if !peer.asked {
+                peer.pause = SILENCE;
+            } else if peer.knock.is_none() && now.duration_since(peer.heard) >= SILENCE {
+                peer.knock = peer.door.and_then(Knock::at);
+            }
+            peer.asked = true;
             peer.ask_at = now + if waited_for { IMPATIENCE } else { peer.pause };
             peer.pause = (peer.pause * 2).min(LONGEST_PAUSE);
-            self.say(number, self.prefix(number, What::Ask));
+            self.say(number, self.prefix(number, What::Ask), None);
         }
     }
 
@@ -346,6 +433,7 @@ impl Ofi {
     fn arrived(&mut self, slot: Slot, bytes: usize) -> bool {
         let message = self.slots.bytes(slot, bytes.min(self.longest));
         let Some(prefix) = Prefix::parse(message) else { return false };
+        let named = named_in(message);
         if prefix.key != self.card.key || prefix.from == self.me {
             return false;
         }
@@ -355,7 +443,8 @@ impl Ofi {
         if peer.gone && prefix.what != What::Data {
             return false;
         }
-        peer.heard = Instant::now();
+        peer.heard = self.clock;
+        peer.asked = false;
         peer.flow.told(prefix.taken, prefix.arrived);
         peer.resting = prefix.what == What::Rest;
         match prefix.what {
@@ -371,8 +460,12 @@ impl Ofi {
             What::News | What::Rest => {}
             What::Ask => self.news_are_due(number),
             What::Lost => {
-                let named = PeerId(u32::from(prefix.sequence) | u32::from(prefix.taken) << 16);
-                let _ = named;
+                if let Some(named) = named
+                    && named != self.me
+                    && let Ok(number) = self.introduce(named)
+                {
+                    self.lose(number);
+                }
             }
         }
         false
@@ -437,6 +530,12 @@ impl Ofi {
         // Who was never connected has no place yet.
         self.numbers.get(&id.0).copied().ok_or(Refused::Full)
     }
+}
+
+/// The process that a message about a death names.
+fn named_in(message: &[u8]) -> Option<PeerId> {
+    let body = message.get(PREFIX..PREFIX + 4)?;
+    Some(PeerId(u32::from_le_bytes(body.try_into().expect("four bytes"))))
 }
 
 /// A number that no other process is likely to hold.
@@ -559,8 +658,9 @@ impl Transport for Ofi {
             if awaited || self.idle_calls >= IDLE_CALLS || self.leaving.get() {
                 self.idle_calls = 0;
                 let now = Instant::now();
+                self.clock = now;
                 if now >= self.next_round || self.leaving.get() {
-                    self.next_round = now + SILENCE / 2;
+                    self.next_round = now + STUCK / 2;
                     self.ask(now);
                 }
             }
@@ -584,11 +684,29 @@ impl Transport for Ofi {
         for number in 0..self.peers.len() as u32 {
             let peer = &self.peers[number as usize];
             if !peer.gone && !peer.resting {
-                self.say(number, self.prefix(number, What::Rest));
+                self.say(number, self.prefix(number, What::Rest), None);
             }
         }
         // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
-        for _ in 0..4 {
+        for _ in 0..ATTEMPTS {
+            self.progress();
+        }
+    }
+
+    fn declare_lost(&mut self, peer: PeerId) {
+        for number in 0..self.peers.len() as u32 {
+            let other = &self.peers[number as usize];
+            if other.gone || other.resting || other.id == peer {
+                continue;
+            }
+            for _ in 0..ATTEMPTS {
+                if self.say(number, self.prefix(number, What::Lost), Some(peer)) {
+                    break;
+                }
+                self.progress();
+            }
+        }
+        for _ in 0..ATTEMPTS {
             self.progress();
         }
     }

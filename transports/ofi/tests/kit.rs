@@ -24,6 +24,8 @@ struct Processes {
     cards: Cards,
     ends: Vec<Ofi>,
     mortal: bool,
+    /// Somebody died: to notice takes time, not calls.
+    slow: bool,
 }
 
 fn open(process: usize, wanted: &Wanted, cards: &Cards) -> Ofi {
@@ -35,7 +37,7 @@ impl Processes {
         let cards = Cards::default();
         let ends: Vec<Ofi> = (0..processes).map(|process| open(process, wanted, &cards)).collect();
         *cards.0.lock().unwrap() = ends.iter().map(|end| end.card().clone()).collect();
-        Processes { wanted: wanted.clone(), cards, ends, mortal }
+        Processes { wanted: wanted.clone(), cards, ends, mortal, slow: false }
     }
 }
 
@@ -46,7 +48,14 @@ impl Fabric for Processes {
         &mut self.ends
     }
 
+    fn idle(&mut self) {
+        if self.slow {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+    }
+
     fn kill(&mut self, process: usize) -> bool {
+        self.slow = true;
         // A stranger takes the dead one's place among the ends; nobody has its address.
         self.ends[process] = open(process, &self.wanted, &self.cards);
         self.mortal

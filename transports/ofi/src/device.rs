@@ -177,7 +177,7 @@ fn describe(info: &fi_info) -> Offer {
             fabric: text(fabric.name),
             caps: info.caps,
             mode: info.mode | tx.mode | rx.mode | domain.mode,
-            mr_mode: domain.mr_mode,
+            mr_mode: select::memory_needs(domain.mr_mode),
             addr_format: info.addr_format,
             ip: ip_of(info.addr_format, address),
             max_msg_size: endpoint.max_msg_size,

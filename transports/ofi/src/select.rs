@@ -22,6 +22,16 @@ pub const MR_MODES: i32 = sys::FI_MR_LOCAL
     | sys::FI_MR_ALLOCATED
     | sys::FI_MR_PROV_KEY
     | sys::FI_MR_ENDPOINT;
+/// The two words of older interfaces: everything but local registration is needed, or nothing is.
+const OLD_MR_MODES: i32 = sys::FI_MR_BASIC | sys::FI_MR_SCALABLE;
+
+/// What registered memory needs, in today's words.
+pub fn memory_needs(mr_mode: i32) -> i32 {
+    let basic = sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY;
+    let old = if mr_mode & sys::FI_MR_BASIC != 0 { basic } else { 0 };
+    mr_mode & !OLD_MR_MODES | old
+}
+
 /// Reading and writing the memory of others.
 pub const REMOTE_MEMORY: u64 =
     sys::FI_RMA | sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
@@ -132,8 +142,8 @@ fn obstacle(offer: &Offer, wanted: &Wanted) -> Option<Why> {
         Some(Why::RemoteOnly)
     } else if offer.mode & !MODES != 0 {
         Some(Why::Mode(offer.mode & !MODES))
-    } else if offer.mr_mode & !MR_MODES != 0 {
-        Some(Why::Memory(offer.mr_mode & !MR_MODES))
+    } else if memory_needs(offer.mr_mode) & !MR_MODES != 0 {
+        Some(Why::Memory(memory_needs(offer.mr_mode) & !MR_MODES))
     } else if offer.resource_mgmt == sys::FI_RM_DISABLED {
         Some(Why::Overruns)
     } else if offer.nic.is_some_and(|nic| nic.down) {
@@ -268,8 +278,6 @@ fn memory_modes(bits: i32) -> String {
     names(
         bits as u32 as u64,
         &[
-            (1, "FI_MR_BASIC"),
-            (2, "FI_MR_SCALABLE"),
             (sys::FI_MR_RAW as u64, "FI_MR_RAW"),
             (sys::FI_MR_MMU_NOTIFY as u64, "FI_MR_MMU_NOTIFY"),
             (sys::FI_MR_RMA_EVENT as u64, "FI_MR_RMA_EVENT"),

@@ -423,6 +423,8 @@ constants! {
     FI_NOTIFY_FLAGS_ONLY: u64 = 1 << 54;
     FI_RESTRICTED_COMP: u64 = 1 << 53;
     FI_BUFFERED_RECV: u64 = 1 << 51;
+    FI_MR_BASIC: c_int = 1 << 0;
+    FI_MR_SCALABLE: c_int = 1 << 1;
     FI_MR_LOCAL: c_int = 1 << 2;
     FI_MR_RAW: c_int = 1 << 3;
     FI_MR_VIRT_ADDR: c_int = 1 << 4;
@@ -455,7 +457,7 @@ constants! {
     FI_THREAD_DOMAIN: u32 = 3;
     FI_RM_DISABLED: u32 = 1;
     FI_RM_ENABLED: u32 = 2;
-    FI_BUS_PCI: u32 = 2;
+    FI_BUS_PCI: u32 = 1;
     FI_LINK_DOWN: u32 = 1;
     FI_LINK_UP: u32 = 2;
     FI_WAIT_NONE: u32 = 0;

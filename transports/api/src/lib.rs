@@ -11,8 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+mod pollable;
 pub mod verbs;
 pub mod zero_copy;
+
+pub use pollable::Pollable;
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -189,6 +192,12 @@ pub trait Transport {
     /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
     /// lost. For a process that aborts some of its job, itself among them.
     fn declare_lost(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
+    /// Somebody else knows that `peer` is gone: nothing is waited for from it any more. It need not be named by
+    /// [`Transport::lost`].
+    fn give_up(&mut self, peer: PeerId) {
         let _ = peer;
     }
 

@@ -57,6 +57,8 @@ pub struct Shm {
     seen_dead: Vec<bool>,
     /// Deaths seen and not yet told.
     lost: Vec<PeerId>,
+    /// Deaths on other nodes that were seen.
+    far_seen: u32,
     single_copy: SingleCopy,
     fenced: bool,
     blind: bool,
@@ -140,6 +142,12 @@ impl Shm {
         self.segment.slot(self.map.local(peer)).state()
     }
 
+    /// Whether `peer` is on this node.
+    #[inline]
+    pub fn is_here(&self, peer: PeerId) -> bool {
+        self.map.contains(peer)
+    }
+
     /// How this process's sends make sure that sleepers wake, for reports.
     pub fn waking(&self) -> &'static str {
         match (self.fenced, self.blind) {
@@ -214,6 +222,12 @@ impl Shm {
                 self.seen_dead[local as usize] = true;
                 self.lost.push(self.map.peer(local));
             }
+        }
+        // What lies in other lanes stays on this node.
+        if self.lane == 0 {
+            let before = self.lost.len();
+            self.lost.extend(self.segment.far_losses(self.far_seen).map(PeerId));
+            self.far_seen += (self.lost.len() - before) as u32;
         }
         self.arrivals = seen;
         moved || !self.lost.is_empty()

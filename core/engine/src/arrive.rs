@@ -198,6 +198,7 @@ impl State {
             Some(Kind::More) => self.more_is_wanted(index, header),
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
+            Some(Kind::Part) => self.part(index, header, payload),
             None => Todo::Broken("a packet of unknown kind"),
         }
     }

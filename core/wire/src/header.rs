@@ -20,6 +20,7 @@
 //! | Taken, Matched | sender's request | 0 | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
 //! | More | channel | announcements | |
+//! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
 
@@ -51,6 +52,8 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
+    /// Some of the partitions of a partitioned send (chapter 4).
+    Part = 12,
 }
 
 impl Kind {
@@ -69,6 +72,7 @@ impl Kind {
             9 => Kind::Cancel,
             10 => Kind::CancelReply,
             11 => Kind::More,
+            12 => Kind::Part,
             _ => return None,
         })
     }
@@ -223,6 +227,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([12, 0]).kind(), None);
+        assert_eq!(Header::from_words([13, 0]).kind(), None);
     }
 }

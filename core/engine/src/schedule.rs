@@ -369,6 +369,9 @@ impl Engine {
             let mut active = self.take_active(slot);
             let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
             active.vectors.pending.swap_remove(entry.expect("a notice is of a pending step"));
+            if active.taken_back && completion.status.cancelled {
+                self.pay(&active, step);
+            }
             active.ended(step, completion);
             self.advance(slot, active);
         }
@@ -407,18 +410,13 @@ impl Engine {
         {
             if let Err(error) = self.start_step(slot, step, &mut active) {
                 active.error = Some(error);
+                self.pay(&active, step);
             }
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
             self.explain_failure(&mut active);
-            self.fail_others(&active);
-            for &(_, request) in &active.vectors.pending {
-                // One that ended meanwhile is gone; its notice waits.
-                if self.exists(request) {
-                    self.cancel(request);
-                }
-            }
+            self.take_back(&active);
         }
         let over = active.vectors.execution.is_finished() || active.error.is_some();
         if !over || !active.vectors.pending.is_empty() || active.callbacks > 0 {

@@ -16,19 +16,16 @@ use weft_engine::{
 };
 use weft_types::{ContextId, PeerId, Rank, Tag, abi};
 
-/// splitmix64
-struct Random(u64);
+/// The world's generator, with what these programs draw from it.
+struct Random(weft_sim::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    fn new(seed: u64) -> Random {
+        Random(weft_sim::Random::new(seed))
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        (self.next() % u64::from(limit.max(1))) as u32
+        self.0.below(u64::from(limit.max(1))) as u32
     }
 
     fn shuffle<T>(&mut self, all: &mut [T]) {
@@ -452,7 +449,7 @@ impl Program {
             sequences[action.comm] += 1;
             kept.push(Kept { action: index, run: run.keep(), send, recv });
         }
-        let random = Random(seed ^ u64::from(rank) << 32);
+        let random = Random::new(seed ^ u64::from(rank) << 32);
         let sequences = vec![0; self.comms.len()];
         let mut process =
             Process { rank, round: 0, to_start: Vec::new(), open: Vec::new(), kept, sequences, random };
@@ -589,7 +586,7 @@ impl Process {
 }
 
 fn run(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let processes = 1 + random.below(6);
     let program = Program::random(&mut random, processes);
     let full = [0.0, 0.1, 0.4][random.below(3) as usize];

@@ -37,6 +37,17 @@ pub struct SimConfig {
     pub single_copy: bool,
     /// Probability that reading memory is denied although it is offered.
     pub denial: f64,
+    /// Who hears of a rank's death.
+    pub news: News,
+}
+
+/// Who hears of a rank's death by itself; whoever sends to a dead rank finds out in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// All ranks.
+    Everybody,
+    /// Those that a packet of the dead rank has reached, or that have sent it one: as between two ends of a connection.
+    Partners,
 }
 
 impl Default for SimConfig {
@@ -50,6 +61,7 @@ impl Default for SimConfig {
             delay: 20,
             single_copy: true,
             denial: 0.0,
+            news: News::Everybody,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The state of the virtual fabric.
 
-use crate::SimConfig;
+use crate::{News, SimConfig};
 use crate::random::Random;
 use std::collections::VecDeque;
 use weft_api::Refused;
@@ -25,6 +25,8 @@ pub(crate) struct Net {
     pub(crate) random: Random,
     /// From rank `s` to rank `d`: index `s * ranks + d`.
     pairs: Vec<VecDeque<Flying>>,
+    /// Whether a packet has gone from `s` to `d`, indexed as `pairs`.
+    used: Vec<bool>,
     /// When the others hear of a rank's death.
     dead: Vec<Option<u64>>,
 }
@@ -37,6 +39,7 @@ impl Net {
             ranks,
             now: 0,
             pairs: (0..ranks * ranks).map(|_| VecDeque::new()).collect(),
+            used: vec![false; (ranks * ranks) as usize],
             dead: vec![None; ranks as usize],
         }
     }
@@ -64,6 +67,7 @@ impl Net {
         let pair = self.pair(from, to);
         let visible_at = pair.back().map_or(visible_at, |last| last.visible_at.max(visible_at));
         pair.push_back(Flying { visible_at, packet: make() });
+        self.used[(from.0 * self.ranks + to.0) as usize] = true;
         Ok(())
     }
 
@@ -89,6 +93,13 @@ impl Net {
         for other in 0..self.ranks {
             self.pair(PeerId(other), rank).clear();
         }
+    }
+
+    /// Whether `me` is told of the death of `rank` now.
+    pub(crate) fn hears_of(&self, me: PeerId, rank: PeerId) -> bool {
+        let used = |from: PeerId, to: PeerId| self.used[(from.0 * self.ranks + to.0) as usize];
+        self.is_known_dead(rank)
+            && (self.config.news == News::Everybody || used(me, rank) || used(rank, me))
     }
 
     /// Whether a rank is dead and the news is out.

@@ -115,7 +115,7 @@ impl Transport for SimPort {
     fn lost(&mut self) -> Option<PeerId> {
         let net = self.fabric.net();
         let lost = (0..net.ranks).find(|&rank| {
-            rank != self.me.0 && !self.told[rank as usize] && net.is_known_dead(PeerId(rank))
+            rank != self.me.0 && !self.told[rank as usize] && net.hears_of(self.me, PeerId(rank))
         })?;
         self.told[lost as usize] = true;
         Some(PeerId(lost))

@@ -56,7 +56,7 @@ pub use layout::{Layout, Level, Partition};
 pub use model::{Estimate, Link, Model};
 pub use registry::{Algorithm, plan, rank_algorithms};
 pub use reproducible::plan_reproducible;
-pub use schedule::{Buffer, Builder, Range, Schedule, ScratchNeed, Step, StepId};
+pub use schedule::{Buffer, Builder, Collective, Outline, Range, Schedule, ScratchNeed, Step, StepId};
 
 use weft_types::Tag;
 

@@ -32,7 +32,7 @@ impl Algorithm {
     pub fn build(&self, call: &Call<'_>, group: Group, model: &Model) -> Schedule {
         let mut b = Builder::new();
         self.add(&mut b, call, group, model);
-        b.finish()
+        b.finish().of(call, group)
     }
 
     pub(crate) fn add(&self, b: &mut Builder, call: &Call<'_>, group: Group, model: &Model) {

@@ -3,7 +3,7 @@
 use crate::kernels;
 use crate::memory::Elements;
 use crate::object::Datatype;
-use crate::predefined::{Class, Predefined};
+use crate::predefined::{Class, Kind, Predefined};
 use crate::unnamed::Element;
 use crate::value_index;
 use weft_types::abi::*;
@@ -33,7 +33,7 @@ pub enum PredefinedOp {
 
 /// The loop for one operation on one type, chosen once per call.
 #[derive(Clone, Copy)]
-pub struct Kernel(fn(&[u8], &mut [u8]));
+pub struct Kernel(fn(&[u8], &mut [u8]), Option<(PredefinedOp, Kind)>);
 
 impl std::fmt::Debug for Kernel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,7 +43,12 @@ impl std::fmt::Debug for Kernel {
 
 impl Kernel {
     pub(crate) const fn new(function: fn(&[u8], &mut [u8])) -> Kernel {
-        Kernel(function)
+        Kernel(function, None)
+    }
+
+    /// Which operation it is, on elements of which representation; `None` for types made of several elements.
+    pub const fn meaning(self) -> Option<(PredefinedOp, Kind)> {
+        self.1
     }
 
     /// `into = left op into`, element by element; both hold the same number of elements in their memory layout, at
@@ -203,7 +208,8 @@ impl PredefinedOp {
     }
 
     fn lookup(self, predefined: &Predefined) -> Result<Kernel> {
-        predefined.kind().and_then(|kind| kernels::find(self, kind)).ok_or_else(|| {
+        let find = |kind| kernels::find(self, kind).map(|kernel| Kernel(kernel.0, Some((self, kind))));
+        predefined.kind().and_then(find).ok_or_else(|| {
             Error::new(
                 ErrorClass::OP,
                 format!("{} on {} is not available on this processor", self.name(), predefined.name()),

@@ -353,6 +353,9 @@ impl Engine {
             self.lose(peer);
             moved = true;
         }
+        if self.awaits_device() {
+            moved |= self.take_from_device();
+        }
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
         }

@@ -1,5 +1,6 @@
 //! Processes lost in the middle of collectives, in worlds where only those who exchanged messages with the lost process hear of
-//! it by themselves: everybody else must be told by its partners, end, and end for the same reason.
+//! it by themselves: everybody else must be told by its partners, end, and end for the same reason. The same where the ranks'
+//! devices run the collectives, with slots for all of them or for none.
 //!
 //! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
 
@@ -9,7 +10,7 @@ use weft_coll::{Call, Group, Model, Vector};
 use weft_datatype::{Datatype, Memory, PredefinedOp};
 use weft_engine::world::World;
 use weft_engine::{Arguments, Channel, Operation, PeerMap, Reduction, RequestId, ScheduleRun};
-use weft_sim::{News, Random};
+use weft_sim::{DeviceConfig, News, Random};
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, abi};
 
 #[derive(Debug)]
@@ -37,10 +38,20 @@ fn calls(count: u64) -> Vec<Call<'static>> {
 }
 
 /// One algorithm run twice by all ranks; one of them dies at some time of the second run.
-fn one(call: &Call<'_>, algorithm: &'static registry::Algorithm, size: u32, count: u64, seed: u64) {
+fn one(
+    call: &Call<'_>,
+    algorithm: &'static registry::Algorithm,
+    size: u32,
+    count: u64,
+    seed: u64,
+    device: Option<DeviceConfig>,
+) {
     let mut random = Random::new(seed);
-    let mut world =
-        World::new(size).seed(seed).full(0.1).fabric(|fabric| fabric.news = News::Partners).build();
+    let mut world = World::new(size)
+        .seed(seed)
+        .full(0.1)
+        .fabric(|fabric| (fabric.news, fabric.device) = (News::Partners, device))
+        .build();
     let model = Model { segment: 1000, window: 2, ..Model::default() };
     let start = |world: &mut World, sequence: u32, rank: u32| -> RequestId {
         let schedule = algorithm.build(call, Group { rank, size }, &model);
@@ -85,20 +96,23 @@ fn one(call: &Call<'_>, algorithm: &'static registry::Algorithm, size: u32, coun
         let strays: Vec<_> = engine.strays().filter(|stray| stray.source != Rank(dies)).collect();
         assert!(strays.is_empty(), "{text}: {strays:?}");
     }
+    assert!(world.fabric().devices_are_empty(), "{algorithm:?} of {size}, {count} ints, seed {seed}");
 }
 
 #[test]
 fn everybody_ends_when_only_partners_hear_of_a_death() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let first = number("WEFT_SEED").unwrap_or(0);
-    let seeds = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(6) };
+    let seeds = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(9) };
     for seed in first..first + seeds {
         for size in [2, 3, 5, 8] {
             for count in [0, 1, 3_000, 40_000] {
                 for call in calls(count) {
                     let group = Group { rank: 0, size };
                     for algorithm in candidates(&call, group, &Model::default()) {
-                        one(&call, algorithm, size, count, seed);
+                        let slots = [None, Some(0), Some(64)][(seed % 3) as usize];
+                        let device = slots.map(|slots| DeviceConfig { slots, ..DeviceConfig::default() });
+                        one(&call, algorithm, size, count, seed, device);
                     }
                 }
             }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+pub mod offload;
 pub mod verbs;
 
 use std::cell::Cell;

@@ -4,13 +4,18 @@
 //! before its predecessor of the same pair, so the order *between* pairs varies with the seed. Sending is refused at
 //! random and when the FIFO is full; reading memory can be denied at random; ranks can be killed. All randomness
 //! comes from one seed: driven from one thread, a world repeats exactly. Time moves one tick with every
-//! [`weft_api::Transport::progress`] of any rank.
+//! [`weft_api::Transport::progress`] of any rank, or by [`SimFabric::pass`] without any.
+//!
+//! With [`SimConfig::device`] the ranks' adapters run whole collectives by themselves ([`weft_api::offload`]).
 #![forbid(unsafe_code)]
 
+mod arithmetic;
+mod device;
 mod net;
 mod port;
 mod random;
 
+pub use device::DeviceConfig;
 pub use port::{SimBell, SimPort};
 pub use random::Random;
 
@@ -39,6 +44,8 @@ pub struct SimConfig {
     pub denial: f64,
     /// Who hears of a rank's death.
     pub news: News,
+    /// What the devices are like that run collectives; `None`: they move packets only.
+    pub device: Option<DeviceConfig>,
 }
 
 /// Who hears of a rank's death by itself; whoever sends to a dead rank finds out in any case.
@@ -62,6 +69,7 @@ impl Default for SimConfig {
             single_copy: true,
             denial: 0.0,
             news: News::Everybody,
+            device: None,
         }
     }
 }
@@ -93,6 +101,17 @@ impl SimFabric {
     /// Virtual time in ticks.
     pub fn now(&self) -> u64 {
         self.net().now
+    }
+
+    /// Lets time pass in which no rank does anything: what the devices do by themselves.
+    pub fn pass(&self, ticks: u64) {
+        let mut net = self.net();
+        (0..ticks).for_each(|_| net.tick());
+    }
+
+    /// Whether the devices run nothing and remember nothing.
+    pub fn devices_are_empty(&self) -> bool {
+        self.net().devices.as_ref().is_none_or(device::Devices::is_empty)
     }
 
     fn net(&self) -> MutexGuard<'_, Net> {

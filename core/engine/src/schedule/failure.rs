@@ -62,12 +62,8 @@ impl Engine {
         {
             self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
         }
-        let envelope = Envelope {
-            peer,
-            context: run.channel.context,
-            source: run.channel.rank,
-            tag: run.tag(channel),
-        };
+        let envelope =
+            Envelope { peer, context: run.channel.context, source: run.channel.rank, tag: run.tag(channel) };
         let wrong = if expected == 0 { Scratch::new(1).send_buf(0, 1) } else { SendBuf::empty() };
         // Whoever cannot be reached needs to be told nothing.
         if let Ok(Started::Pending(request)) = self.send(envelope, SendMode::Standard, wrong) {

@@ -334,7 +334,7 @@ pub enum HcaRefusal {
 }
 
 /// What a device can do. Sizes in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HcaLimits {
     /// Largest payload of a packet.
     pub mtu: u32,
@@ -350,6 +350,24 @@ pub struct HcaLimits {
     pub max_receive: u32,
     /// Reads and atomics of one queue pair under way.
     pub max_reads: u8,
+    /// Regions at a time, as far as it is known.
+    pub max_regions: u32,
+    /// Bytes that may be registered at a time, as far as it is known.
+    pub max_registered: u64,
+    /// Whether regions follow their addresses when other memory is mapped there (on-demand paging).
+    pub follows_mappings: bool,
+    /// Whether compare and swap and fetch and add work.
+    pub atomics: bool,
+    /// Whether they are atomic towards the processors too.
+    pub atomic_with_processors: bool,
+    /// Model: seconds from a request to its completion, of one without data.
+    pub latency: f64,
+    /// Model: bytes per second of a port.
+    pub bandwidth: f64,
+    /// Model: seconds of registering a range and of giving it back.
+    pub registration: f64,
+    /// Model: seconds for each byte of it.
+    pub registration_per_byte: f64,
 }
 
 /// Memory that the device made and registered.
@@ -384,6 +402,20 @@ pub trait Hca {
     /// # Errors
     /// [`HcaRefusal::Exhausted`].
     fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal>;
+
+    /// Registers memory of this process that the device did not make. [`crate::zero_copy`] says who promises that it is there.
+    ///
+    /// # Errors
+    /// [`HcaRefusal::Exhausted`] when fewer regions might help, [`HcaRefusal::Invalid`] when this memory cannot be registered.
+    fn register(&mut self, address: u64, length: u64, access: Access) -> Result<RegionKeys, HcaRefusal> {
+        let _ = (address, length, access);
+        Err(HcaRefusal::Invalid)
+    }
+
+    /// Takes a region's keys back; nothing of this process uses them any more.
+    fn deregister(&mut self, keys: RegionKeys) {
+        let _ = keys;
+    }
 
     /// Part of a buffer that it made.
     ///
@@ -433,6 +465,19 @@ pub trait Hca {
     /// # Errors
     /// See [`HcaRefusal`].
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
+
+    /// Posts send requests one after another with one doorbell. The caller knows that the queue has room for all of them; those before one
+    /// that is refused are posted.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    fn post_sends(
+        &mut self,
+        number: QueuePairNumber,
+        requests: &[WorkRequest<'_>],
+    ) -> Result<(), HcaRefusal> {
+        requests.iter().try_for_each(|request| self.post_send(number, request))
+    }
 
     /// Posts a receive request to a shared queue.
     ///

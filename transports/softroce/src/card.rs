@@ -87,6 +87,16 @@ impl<W: Wire> Hca for Card<W> {
             max_send: 1 << 16,
             max_receive: 1 << 16,
             max_reads: 16,
+            max_regions: 1 << 16,
+            max_registered: u64::MAX,
+            // The emulator goes by addresses at the moment of every access.
+            follows_mappings: true,
+            atomics: true,
+            atomic_with_processors: false,
+            latency: 30e-6,
+            bandwidth: 1e9,
+            registration: 0.2e-6,
+            registration_per_byte: 0.0,
         }
     }
 

@@ -18,6 +18,7 @@ pub mod launcher;
 pub mod machine;
 pub mod pmi;
 pub mod segment;
+pub mod settings;
 mod share;
 pub mod stall;
 

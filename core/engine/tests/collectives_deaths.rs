@@ -69,8 +69,8 @@ fn one(
     };
     let first: Vec<RequestId> = (0..size).map(|rank| start(&mut world, 0, rank)).collect();
     world.run(2_000_000, |rank, engine| engine.is_complete(first[rank as usize]));
-    for rank in 0..size as usize {
-        assert_eq!(world.engines[rank].take(first[rank]).error, None);
+    for (rank, &request) in first.iter().enumerate() {
+        assert_eq!(world.engines[rank].take(request).error, None);
     }
     let dies = random.below(u64::from(size)) as u32;
     let second: Vec<RequestId> = (0..size).map(|rank| start(&mut world, 1, rank)).collect();

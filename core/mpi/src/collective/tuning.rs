@@ -1,0 +1,64 @@
+//! What users and measurements say about the choice of algorithms: rules and figures, the same at all ranks of the job.
+
+use std::sync::Arc;
+use weft_boot::settings::{self, Told};
+use weft_boot::{Job, Launcher};
+use weft_coll::text::Fault;
+use weft_coll::{Figures, Rules};
+use weft_types::params::Parameters;
+use weft_types::{Error, ErrorClass, Result};
+
+/// The info key by which a communicator gets rules of its own.
+pub(crate) const KEY: &str = "weft_collectives";
+
+/// What holds for all communicators.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tuning {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) figures: Figures,
+}
+
+impl Tuning {
+    /// Reads what the parameters name; collective over the job under launchers other than Weft's.
+    ///
+    /// # Errors
+    /// What was asked for and cannot be read, with file, line and reason. Of a file at its usual place rank 0 says so, and the
+    /// defaults hold.
+    pub(crate) fn read(job: &Job, launcher: &mut dyn Launcher, parameters: &Parameters) -> Result<Tuning> {
+        let rules = settings::agree(job, launcher, "WEFT_COLLECTIVES", &parameters.collectives)?;
+        let figures = settings::agree(job, launcher, "WEFT_MODEL", &parameters.model)?;
+        Ok(Tuning {
+            rules: Arc::new(parsed(job, rules, Rules::parse)?),
+            figures: parsed(job, figures, Figures::parse)?,
+        })
+    }
+}
+
+fn parsed<T: Default>(
+    job: &Job,
+    told: Option<Told>,
+    parse: fn(&str, &str) -> std::result::Result<T, Fault>,
+) -> Result<T> {
+    let Some(told) = told else { return Ok(T::default()) };
+    match parse(&told.text, &told.source) {
+        Ok(value) => Ok(value),
+        Err(fault) if told.asked => {
+            Err(Error::new(ErrorClass::OTHER, format!("{fault}. Correct it, or unset the variable")))
+        }
+        Err(fault) => {
+            if job.rank == 0 {
+                eprintln!("weft: {fault}; it is not used");
+            }
+            Ok(T::default())
+        }
+    }
+}
+
+/// The rules of a communicator's info.
+///
+/// # Errors
+/// `MPI_ERR_INFO_VALUE`, with what is wrong.
+pub(crate) fn read_hint(text: &str) -> Result<Rules> {
+    Rules::parse(text, "the info key weft_collectives")
+        .map_err(|fault| Error::new(ErrorClass::INFO_VALUE, fault.to_string()))
+}

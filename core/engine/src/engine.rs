@@ -363,9 +363,14 @@ impl Engine {
         moved
     }
 
-    /// Whether its fabric has more than one lane.
+    /// As [`Transports::has_lanes`].
     pub fn has_lanes(&self) -> bool {
         self.fabric.has_lanes()
+    }
+
+    /// As [`Transports::are_here`].
+    pub fn are_here(&self, peers: impl Iterator<Item = PeerId>) -> bool {
+        self.fabric.are_here(peers)
     }
 
     /// What a blocked caller sleeps on, without the engine.
@@ -376,6 +381,11 @@ impl Engine {
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
         self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
+    }
+
+    /// Whether everything sent has arrived at its process's end.
+    pub fn has_left(&self) -> bool {
+        self.fabric.has_left()
     }
 
     /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.

@@ -1,6 +1,7 @@
 //! From a collective call to a running schedule (chapter 6): the plan, its cache, its number.
 
 mod check;
+mod nodes;
 mod plans;
 pub(crate) mod tuning;
 
@@ -11,7 +12,8 @@ use crate::group::Group;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Operation};
 use std::sync::Arc;
-use weft_coll::{Call, Model, Rules, Schedule};
+use weft_boot::Nodes;
+use weft_coll::{Call, Figures, Model, Rules, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
 
@@ -34,10 +36,13 @@ impl Process {
 
     /// How schedules are chosen; the same at all ranks.
     fn planning(&self) -> Planning {
+        let several = self.job.local_ranks.len() != self.job.size as usize;
         Planning {
             model: self.model(),
             reproducible: self.parameters.reproducible,
+            nodes: several.then(|| Arc::clone(&self.job.nodes)),
             rules: Arc::clone(&self.tuning.rules),
+            figures: self.tuning.figures.clone(),
         }
     }
 
@@ -142,13 +147,17 @@ impl Process {
 }
 
 /// How schedules are chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Planning {
     model: Model,
     /// Whether reductions have one order on every communicator.
     reproducible: bool,
     /// Those of all communicators.
     rules: Arc<Rules>,
+    /// The node of every process, in a job on several.
+    nodes: Option<Arc<Nodes>>,
+    /// Of the machine.
+    figures: Figures,
 }
 
 /// From which of a communicator's two counters a collective takes its number.
@@ -218,7 +227,14 @@ impl Comm {
                     return Ok(weft_coll::plan_reproducible(call, group, model));
                 }
                 let own = self.rules()?;
-                Ok(weft_coll::plan_by(call, group, model, &[&own, &planning.rules]))
+                let rules = [&own, &*planning.rules];
+                let Some(nodes) = &planning.nodes else {
+                    return Ok(weft_coll::plan_by(call, group, model, &rules));
+                };
+                let of = |rank| everyone.peers.peer(Rank(rank));
+                let layout = self.layout.get_or_init(|| nodes::layout(nodes, everyone.size, of)).clone();
+                let model = planning.figures.apply(Model { layout, ..model.clone() });
+                Ok(weft_coll::plan_by(call, group, &model, &rules))
             }
             Work::Inter(call) => Ok(weft_coll::plan_inter(call, self.sides()?, model)),
             Work::Neighborhood(send, recv) => self.plan_neighborhood(send, recv),

@@ -560,12 +560,14 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn progress(&mut self) -> bool {
-        let mut moved = self.hca.progress();
+        // Datagrams alone are no news: acknowledgements, and questions whether somebody is alive.
+        let mut moved = false;
+        self.hca.progress();
         let now = self.hca.now();
         for _ in 0..BURST {
             let Some(done) = self.hca.poll(self.completions) else { break };
+            moved |= done.id != ALIVE || done.status != CompletionStatus::Success;
             self.completed(done, now);
-            moved = true;
         }
         if !self.asking.is_empty() {
             moved |= self.ask_again();
@@ -599,6 +601,11 @@ impl<H: Hca> Transport for Rdma<H> {
             }
         }
         self.hca.progress();
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        self.lose(peer);
+        self.lost.retain(|&lost| lost != peer);
     }
 
     fn lost(&mut self) -> Option<PeerId> {

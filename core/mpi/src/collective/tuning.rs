@@ -62,3 +62,47 @@ pub(crate) fn read_hint(text: &str) -> Result<Rules> {
     Rules::parse(text, "the info key weft_collectives")
         .map_err(|fault| Error::new(ErrorClass::INFO_VALUE, fault.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Planning, Work};
+    use super::*;
+    use crate::comm::Comm;
+    use crate::group::Group;
+    use crate::info::Info;
+    use weft_coll::registry::candidates;
+    use weft_coll::{Call, Group as Place, Model, Vector};
+    use weft_types::{ContextId, Handle, Rank};
+
+    #[test]
+    fn the_rules_of_a_communicator_go_before_those_of_the_job_and_those_before_the_model() {
+        let vector = Vector { count: 1000, element: 8, commutative: true };
+        let call = Call::Allreduce { vector, in_place: false };
+        let place = Place { rank: 2, size: 6 };
+        let built = |name: &str| {
+            let mut all = candidates(&call, place, &Model::default());
+            all.find(|algorithm| algorithm.name == name).expect("an algorithm").build(
+                &call,
+                place,
+                &Model::default(),
+            )
+        };
+        let mut comm = Comm::new(ContextId::WORLD, Rank(2), Arc::new(Group::world(6)), Handle(0));
+        let plan = |comm: &Comm, rules: &str| {
+            let rules = Arc::new(Rules::parse(rules, "job").expect("rules"));
+            let planning = Planning { rules, ..Planning::default() };
+            comm.plan(&Work::Collective(&call), &comm.everyone(), &planning).expect("a plan")
+        };
+        assert_eq!(plan(&comm, ""), weft_coll::plan(&call, place, &Model::default()));
+        assert_eq!(plan(&comm, "allreduce -> circulant"), built("circulant"));
+        let mut info = Info::default();
+        info.set(KEY.as_bytes(), b"allreduce ranks=6 -> reduce-bcast").expect("short");
+        comm.accept_hints(&info).expect("a rule");
+        assert_eq!(plan(&comm, "allreduce -> circulant"), built("reduce-bcast"));
+        info.set(KEY.as_bytes(), b"allreduce -> magic").expect("short");
+        let error = comm.accept_hints(&info).expect_err("no such algorithm");
+        assert_eq!(error.class(), ErrorClass::INFO_VALUE);
+        assert!(error.text().contains("weft_collectives, line 1: allreduce has no algorithm"), "{error}");
+        assert_eq!(plan(&comm, ""), built("reduce-bcast"), "what was there stays");
+    }
+}

@@ -80,12 +80,10 @@ mod tests {
         let call = Call::Allreduce { vector, in_place: false };
         let place = Place { rank: 2, size: 6 };
         let built = |name: &str| {
-            let mut all = candidates(&call, place, &Model::default());
-            all.find(|algorithm| algorithm.name == name).expect("an algorithm").build(
-                &call,
-                place,
-                &Model::default(),
-            )
+            let model = Model::default();
+            let mut all = candidates(&call, place, &model);
+            let found = all.find(|algorithm| algorithm.name == name);
+            found.expect("an algorithm").build(&call, place, &model)
         };
         let mut comm = Comm::new(ContextId::WORLD, Rank(2), Arc::new(Group::world(6)), Handle(0));
         let plan = |comm: &Comm, rules: &str| {

@@ -279,6 +279,14 @@ impl Setting {
         format!("{mark}{path}\n{text}")
     }
 
+    /// A value of such a variable as people read it: without the content of files that mpiexec has read.
+    pub fn brief(value: &str) -> String {
+        match Setting::read(value) {
+            Some(Setting::Read { path, .. }) => format!("@{path}"),
+            _ => value.to_owned(),
+        }
+    }
+
     /// Reads a value of the variable.
     pub fn of(text: &str) -> Option<Setting> {
         Setting::read(text)

@@ -6,6 +6,7 @@
 
 pub mod cpus;
 pub mod described;
+pub mod devices;
 pub mod hardware;
 pub mod limits;
 pub mod mapping;

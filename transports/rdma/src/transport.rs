@@ -21,6 +21,8 @@ const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
 const DATAGRAM_PREFIX: usize = 40;
 const RECEIVE_SLOTS: u32 = 256;
 const SEND_SLOTS: u32 = 128;
+/// Of all connections together, where the device has so many.
+const COMPLETIONS: u32 = 1 << 15;
 /// Messages of one connection that the device has and has not completed.
 const IN_FLIGHT: u32 = 64;
 /// Completions handled before the caller gets its turn.
@@ -128,8 +130,8 @@ impl<H: Hca> Rdma<H> {
     /// # Errors
     /// What the device refused.
     pub fn open(mut hca: H, me: PeerId, directory: Box<dyn Directory>) -> Result<Rdma<H>> {
-        let completions =
-            hca.make_completion_queue(1 << 15).map_err(|why| cannot("a completion queue", why))?;
+        let depth = hca.limits().max_completions.min(COMPLETIONS);
+        let completions = hca.make_completion_queue(depth).map_err(|why| cannot("a completion queue", why))?;
         let receives = hca
             .make_shared_receive_queue(RECEIVE_SLOTS)
             .map_err(|why| cannot("a shared receive queue", why))?;

@@ -6,7 +6,7 @@ use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
 use weft_api::Bell;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos, ProtectionDomain,
+    Access, Completion, CompletionQueueId, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos, ProtectionDomain,
     QueuePairNumber, QueuePairPlan, Remote, Segment, Sending, SharedReceiveQueueId, WorkRequest,
 };
 
@@ -86,6 +86,7 @@ impl<W: Wire> Hca for Card<W> {
             max_segments: MAX_SEGMENTS as u32,
             max_send: 1 << 16,
             max_receive: 1 << 16,
+            max_completions: 1 << 20,
             max_reads: 16,
             max_regions: 1 << 16,
             max_registered: u64::MAX,
@@ -100,8 +101,8 @@ impl<W: Wire> Hca for Card<W> {
         }
     }
 
-    fn address(&self) -> SocketAddr {
-        self.device.local()
+    fn address(&self) -> DeviceAddress {
+        self.device.local().into()
     }
 
     fn now(&self) -> Nanos {

@@ -244,7 +244,11 @@ fn requests_nobody_hears_of_give_their_room_back() {
         }
     }
     a.write(0, b"the last");
-    a.post(99, Work::Write { to, immediate: None }, &segment);
+    let last = WorkRequest::new(99, Work::Write { to, immediate: None }, &segment);
+    while a.hca.post_send(a.pair, &last) == Err(HcaRefusal::Full) {
+        assert_eq!(a.hca.poll(a.queue), None, "nobody asked to hear of it");
+        assert!(begun.elapsed() < PATIENCE, "no room comes back");
+    }
     assert_eq!(a.completion().id, 99);
     assert_eq!(b.read(0, 8), b"the last");
     b.hca.destroy_queue_pair(b.pair);
@@ -339,11 +343,14 @@ fn a_sleeper_is_woken_by_a_completion_and_by_a_call() {
     for number in 0..20 {
         b.post_receive(number, 0, 64);
         let bell = b.hca.bell();
+        let (armed, is_armed) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
             bell.arm();
+            armed.send(()).unwrap();
             bell.sleep(PATIENCE);
-            Instant::now()
         });
+        // What comes before is found by a second look.
+        is_armed.recv().unwrap();
         if number % 2 == 0 {
             let segment = [a.segment(0, 8)];
             a.post(number, Work::Send { immediate: None }, &segment);

@@ -1,5 +1,7 @@
 //! What the tests with a device share.
 
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
 use std::sync::{Arc, Mutex};
 use weft_rdma::{Directory, PeerCard};
 use weft_types::{Error, PeerId};

@@ -1,6 +1,7 @@
 //! From a collective call to a running schedule (chapter 6): the plan, its cache, its number.
 
 mod check;
+mod nodes;
 mod plans;
 
 pub use plans::{Plans, Work};
@@ -9,6 +10,8 @@ use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Operation};
+use std::sync::Arc;
+use weft_boot::Nodes;
 use weft_coll::{Call, Model, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
@@ -32,7 +35,12 @@ impl Process {
 
     /// How schedules are chosen; the same at all ranks.
     fn planning(&self) -> Planning {
-        Planning { model: self.model(), reproducible: self.parameters.reproducible }
+        let several = self.job.local_ranks.len() != self.job.size as usize;
+        Planning {
+            model: self.model(),
+            reproducible: self.parameters.reproducible,
+            nodes: several.then(|| Arc::clone(&self.job.nodes)),
+        }
     }
 
     /// Starts a collective. Local (section 2.4.1). The kind of work is that of the communicator: the caller has looked.
@@ -141,6 +149,8 @@ struct Planning {
     model: Model,
     /// Whether reductions have one order on every communicator.
     reproducible: bool,
+    /// The node of every process, in a job on several.
+    nodes: Option<Arc<Nodes>>,
 }
 
 /// From which of a communicator's two counters a collective takes its number.
@@ -198,7 +208,10 @@ impl Comm {
                 if planning.reproducible || self.is_reproducible() {
                     return Ok(weft_coll::plan_reproducible(call, group, model));
                 }
-                Ok(weft_coll::plan(call, group, model))
+                let Some(nodes) = &planning.nodes else { return Ok(weft_coll::plan(call, group, model)) };
+                let of = |rank| everyone.peers.peer(Rank(rank));
+                let layout = self.layout.get_or_init(|| nodes::layout(nodes, everyone.size, of)).clone();
+                Ok(weft_coll::plan(call, group, &Model { layout, ..model.clone() }))
             }
             Work::Inter(call) => Ok(weft_coll::plan_inter(call, self.sides()?, model)),
             Work::Neighborhood(send, recv) => self.plan_neighborhood(send, recv),

@@ -12,7 +12,8 @@ use crate::info::Info;
 use crate::rounds::Node;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use weft_coll::Layout;
 pub use weft_engine::changes::Changes;
 use weft_engine::{Envelope, Selector};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
@@ -63,6 +64,8 @@ pub struct Comm {
     pub collectives: u32,
     /// Persistent collectives made, which count apart: they may be started in any order.
     pub persistent_collectives: u32,
+    /// Which members share a node, once a collective was planned in a job on several.
+    pub layout: OnceLock<Layout>,
     /// Schedules of recent collectives.
     pub plans: Plans,
     /// Collectives by shared memory.
@@ -89,6 +92,7 @@ impl Comm {
             context_hint: 0,
             collectives: 0,
             persistent_collectives: 0,
+            layout: OnceLock::new(),
             plans: Plans::default(),
             node: Node::default(),
             topology: None,

@@ -1,13 +1,13 @@
 //! [`Card`]: the emulator as a host channel adapter, over any way for its datagrams.
 
-use crate::arena::Arena;
 use crate::device::Device;
+use crate::host_memory::HostMemory;
 use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
 use weft_api::Bell;
 use weft_api::verbs::{
     Access, Completion, CompletionQueueId, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos, ProtectionDomain,
-    QueuePairNumber, QueuePairPlan, Remote, Segment, Sending, SharedReceiveQueueId, WorkRequest,
+    QueuePairNumber, QueuePairPlan, RegionKeys, Remote, Segment, Sending, SharedReceiveQueueId, WorkRequest,
 };
 
 /// A way for datagrams, and a clock.
@@ -32,7 +32,7 @@ const BURST: usize = 64;
 /// See the module.
 #[derive(Debug)]
 pub struct Card<W> {
-    device: Device<Arena>,
+    device: Device<HostMemory>,
     domain: ProtectionDomain,
     wire: W,
     /// A datagram that found no room, and where it goes.
@@ -44,13 +44,13 @@ pub struct Card<W> {
 impl<W: Wire> Card<W> {
     /// A device that is reached at `local`.
     pub fn new(local: SocketAddr, wire: W) -> Card<W> {
-        let mut device = Device::new(local, Arena::default());
+        let mut device = Device::new(local, HostMemory::new());
         let domain = device.make_domain();
         Card { device, domain, wire, waiting: None, outgoing: Vec::new(), incoming: Vec::new() }
     }
 
     /// The device inside.
-    pub fn device(&self) -> &Device<Arena> {
+    pub fn device(&self) -> &Device<HostMemory> {
         &self.device
     }
 
@@ -109,17 +109,29 @@ impl<W: Wire> Hca for Card<W> {
     }
 
     fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal> {
-        let address = self.device.memory_mut().allocate(bytes);
+        let address = self.device.memory_mut().arena.allocate(bytes);
         let keys = self.device.register(self.domain, address, bytes, access)?;
         Ok(DeviceBuffer { address, length: bytes, keys })
     }
 
+    fn register(&mut self, address: u64, length: u64, access: Access) -> Result<RegionKeys, HcaRefusal> {
+        if !self.device.memory().exists(address, length) {
+            return Err(HcaRefusal::Invalid);
+        }
+        self.device.register(self.domain, address, length, access)
+    }
+
+    fn deregister(&mut self, keys: RegionKeys) {
+        // Keys that name nothing are nobody's.
+        let _ = self.device.deregister(keys.local);
+    }
+
     fn bytes(&self, address: u64, length: usize) -> &[u8] {
-        self.device.memory().bytes(address, length)
+        self.device.memory().arena.bytes(address, length)
     }
 
     fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8] {
-        self.device.memory_mut().bytes_mut(address, length)
+        self.device.memory_mut().arena.bytes_mut(address, length)
     }
 
     fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal> {

@@ -153,9 +153,17 @@ static void one_allreduce(size_t size)
     MPI_Allreduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* The root of a rooted collective: the next rank with every call. With one root for all calls it would send, or the others would,
+ * without ever waiting, and the row would be a rate of issue instead of a time. Between two ranks, two calls are a round trip. */
+static int next_root(void)
+{
+    static int calls;
+    return calls++ % ranks;
+}
+
 static void one_bcast(size_t size)
 {
-    MPI_Bcast(out, (int)size, MPI_CHAR, 0, MPI_COMM_WORLD);
+    MPI_Bcast(out, (int)size, MPI_CHAR, next_root(), MPI_COMM_WORLD);
 }
 
 static void one_allgather(size_t size)
@@ -170,7 +178,7 @@ static void one_alltoall(size_t size)
 
 static void one_reduce(size_t size)
 {
-    MPI_Reduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, next_root(), MPI_COMM_WORLD);
 }
 
 static void one_reduce_scatter(size_t size)

@@ -12,6 +12,7 @@ use crate::foreign;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::{Alone, Launcher};
 use crate::machine;
+use crate::nodes::Nodes;
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::client1;
 use crate::segment::claim_place;
@@ -35,6 +36,7 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         job_id: format!("singleton-{}", std::process::id()),
         appnum: None,
         universe_size: None,
+        nodes: Nodes::one(1),
         local_ranks: vec![0],
         local_index: 0,
         cores: machine::usable(&machine::allowed_cpus()),
@@ -80,6 +82,7 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         job_id: card.job_id,
         appnum: Some(card.appnum),
         universe_size: card.universe_size,
+        nodes: card.nodes,
         local_ranks: card.local_ranks,
         local_index,
         cores: card.cores,

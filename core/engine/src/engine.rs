@@ -357,9 +357,14 @@ impl Engine {
         moved
     }
 
-    /// Whether its fabric has more than one lane.
+    /// As [`Transports::has_lanes`].
     pub fn has_lanes(&self) -> bool {
         self.fabric.has_lanes()
+    }
+
+    /// As [`Transports::are_here`].
+    pub fn are_here(&self, peers: impl Iterator<Item = PeerId>) -> bool {
+        self.fabric.are_here(peers)
     }
 
     /// What a blocked caller sleeps on, without the engine.

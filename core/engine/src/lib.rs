@@ -5,8 +5,10 @@
 
 mod arrive;
 mod at_once;
+mod both;
 mod depart;
 mod engine;
+mod fabric;
 mod failure;
 mod held;
 mod internal;
@@ -24,7 +26,9 @@ mod types;
 mod wait;
 pub mod world;
 
+pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
+pub use fabric::{Fabric, FabricBell};
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{

@@ -113,6 +113,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 job_id: job_id.clone(),
                 appnum,
                 universe_size: Some(universe_size as i32),
+                nodes: weft_boot::Nodes::one(size),
                 local_ranks: (0..size).collect(),
                 cores,
                 binding: placement.cpus.clone(),

@@ -382,7 +382,10 @@ impl Construction {
             process.contexts.release(context);
             return Ok(None);
         };
-        comm.lane = agreed.lane(context);
+        // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
+        let others = comm.inter.as_ref().map(|inter| inter.local());
+        let members = comm.group.peers().chain(others.into_iter().flat_map(|group| group.peers()));
+        comm.lane = if process.engine.are_here(members) { agreed.lane(context) } else { 0 };
         process.lanes.open(comm.lane, &process.engine)?;
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();

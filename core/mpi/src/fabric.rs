@@ -2,9 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, SharedLauncher, machine};
-use weft_engine::{Directory, NodeLocal, PeerCard, Transports};
-use weft_types::params::{Choice, Fabric, Parameters};
+use weft_engine::{Directory, Fabric, NodeLocal, PeerCard, Transports};
+use weft_types::params::{self, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
+
+/// How the processes of a job are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ways {
+    /// There are no others.
+    Alone,
+    /// All by shared memory.
+    Shm,
+    /// All by a fabric, also those of this node.
+    Fabric,
+    /// Those of this node by shared memory, all others by a fabric.
+    Both,
+}
 
 /// Opens the transports that lead to the other processes of the job. Collective over the job where it needs a network.
 ///
@@ -16,32 +29,40 @@ pub(crate) fn open(
     parameters: &Parameters,
     oversubscribed: bool,
 ) -> Result<Transports> {
-    if job.size == 1 {
-        return Ok(Transports::alone());
-    }
     match choose(job, parameters.transport)? {
-        Fabric::Softroce => softroce(job, launcher),
-        Fabric::Shm | Fabric::Auto => Transports::node_local(NodeLocal {
-            segment: job.node_segment(Transports::segment_bytes(job.size))?,
-            local_index: job.local_index,
-            peers: job.local_ranks.iter().map(|&rank| PeerId(rank)).collect(),
-            single_copy: parameters.single_copy != Choice::Off,
-            oversubscribed,
-        }),
+        Ways::Alone => Ok(Transports::alone()),
+        Ways::Shm => Transports::node_local(node_local(job, parameters, oversubscribed)?),
+        Ways::Fabric => softroce(job, launcher).map(Transports::over),
+        Ways::Both => {
+            let node = node_local(job, parameters, oversubscribed)?;
+            Transports::both(node, softroce(job, launcher)?)
+        }
     }
+}
+
+fn node_local(job: &mut Job, parameters: &Parameters, oversubscribed: bool) -> Result<NodeLocal> {
+    let mates = job.local_ranks.len() as u32;
+    Ok(NodeLocal {
+        segment: job.node_segment(Transports::segment_bytes(mates))?,
+        local_index: job.local_index,
+        peers: job.local_ranks.iter().map(|&rank| PeerId(rank)).collect(),
+        single_copy: parameters.single_copy != Choice::Off,
+        oversubscribed,
+    })
 }
 
 fn is_on_one_node(job: &Job) -> bool {
     job.local_ranks.len() == job.size as usize
 }
 
-/// The fabric of a job: the same at all its processes, for what it goes by is.
-pub(crate) fn choose(job: &Job, asked: Fabric) -> Result<Fabric> {
+/// The ways of this process. Which fabric leads between two nodes is the same at all processes of a job, for what it goes by is.
+pub(crate) fn choose(job: &Job, asked: params::Fabric) -> Result<Ways> {
     match asked {
-        Fabric::Auto if is_on_one_node(job) => Ok(Fabric::Shm),
-        Fabric::Auto | Fabric::Softroce => Ok(Fabric::Softroce),
-        Fabric::Shm if is_on_one_node(job) => Ok(Fabric::Shm),
-        Fabric::Shm => Err(Error::new(
+        _ if job.size == 1 => Ok(Ways::Alone),
+        params::Fabric::Auto | params::Fabric::Shm if is_on_one_node(job) => Ok(Ways::Shm),
+        params::Fabric::Auto if job.local_ranks.len() > 1 => Ok(Ways::Both),
+        params::Fabric::Auto | params::Fabric::Softroce => Ok(Ways::Fabric),
+        params::Fabric::Shm => Err(Error::new(
             ErrorClass::OTHER,
             format!(
                 "WEFT_TRANSPORT=shm, but of the {} processes of the job only {} are on this node; unset it, or start all on one node",
@@ -57,14 +78,14 @@ fn key(rank: u32) -> String {
     format!("weft-card-{rank}")
 }
 
-fn softroce(job: &Job, launcher: &SharedLauncher) -> Result<Transports> {
+fn softroce(job: &Job, launcher: &SharedLauncher) -> Result<Fabric> {
     let address = if is_on_one_node(job) { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() };
     let directory = Box::new(Cards(launcher.clone()));
-    let (transports, card) = Transports::softroce(PeerId(job.rank), address, directory)?;
+    let (fabric, card) = Fabric::softroce(PeerId(job.rank), address, directory)?;
     let mut launcher = launcher.clone();
     launcher.put(&key(job.rank), &card)?;
     launcher.fence()?;
-    Ok(transports)
+    Ok(fabric)
 }
 
 /// The cards that processes left with the launcher.

@@ -3,6 +3,7 @@
 use crate::attributes::Keys;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
+use crate::fabric::Ways;
 use crate::group::Group;
 use crate::lanes::Lanes;
 use crate::op::Ops;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
-use weft_types::params::{self, Choice, Fabric, Parameters};
+use weft_types::params::{self, Choice, Parameters};
 use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
@@ -81,9 +82,11 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
         match crate::fabric::choose(job, parameters.transport) {
-            _ if job.size == 1 => "no transport is needed",
-            Ok(Fabric::Softroce) => "all peers over softroce (the RDMA emulator, UDP)",
-            _ => "all peers over shm",
+            Ok(Ways::Alone) => "no transport is needed",
+            Ok(Ways::Fabric) => "all peers over softroce (the RDMA emulator, UDP)",
+            Ok(Ways::Both) =>
+                "peers of this node over shm, all others over softroce (the RDMA emulator, UDP)",
+            Ok(Ways::Shm) | Err(_) => "all peers over shm",
         },
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",

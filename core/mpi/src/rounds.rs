@@ -165,6 +165,13 @@ impl Process {
         if !possible || matches!(of.node.way, OnNode::Never) {
             return Ok(None);
         }
+        if matches!(of.node.way, OnNode::Undecided)
+            && of.node.calls == 0
+            && !self.engine.are_here(of.group.peers())
+        {
+            of.node.way = OnNode::Never;
+            return Ok(None);
+        }
         let Some(needs_slots) = needs_slots(shape, of.size, bytes, element) else { return Ok(None) };
         if needs_slots && of.node.no_slots {
             return Ok(None);

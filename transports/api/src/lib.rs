@@ -11,8 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+mod pollable;
 pub mod verbs;
 pub mod zero_copy;
+
+pub use pollable::Pollable;
 
 use std::cell::Cell;
 use std::ops::ControlFlow;

@@ -20,6 +20,7 @@ pub mod arrivals;
 pub mod bell;
 pub mod bias;
 pub mod changes;
+mod doorbell;
 pub mod handover;
 pub mod layout;
 mod peers;

@@ -7,6 +7,7 @@
 
 use crate::arrivals::Inbox;
 use crate::bell::Doors;
+use crate::doorbell::Doorbells;
 use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x03");
 
 /// How sleepers and senders agree (see [`crate::bell`]); one choice for all ranks of a node, made by the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ struct Header {
 pub(crate) struct Slot {
     pub(crate) doors: Doors,
     state: AtomicU32,
-    _line: [u8; 24],
+    _line: [u8; 12],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -96,6 +97,8 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<File>,
     pub(crate) layout: Layout,
     table: Mapping,
+    /// What threads of this process sleep on beside another transport.
+    pub(crate) doorbells: Doorbells,
 }
 
 impl Segment {
@@ -117,7 +120,7 @@ impl Segment {
             no_room(&e, layout.table_bytes(), format_args!("the table of the {ranks} ranks of this node"))
         })?;
         let table = Mapping::new(&file, 0, layout.table_bytes()).map_err(|e| io("map", e))?;
-        let segment = Segment { file: Arc::new(file), layout, table };
+        let segment = Segment { file: Arc::new(file), layout, table, doorbells: Doorbells::default() };
         segment.agree()?;
         Ok(segment)
     }

@@ -140,6 +140,12 @@ impl Shm {
         self.segment.slot(self.map.local(peer)).state()
     }
 
+    /// Whether `peer` is on this node.
+    #[inline]
+    pub fn is_here(&self, peer: PeerId) -> bool {
+        self.map.contains(peer)
+    }
+
     /// How this process's sends make sure that sleepers wake, for reports.
     pub fn waking(&self) -> &'static str {
         match (self.fenced, self.blind) {

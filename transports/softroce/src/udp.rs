@@ -7,12 +7,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weft_api::Bell;
 use weft_api::verbs::Nanos;
+use weft_api::{Bell, Pollable};
 
 /// Headers around a packet's payload that an Ethernet frame of 1500 bytes must hold as well: IP, UDP, the longest of ours, CRC.
 const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
@@ -125,8 +125,7 @@ impl Bell for UdpBell {
     }
 
     fn sleep(&self, limit: Duration) {
-        let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
-        let limit = PollTimeout::try_from(left.max(Duration::from_millis(1))).unwrap_or(PollTimeout::MAX);
+        let limit = PollTimeout::try_from(self.limit(limit)).unwrap_or(PollTimeout::MAX);
         let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
         // An interrupted sleep is a short one.
         let _ = poll(&mut [of(self.socket.as_fd()), of(self.sleepers.called.as_fd())], limit);
@@ -138,5 +137,16 @@ impl Bell for UdpBell {
             // Nothing to read is fine.
             let _ = self.sleepers.called.read();
         }
+    }
+}
+
+impl Pollable for UdpBell {
+    fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
+        list.extend([self.socket.as_fd(), self.sleepers.called.as_fd()]);
+    }
+
+    fn limit(&self, limit: Duration) -> Duration {
+        let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
+        left.max(Duration::from_millis(1))
     }
 }

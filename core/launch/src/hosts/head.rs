@@ -156,7 +156,7 @@ impl Head {
             .iter()
             .flat_map(|section| std::iter::repeat_n(plan::shown(&section.program), section.count as usize));
         let mut head = Head {
-            server: Server::on_nodes(&plan::job_id(), &appnums, universe, dealing::mapping(&host_of)),
+            server: Server::on_nodes(&plan::job_id(), &appnums, universe, dealing::nodes(&host_of).to_string()),
             judge: Judge::new(size),
             known: programs.map(|program| Known { pid: 0, program, note: None }).collect(),
             lines: (0..size).map(|_| Default::default()).collect(),
@@ -686,6 +686,7 @@ fn orders(
         })
         .collect();
     let local_ranks = |host: usize| (0..size).filter(|&rank| host_of[rank as usize] == host).collect();
+    let nodes = dealing::nodes(host_of);
     let locals: Vec<Vec<u32>> = (0..names.len()).map(local_ranks).collect();
     let mut rank = 0;
     for (number, section) in (0..).zip(sections) {
@@ -697,6 +698,7 @@ fn orders(
                 job_id: job_id.clone(),
                 appnum: number as i32,
                 universe_size: Some(settings.universe_size.unwrap_or(slots.max(size)) as i32),
+                nodes: nodes.clone(),
                 local_ranks: locals[host].clone(),
                 cores: 1,
                 command: plan::command_words(section),

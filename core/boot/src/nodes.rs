@@ -183,7 +183,8 @@ mod tests {
     fn regular_placements_cost_a_block_whatever_their_size() {
         let blocks: Vec<u32> = (0..1_000_000).map(|rank| rank / 128).collect();
         let cyclic: Vec<u32> = (0..1_000_000).map(|rank| rank % 7813).collect();
-        for (nodes, text) in [(blocks, "(vector,(0,7812,128),(7812,1,64))"), (cyclic, "(vector,(0,7813,1))")] {
+        for (nodes, text) in [(blocks, "(vector,(0,7812,128),(7812,1,64))"), (cyclic, "(vector,(0,7813,1))")]
+        {
             let kept = Nodes::listed(&nodes);
             assert_eq!(kept.to_string(), text);
             assert!(kept.heap_bytes() <= 32, "{}", kept.heap_bytes());

@@ -16,14 +16,36 @@ pub trait Wire {
     type Bell: Bell + Clone + Send;
     /// Nanoseconds since any fixed moment.
     fn now(&self) -> Nanos;
-    /// Sends a datagram. `false`: no room now; it must be offered again.
+    /// Sends a datagram, now or with the next ones. `false`: no room now; it must be offered again.
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool;
+    /// Lets what was kept back for company leave. `false`: no room now.
+    fn flush(&mut self) -> bool {
+        true
+    }
     /// Receives a datagram into `buffer` (cleared first), and says who sent it.
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// What the network has said of an address where nobody is, each once.
+    fn unreachable(&mut self) -> Option<Unreachable> {
+        None
+    }
+    /// Whether it says so. Then silence alone is no sign of a death: the device at the other end moves only while its program calls it,
+    /// which may compute for long.
+    fn tells_unreachable(&self) -> bool {
+        false
+    }
     /// The bell. It need not ring later than `deadline` says.
     fn bell(&self, deadline: Option<Nanos>) -> Self::Bell;
     /// Largest payload of a packet that the way carries whole.
     fn mtu(&self) -> u32;
+}
+
+/// Nobody is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// Where.
+    pub address: SocketAddr,
+    /// The host itself says that nobody has the port. Otherwise the way may be down for a moment only.
+    pub certain: bool,
 }
 
 /// Datagrams taken in or given out before the caller gets its turn.
@@ -46,6 +68,7 @@ impl<W: Wire> Card<W> {
     pub fn new(local: SocketAddr, wire: W) -> Card<W> {
         let mut device = Device::new(local, HostMemory::new());
         let domain = device.make_domain();
+        device.wait_for_the_silent(wire.tells_unreachable());
         Card { device, domain, wire, waiting: None, outgoing: Vec::new(), incoming: Vec::new() }
     }
 
@@ -71,6 +94,8 @@ impl<W: Wire> Card<W> {
             }
             moved = true;
         }
+        // What finds no room is offered again the next time.
+        self.wire.flush();
         moved
     }
 }
@@ -185,6 +210,10 @@ impl<W: Wire> Hca for Card<W> {
         for _ in 0..BURST {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
             self.device.receive(now, from, 0, &self.incoming);
+            moved = true;
+        }
+        while let Some(news) = self.wire.unreachable() {
+            self.device.unreachable(news.address, news.certain);
             moved = true;
         }
         if self.device.deadline().is_some_and(|at| at <= now) {

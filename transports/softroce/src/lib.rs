@@ -40,7 +40,7 @@ mod udp;
 pub mod wire;
 
 pub use arena::Arena;
-pub use card::{Card, Wire};
+pub use card::{Card, Unreachable, Wire};
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
 pub use host_memory::HostMemory;

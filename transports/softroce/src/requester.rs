@@ -66,6 +66,8 @@ pub(crate) struct Requester {
     /// Acknowledged packets since the window last grew.
     credit: u32,
     retries_left: u8,
+    /// The network has said since the last answer that the peer cannot be reached.
+    doubted: bool,
     not_ready_left: u8,
     deadline: Option<Nanos>,
     /// The peer was not ready: nothing goes out before.
@@ -96,6 +98,7 @@ impl Requester {
             window: MAX_WINDOW / 4,
             credit: 0,
             retries_left: config.retries,
+            doubted: false,
             not_ready_left: config.not_ready_retries,
             deadline: None,
             paused_until: None,
@@ -358,6 +361,7 @@ impl Requester {
             self.skip_acknowledged();
             self.grow(progress as u32);
             self.retries_left = self.config.retries;
+            self.doubted = false;
             self.not_ready_left = self.config.not_ready_retries;
             self.went_back_at = None;
             if self.started > 0 { self.arm(now) } else { self.deadline = None }
@@ -407,8 +411,16 @@ impl Requester {
         self.arm(now);
     }
 
-    /// Time passed.
-    pub(crate) fn tick(&mut self, now: Nanos, ended: &mut Ended, own: QueuePairNumber) {
+    /// The network says that the peer cannot be reached.
+    pub(crate) fn doubt(&mut self, certain: bool, ended: &mut Ended, own: QueuePairNumber) {
+        self.doubted = true;
+        if certain {
+            self.fail(CompletionStatus::RetriesExceeded, ended, own);
+        }
+    }
+
+    /// Time passed. `patient`: retries are used up only by peers that are doubted.
+    pub(crate) fn tick(&mut self, now: Nanos, patient: bool, ended: &mut Ended, own: QueuePairNumber) {
         if let Some(until) = self.paused_until {
             if now >= until {
                 self.paused_until = None;
@@ -421,10 +433,10 @@ impl Requester {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
-        if self.retries_left == 0 {
+        if self.retries_left == 0 && (!patient || self.doubted) {
             return self.fail(CompletionStatus::RetriesExceeded, ended, own);
         }
-        self.retries_left -= 1;
+        self.retries_left = self.retries_left.saturating_sub(1);
         self.window = MIN_WINDOW;
         self.went_back_at = None;
         self.go_back(now);

@@ -156,7 +156,12 @@ impl Head {
             .iter()
             .flat_map(|section| std::iter::repeat_n(plan::shown(&section.program), section.count as usize));
         let mut head = Head {
-            server: Server::on_nodes(&plan::job_id(), &appnums, universe, dealing::nodes(&host_of).to_string()),
+            server: Server::on_nodes(
+                &plan::job_id(),
+                &appnums,
+                universe,
+                dealing::nodes(&host_of).to_string(),
+            ),
             judge: Judge::new(size),
             known: programs.map(|program| Known { pid: 0, program, note: None }).collect(),
             lines: (0..size).map(|_| Default::default()).collect(),

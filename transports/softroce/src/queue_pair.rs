@@ -120,9 +120,15 @@ impl QueuePair {
         packet.deth = Some(Deth { qkey, from: self.number.0 });
         packet.immediate = immediate;
         packet.solicited = request.solicited;
+        let mut read = Ok(());
         packet.emit_around(request.length as usize, out, |out| {
-            crate::requester::bytes_of(&request, 0, request.length, memory, out);
+            read = crate::requester::bytes_of(&request, 0, request.length, memory, out);
         });
+        if read.is_err() {
+            ended.completions.push(completion(&request, CompletionStatus::LocalProtection, self.number));
+            ended.fatal = true;
+            return None;
+        }
         if request.signaled {
             ended.completions.push(completion(&request, CompletionStatus::Success, self.number));
         }

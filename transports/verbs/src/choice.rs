@@ -65,7 +65,9 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
         (
             port.locality.pci.is_none(),
             preference(port.link, *gid, wish),
-            wish.numa_node.is_some() && port.locality.numa_node.is_some() && port.locality.numa_node != wish.numa_node,
+            wish.numa_node.is_some()
+                && port.locality.numa_node.is_some()
+                && port.locality.numa_node != wish.numa_node,
             Reverse(gigabits(&port.rate)),
         )
     });
@@ -231,7 +233,9 @@ mod tests {
         }
         assert!(choose(&[], Wish::default()).unwrap_err().contains("no RDMA device"));
         let choices = choose(&[down, ethernet("mlx5_1", usual())], Wish::default()).unwrap();
-        assert!(choices[0].why.contains("mlx5_1 port 1") && choices[0].why.contains("not mlx5_0 port 1 is DOWN"));
+        assert!(
+            choices[0].why.contains("mlx5_1 port 1") && choices[0].why.contains("not mlx5_0 port 1 is DOWN")
+        );
     }
 
     #[test]

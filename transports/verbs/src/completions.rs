@@ -1,11 +1,11 @@
 //! What completed, as the library says it and as it is told on.
 
 use crate::sys::{
-    IBV_WC_COMP_SWAP, IBV_WC_FATAL_ERR, IBV_WC_FETCH_ADD, IBV_WC_GENERAL_ERR, IBV_WC_LOC_ACCESS_ERR, IBV_WC_LOC_LEN_ERR,
-    IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_QP_OP_ERR, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE, IBV_WC_RECV_RDMA_WITH_IMM,
-    IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_RD_REQ_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RESP_TIMEOUT_ERR,
-    IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WITH_IMM, IBV_WC_WR_FLUSH_ERR, ibv_cq,
-    ibv_wc,
+    IBV_WC_COMP_SWAP, IBV_WC_FATAL_ERR, IBV_WC_FETCH_ADD, IBV_WC_GENERAL_ERR, IBV_WC_LOC_ACCESS_ERR,
+    IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_LOC_QP_OP_ERR, IBV_WC_RDMA_READ, IBV_WC_RDMA_WRITE,
+    IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_RD_REQ_ERR, IBV_WC_REM_INV_REQ_ERR,
+    IBV_WC_RESP_TIMEOUT_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, IBV_WC_WITH_IMM,
+    IBV_WC_WR_FLUSH_ERR, ibv_cq, ibv_wc,
 };
 use libc::c_int;
 use std::mem::MaybeUninit;
@@ -64,7 +64,9 @@ fn status(code: c_int) -> CompletionStatus {
     match code {
         IBV_WC_SUCCESS => CompletionStatus::Success,
         IBV_WC_LOC_LEN_ERR => CompletionStatus::LocalLength,
-        IBV_WC_LOC_QP_OP_ERR | IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => CompletionStatus::LocalProtection,
+        IBV_WC_LOC_QP_OP_ERR | IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => {
+            CompletionStatus::LocalProtection
+        }
         IBV_WC_WR_FLUSH_ERR | IBV_WC_FATAL_ERR | IBV_WC_GENERAL_ERR => CompletionStatus::Flushed,
         IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_INV_RD_REQ_ERR => CompletionStatus::RemoteInvalidRequest,
         IBV_WC_REM_ACCESS_ERR => CompletionStatus::RemoteAccess,

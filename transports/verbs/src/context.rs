@@ -4,10 +4,11 @@ use crate::choice::Choice;
 use crate::library::{Library, library};
 use crate::survey::Link;
 use crate::sys::{
-    EXTENDED, IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_ATOMIC, IBV_ODP_SUPPORT_READ,
-    IBV_ODP_SUPPORT_RECV, IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV, IBV_ODP_SUPPORT_WRITE, IBV_PORT_ACTIVE,
-    IBV_QPT_RC, ibv_comp_channel, ibv_context, ibv_cq, ibv_device_attr, ibv_device_attr_ex, ibv_pd,
-    ibv_port_attr, ibv_qp_cap, ibv_qp_init_attr, verbs_context_end,
+    EXTENDED, IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_ATOMIC,
+    IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV, IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV,
+    IBV_ODP_SUPPORT_WRITE, IBV_PORT_ACTIVE, IBV_QPT_RC, ibv_comp_channel, ibv_context, ibv_cq,
+    ibv_device_attr, ibv_device_attr_ex, ibv_pd, ibv_port_attr, ibv_qp_cap, ibv_qp_init_attr,
+    verbs_context_end,
 };
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -205,7 +206,8 @@ impl Context {
             return false;
         }
         // SAFETY: such contexts are inside the library's larger structure, whose end is declared in `sys`.
-        let around = unsafe { self.raw.byte_sub(offset_of!(verbs_context_end, context)) }.cast::<verbs_context_end>();
+        let around =
+            unsafe { self.raw.byte_sub(offset_of!(verbs_context_end, context)) }.cast::<verbs_context_end>();
         // SAFETY: `sz` stands in front of every such context; what it covers is there.
         let ask = unsafe {
             ((*around).sz >= size_of::<verbs_context_end>()).then(|| (*around).query_device_ex).flatten()
@@ -221,13 +223,19 @@ impl Context {
             | IBV_ODP_SUPPORT_READ
             | IBV_ODP_SUPPORT_ATOMIC
             | IBV_ODP_SUPPORT_SRQ_RECV;
-        result == 0 && attr.odp_caps.general_caps & IBV_ODP_SUPPORT != 0 && attr.odp_caps.rc_odp_caps & all == all
+        result == 0
+            && attr.odp_caps.general_caps & IBV_ODP_SUPPORT != 0
+            && attr.odp_caps.rc_odp_caps & all == all
     }
 
     /// How many bytes a request may carry itself, and how many segments: devices say so only of a queue pair.
     fn probe_queue_pair(&self, attr: &ibv_device_attr, device: &str) -> Result<(u32, u32)> {
         let queue = self.make_probe_queue().map_err(|errno| {
-            failed(&format!("{device} gives no completion queue"), errno, "See ulimit -l for memory that may be pinned")
+            failed(
+                &format!("{device} gives no completion queue"),
+                errno,
+                "See ulimit -l for memory that may be pinned",
+            )
         })?;
         let segments = attr.max_sge.min(attr.max_sge_rd).clamp(1, MAX_SEGMENTS as i32) as u32;
         let mut found = Err(libc::EINVAL);
@@ -303,7 +311,8 @@ fn open_by_name(library: &Library, name: &str) -> Result<*mut ibv_context> {
     if list.is_null() {
         return Err(failed("libibverbs finds no RDMA devices", errno(), "Is the module ib_uverbs loaded?"));
     }
-    let mut result = Err(Error::new(ErrorClass::OTHER, format!("the RDMA device {name} is gone: see ibv_devices")));
+    let mut result =
+        Err(Error::new(ErrorClass::OTHER, format!("the RDMA device {name} is gone: see ibv_devices")));
     for at in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the list has that many devices.
         let device = unsafe { *list.add(at) };

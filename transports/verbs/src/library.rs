@@ -1,8 +1,9 @@
 //! The library's functions, found once for the process.
 
 use crate::sys::{
-    IBV_FORK_DISABLED, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr,
-    ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_srq, ibv_srq_init_attr,
+    IBV_FORK_DISABLED, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device,
+    ibv_device_attr, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_init_attr, ibv_srq,
+    ibv_srq_init_attr,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
@@ -74,7 +75,9 @@ pub(crate) fn library() -> Result<&'static Library, &'static str> {
 
 fn load() -> Result<Library, String> {
     let why = |error: libloading::Error| {
-        format!("{NAME} cannot be used ({error}): install rdma-core's libibverbs (Debian: libibverbs1 ibverbs-providers)")
+        format!(
+            "{NAME} cannot be used ({error}): install rdma-core's libibverbs (Debian: libibverbs1 ibverbs-providers)"
+        )
     };
     // SAFETY: its initialisers are those of an ordinary shared library.
     let handle = unsafe { Handle::open(Some(NAME), RTLD_NOW | RTLD_LOCAL) }.map_err(why)?;

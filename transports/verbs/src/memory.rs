@@ -103,9 +103,9 @@ impl Memory {
         self.buffers
             .iter()
             .find(|buffer| {
-                address
-                    .checked_sub(buffer.address())
-                    .is_some_and(|offset| offset as usize <= buffer.length && length <= buffer.length - offset as usize)
+                address.checked_sub(buffer.address()).is_some_and(|offset| {
+                    offset as usize <= buffer.length && length <= buffer.length - offset as usize
+                })
             })
             .expect("a range of a buffer of this device")
     }
@@ -118,7 +118,12 @@ impl Memory {
         let buffer = self.find(address, length);
         // SAFETY: the range is inside a mapping that lives as long as `self`. The device writes only to what is posted for it, which its
         // poster keeps off (see `Hca::bytes_mut`); nobody else has the buffer's address but for that.
-        unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().cast::<u8>().add((address - buffer.address()) as usize), length) }
+        unsafe {
+            std::slice::from_raw_parts(
+                buffer.start.as_ptr().cast::<u8>().add((address - buffer.address()) as usize),
+                length,
+            )
+        }
     }
 
     /// As [`Memory::bytes`], to write to.

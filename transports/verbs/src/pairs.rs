@@ -18,9 +18,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::zeroed;
 use std::net::IpAddr;
 use std::ptr::null_mut;
-use weft_api::verbs::{
-    DeviceAddress, HcaRefusal, QueuePairNumber, QueuePairState, Remote, Sending, Service,
-};
+use weft_api::verbs::{DeviceAddress, HcaRefusal, QueuePairNumber, QueuePairState, Remote, Sending, Service};
 
 /// Destinations of datagrams that one queue pair remembers.
 const MAX_HANDLES: usize = 1024;

@@ -252,10 +252,12 @@ mod tests {
         );
         let ports = survey_at(&tree.0, &["mlx5_0".to_owned(), "gone_1".to_owned()]);
         assert_eq!(ports.len(), 2);
-        let locality =
-            Locality { pci: None, numa_node: Some(1), cpus: Some("16-31".to_owned()) };
+        let locality = Locality { pci: None, numa_node: Some(1), cpus: Some("16-31".to_owned()) };
         assert_eq!(ports[0].locality, locality);
-        assert_eq!((ports[0].link, ports[0].lid, ports[0].state.as_str()), (Link::InfiniBand, 0x1f, "ACTIVE"));
+        assert_eq!(
+            (ports[0].link, ports[0].lid, ports[0].state.as_str()),
+            (Link::InfiniBand, 0x1f, "ACTIVE")
+        );
         assert_eq!(ports[0].gids.len(), 1, "empty entries are left out");
         assert_eq!((ports[1].link, ports[1].state.as_str()), (Link::Ethernet, "DOWN"));
         let kinds: Vec<_> = ports[1].gids.iter().map(|gid| (gid.index, gid.kind, gid.address())).collect();

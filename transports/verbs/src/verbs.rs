@@ -9,8 +9,8 @@ use crate::pairs::{Pair, Pairs, empty_plan, refusal};
 use crate::sys::{
     IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WC_SUCCESS,
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
-    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp_cap, ibv_recv_wr, ibv_send_wr, ibv_sge,
-    ibv_srq, ibv_srq_attr, ibv_srq_init_attr, wr, wr_atomic, wr_rdma, wr_ud,
+    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp_cap, ibv_recv_wr, ibv_send_wr,
+    ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, wr, wr_atomic, wr_rdma, wr_ud,
 };
 use libc::{c_int, c_uint};
 use std::ptr::null_mut;
@@ -244,7 +244,8 @@ fn fill(
     if inline && (atomic || matches!(request.work, Work::Read { .. })) {
         return Err(HcaRefusal::Invalid);
     }
-    if atomic && bytes != 8 || matches!(request.work, Work::Datagram { .. }) && bytes > u64::from(limits.mtu) {
+    if atomic && bytes != 8 || matches!(request.work, Work::Datagram { .. }) && bytes > u64::from(limits.mtu)
+    {
         return Err(HcaRefusal::Size);
     }
     if request.fence {

@@ -5,9 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 use weft_api::Bell;
 use weft_api::verbs::{
-    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, DeviceBuffer, Hca, HcaRefusal,
-    ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, Remote, RemoteAddress, Segment, Sending,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
+    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, DeviceBuffer, Hca,
+    HcaRefusal, ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, Remote, RemoteAddress,
+    Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_verbs::Verbs;
 
@@ -88,7 +88,8 @@ fn join(a: &mut End, b: &mut End) {
 }
 
 fn join_with(a: &mut End, b: &mut End, access: Access) {
-    let sending = |first| Sending { first_packet: first, timeout: 14, retries: 7, not_ready_retries: 7, max_reads: 4 };
+    let sending =
+        |first| Sending { first_packet: first, timeout: 14, retries: 7, not_ready_retries: 7, max_reads: 4 };
     let mtu = a.hca.limits().mtu;
     let remote = |of: &End, first| Remote {
         address: of.hca.address(),
@@ -119,19 +120,27 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
 fn messages_of_every_size_arrive() {
     let Some((mut a, mut b)) = two() else { return };
     println!("over {}: {:?}, {:?}", a.hca.choice().why, a.hca.limits(), a.hca.facts());
-    for (number, length) in [0, 1, 7, 64, 1023, 1024, 1025, 4096, 4097, 70_000, 500_000].into_iter().enumerate() {
+    for (number, length) in
+        [0, 1, 7, 64, 1023, 1024, 1025, 4096, 4097, 70_000, 500_000].into_iter().enumerate()
+    {
         let (number, bytes) = (number as u64, pattern(length, number as u8));
         b.post_receive(number, 0, 1 << 20);
         a.write(0, &bytes);
         let segment = [a.segment(0, length as u32)];
         a.post(100 + number, Work::Send { immediate: (length % 2 == 1).then_some(0xa1b2_c3d4) }, &segment);
         let got = b.completion();
-        assert_eq!((got.id, got.status, got.work), (number, CompletionStatus::Success, CompletedWork::Receive));
+        assert_eq!(
+            (got.id, got.status, got.work),
+            (number, CompletionStatus::Success, CompletedWork::Receive)
+        );
         assert_eq!((got.bytes as usize, got.queue_pair), (length, b.pair));
         assert_eq!(got.immediate, (length % 2 == 1).then_some(0xa1b2_c3d4));
         assert!(b.read(0, length) == bytes, "content of {length} bytes");
         let sent = a.completion();
-        assert_eq!((sent.id, sent.status, sent.work), (100 + number, CompletionStatus::Success, CompletedWork::Send));
+        assert_eq!(
+            (sent.id, sent.status, sent.work),
+            (100 + number, CompletionStatus::Success, CompletedWork::Send)
+        );
     }
 }
 

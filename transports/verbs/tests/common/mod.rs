@@ -9,9 +9,7 @@ use weft_verbs::{Choice, Wish, choose, survey};
 
 /// The best port of this host. `None`, with a printed reason, where there is none; with `WEFT_TEST_VERBS=required` that is a failure.
 pub fn port() -> Option<Choice> {
-    let found = survey()
-        .map_err(|error| error.to_string())
-        .and_then(|ports| choose(&ports, Wish::default()));
+    let found = survey().map_err(|error| error.to_string()).and_then(|ports| choose(&ports, Wish::default()));
     match found {
         Ok(choices) => choices.into_iter().next(),
         Err(why) if std::env::var("WEFT_TEST_VERBS").is_ok_and(|value| value == "required") => {

@@ -4,11 +4,11 @@ use crate::context::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weft_api::Bell;
+use weft_api::{Bell, Pollable};
 
 /// The threads of this process that sleep, or are about to.
 #[derive(Debug)]
@@ -71,5 +71,11 @@ impl Bell for VerbsBell {
         } else if taken {
             let _ = self.sleepers.called.write(1);
         }
+    }
+}
+
+impl Pollable for VerbsBell {
+    fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
+        list.extend([self.context.channel_fd(), self.sleepers.called.as_fd()]);
     }
 }

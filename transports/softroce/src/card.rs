@@ -25,6 +25,10 @@ pub trait Wire {
     }
     /// Receives a datagram into `buffer` (cleared first), and says who sent it.
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// The identification in the IPv4 header of the datagram that was received last, where the wire sees it; 0 elsewhere.
+    fn identification(&self) -> u16 {
+        0
+    }
     /// What the network has said of an address where nobody is, each once.
     fn unreachable(&mut self) -> Option<Unreachable> {
         None
@@ -211,7 +215,7 @@ impl<W: Wire> Hca for Card<W> {
         let mut moved = false;
         for _ in 0..BURST {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
-            self.device.receive(now, from, 0, &self.incoming);
+            self.device.receive(now, from, self.wire.identification(), &self.incoming);
             moved = true;
         }
         while let Some(news) = self.wire.unreachable() {

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod battery;
+pub mod ends;
+
 use std::sync::{Arc, Mutex};
 use weft_rdma::{Directory, PeerCard};
 use weft_types::{Error, PeerId};

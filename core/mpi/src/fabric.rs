@@ -32,10 +32,10 @@ pub(crate) fn open(
     match choose(job, parameters.transport)? {
         Ways::Alone => Ok(Transports::alone()),
         Ways::Shm => Transports::node_local(node_local(job, parameters, oversubscribed)?),
-        Ways::Fabric => softroce(job, launcher).map(Transports::over),
+        Ways::Fabric => fabric(job, launcher, parameters.transport).map(Transports::over),
         Ways::Both => {
             let node = node_local(job, parameters, oversubscribed)?;
-            Transports::both(node, softroce(job, launcher)?)
+            Transports::both(node, fabric(job, launcher, parameters.transport)?)
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn choose(job: &Job, asked: params::Fabric) -> Result<Ways> {
         params::Fabric::Auto if job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft => {
             Ok(Ways::Both)
         }
-        params::Fabric::Auto | params::Fabric::Softroce => Ok(Ways::Fabric),
+        params::Fabric::Auto | params::Fabric::Softroce | params::Fabric::Verbs => Ok(Ways::Fabric),
         params::Fabric::Shm => Err(Error::new(
             ErrorClass::OTHER,
             format!(
@@ -81,10 +81,23 @@ fn key(rank: u32) -> String {
     format!("weft-card-{rank}")
 }
 
-fn softroce(job: &Job, launcher: &SharedLauncher) -> Result<Fabric> {
-    let address = if is_on_one_node(job) { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() };
+/// The fabric between the nodes of a job, and what a line about it calls it.
+pub(crate) fn name(asked: params::Fabric) -> &'static str {
+    match asked {
+        params::Fabric::Verbs => "verbs (RDMA devices)",
+        _ => "softroce (the RDMA emulator, UDP)",
+    }
+}
+
+fn fabric(job: &Job, launcher: &SharedLauncher, asked: params::Fabric) -> Result<Fabric> {
     let directory = Box::new(Cards(launcher.clone()));
-    let (fabric, card) = Fabric::softroce(PeerId(job.rank), address, directory)?;
+    let me = PeerId(job.rank);
+    let (fabric, card) = match (asked, is_on_one_node(job)) {
+        (params::Fabric::Verbs, true) => Fabric::verbs(me, None, directory),
+        (params::Fabric::Verbs, false) => Fabric::verbs(me, Some(machine::host_address()), directory),
+        (_, true) => Fabric::softroce(me, IpAddr::V4(Ipv4Addr::LOCALHOST), directory),
+        (_, false) => Fabric::softroce(me, machine::host_address(), directory),
+    }?;
     let mut launcher = launcher.clone();
     launcher.put(&key(job.rank), &card)?;
     launcher.fence()?;

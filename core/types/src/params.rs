@@ -103,7 +103,7 @@ impl Value for u64 {
 }
 
 /// The values of [`Fabric`] as texts, in its order.
-pub const FABRICS: &[&str] = &["auto", "shm", "softroce"];
+pub const FABRICS: &[&str] = &["auto", "shm", "softroce", "verbs"];
 
 /// Which fabric carries messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,10 +114,12 @@ pub enum Fabric {
     Shm,
     /// RDMA by the emulator in user space, over UDP.
     Softroce,
+    /// RDMA by a device of the system, through libibverbs.
+    Verbs,
 }
 
 impl Value for Fabric {
-    const FORM: &'static str = "auto, shm or softroce";
+    const FORM: &'static str = "auto, shm, softroce or verbs";
     const KIND: Kind = Kind::OneOf(FABRICS);
     fn show(&self) -> String {
         FABRICS[*self as usize].to_owned()
@@ -127,6 +129,7 @@ impl Value for Fabric {
             "auto" => Some(Fabric::Auto),
             "shm" => Some(Fabric::Shm),
             "softroce" => Some(Fabric::Softroce),
+            "verbs" => Some(Fabric::Verbs),
             _ => None,
         }
     }
@@ -311,7 +314,7 @@ parameters! {
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     transport: Fabric = "auto", "WEFT_TRANSPORT",
-        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), auto (shm where it can).";
+        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), verbs (RDMA devices: InfiniBand, RoCE), auto (shm where it can).";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",

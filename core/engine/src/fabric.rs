@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
+use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -15,9 +16,12 @@ use weft_wire::Header;
 
 /// A way to processes of other nodes (and of this one, where it is forced).
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one per process")]
 pub enum Fabric {
     /// RDMA by the emulator, over UDP.
     Softroce(Rdma<Card<Udp>>),
+    /// Whatever libfabric drives.
+    Ofi(Ofi),
 }
 
 /// What a blocked caller sleeps on.
@@ -25,6 +29,8 @@ pub enum Fabric {
 pub enum FabricBell {
     /// See [`UdpBell`].
     Softroce(UdpBell),
+    /// See [`OfiBell`].
+    Ofi(OfiBell),
 }
 
 /// The same expression for whichever way it is.
@@ -32,6 +38,7 @@ macro_rules! each_fabric {
     ($fabric:expr, $way:ident => $work:expr) => {
         match $fabric {
             Fabric::Softroce($way) => $work,
+            Fabric::Ofi($way) => $work,
         }
     };
 }
@@ -41,6 +48,7 @@ macro_rules! each_bell {
     ($bell:expr, $way:ident => $work:expr) => {
         match $bell {
             FabricBell::Softroce($way) => $work,
+            FabricBell::Ofi($way) => $work,
         }
     };
 }
@@ -64,11 +72,37 @@ impl Fabric {
         Ok((Fabric::Softroce(rdma), name))
     }
 
+    /// Opens an endpoint of libfabric's provider that suits process `me` best. Returns what [`Fabric::softroce`] does.
+    ///
+    /// # Errors
+    /// There is no library, no provider that can be used (with the reason for each), or it refused something.
+    pub fn ofi(me: PeerId, wanted: &Wanted, directory: Box<dyn OfiDirectory>) -> Result<(Fabric, String)> {
+        let ofi = Ofi::open(me, wanted, directory)?;
+        let name = ofi.card().to_string();
+        Ok((Fabric::Ofi(ofi), name))
+    }
+
+    /// What was chosen inside the fabric and why, where there was a choice; lines.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Fabric::Softroce(_) => None,
+            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+        }
+    }
+
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
     /// memory, about a system call's time where it takes one.
     pub(crate) fn pause_between_looks(&self) -> Duration {
         match self {
             Fabric::Softroce(_) => Duration::from_micros(1),
+            // Devices write to memory; sockets are system calls.
+            Fabric::Ofi(ofi) => {
+                if ofi.drives_a_device() {
+                    Duration::ZERO
+                } else {
+                    Duration::from_micros(1)
+                }
+            }
         }
     }
 }
@@ -193,6 +227,7 @@ impl Transport for Fabric {
     fn bell(&self) -> FabricBell {
         match self {
             Fabric::Softroce(rdma) => FabricBell::Softroce(rdma.bell()),
+            Fabric::Ofi(ofi) => FabricBell::Ofi(ofi.bell()),
         }
     }
 }

@@ -82,11 +82,13 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
         match crate::fabric::choose(job, parameters.transport) {
-            Ok(Ways::Alone) => "no transport is needed",
-            Ok(Ways::Fabric) => "all peers over softroce (the RDMA emulator, UDP)",
-            Ok(Ways::Both) =>
-                "peers of this node over shm, all others over softroce (the RDMA emulator, UDP)",
-            Ok(Ways::Shm) | Err(_) => "all peers over shm",
+            Ok(Ways::Alone) => "no transport is needed".to_owned(),
+            Ok(Ways::Fabric) => format!("all peers over {}", crate::fabric::name(parameters.transport)),
+            Ok(Ways::Both) => format!(
+                "peers of this node over shm, all others over {}",
+                crate::fabric::name(parameters.transport)
+            ),
+            Ok(Ways::Shm) | Err(_) => "all peers over shm".to_owned(),
         },
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",

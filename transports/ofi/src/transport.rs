@@ -162,6 +162,11 @@ impl Ofi {
         &self.why
     }
 
+    /// Whether the provider drives a device itself, and not the kernel's sockets.
+    pub fn drives_a_device(&self) -> bool {
+        self.slots.device_ref().offer().drives_a_device()
+    }
+
     /// Version and file of the library.
     pub fn library(&self) -> String {
         self.slots.device_ref().library()
@@ -690,6 +695,12 @@ impl Transport for Ofi {
         // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
         for _ in 0..ATTEMPTS {
             self.progress();
+        }
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        if let Some(&number) = self.numbers.get(&peer.0) {
+            self.peers[number as usize].gone = true;
         }
     }
 

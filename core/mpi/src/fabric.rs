@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
-use weft_engine::{Directory, Fabric, NodeLocal, PeerCard, Transports};
+use weft_engine::{Directory, Fabric, NodeLocal, OfiCard, OfiDirectory, OfiWanted, PeerCard, Transports};
 use weft_types::params::{self, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
@@ -32,10 +32,10 @@ pub(crate) fn open(
     match choose(job, parameters.transport)? {
         Ways::Alone => Ok(Transports::alone()),
         Ways::Shm => Transports::node_local(node_local(job, parameters, oversubscribed)?),
-        Ways::Fabric => fabric(job, launcher, parameters.transport).map(Transports::over),
+        Ways::Fabric => fabric(job, launcher, parameters).map(Transports::over),
         Ways::Both => {
             let node = node_local(job, parameters, oversubscribed)?;
-            Transports::both(node, fabric(job, launcher, parameters.transport)?)
+            Transports::both(node, fabric(job, launcher, parameters)?)
         }
     }
 }
@@ -64,7 +64,9 @@ pub(crate) fn choose(job: &Job, asked: params::Fabric) -> Result<Ways> {
         params::Fabric::Auto if job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft => {
             Ok(Ways::Both)
         }
-        params::Fabric::Auto | params::Fabric::Softroce | params::Fabric::Verbs => Ok(Ways::Fabric),
+        params::Fabric::Auto | params::Fabric::Softroce | params::Fabric::Verbs | params::Fabric::Ofi => {
+            Ok(Ways::Fabric)
+        }
         params::Fabric::Shm => Err(Error::new(
             ErrorClass::OTHER,
             format!(
@@ -85,19 +87,35 @@ fn key(rank: u32) -> String {
 pub(crate) fn name(asked: params::Fabric) -> &'static str {
     match asked {
         params::Fabric::Verbs => "verbs (RDMA devices)",
+        params::Fabric::Ofi => "libfabric",
         _ => "softroce (the RDMA emulator, UDP)",
     }
 }
 
-fn fabric(job: &Job, launcher: &SharedLauncher, asked: params::Fabric) -> Result<Fabric> {
+fn fabric(job: &Job, launcher: &SharedLauncher, parameters: &Parameters) -> Result<Fabric> {
     let directory = Box::new(Cards(launcher.clone()));
     let me = PeerId(job.rank);
-    let (fabric, card) = match (asked, is_on_one_node(job)) {
-        (params::Fabric::Verbs, true) => Fabric::verbs(me, None, directory),
-        (params::Fabric::Verbs, false) => Fabric::verbs(me, Some(machine::host_address()), directory),
-        (_, true) => Fabric::softroce(me, IpAddr::V4(Ipv4Addr::LOCALHOST), directory),
-        (_, false) => Fabric::softroce(me, machine::host_address(), directory),
+    let address = if is_on_one_node(job) { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() };
+    let (fabric, card) = match parameters.transport {
+        params::Fabric::Ofi => {
+            let wanted = OfiWanted {
+                between_nodes: !is_on_one_node(job),
+                address: Some(address),
+                provider: match &parameters.ofi_provider {
+                    params::Provider::Auto => None,
+                    params::Provider::Named(name) => Some(name.clone()),
+                },
+            };
+            Fabric::ofi(me, &wanted, directory)
+        }
+        params::Fabric::Verbs => Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), directory),
+        _ => Fabric::softroce(me, address, directory),
     }?;
+    if parameters.verbose > u32::from(job.rank != 0)
+        && let Some(why) = fabric.why()
+    {
+        eprintln!("weft: {why}");
+    }
     let mut launcher = launcher.clone();
     launcher.put(&key(job.rank), &card)?;
     launcher.fence()?;
@@ -108,14 +126,25 @@ fn fabric(job: &Job, launcher: &SharedLauncher, asked: params::Fabric) -> Result
 #[derive(Debug)]
 struct Cards(SharedLauncher);
 
-impl Directory for Cards {
-    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
-        let text = self.0.get(&key(peer.0))?.ok_or_else(|| {
+impl Cards {
+    fn text(&mut self, peer: PeerId) -> Result<String> {
+        self.0.get(&key(peer.0))?.ok_or_else(|| {
             Error::new(
                 ErrorClass::OTHER,
                 format!("the launcher does not know how process {} is reached: did it start with the same WEFT_TRANSPORT?", peer.0),
             )
-        })?;
-        text.parse()
+        })
+    }
+}
+
+impl Directory for Cards {
+    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
+        self.text(peer)?.parse()
+    }
+}
+
+impl OfiDirectory for Cards {
+    fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
+        self.text(peer)?.parse()
     }
 }

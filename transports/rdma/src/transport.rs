@@ -195,15 +195,17 @@ impl<H: Hca> Rdma<H> {
         self.counts
     }
 
-    fn completed_work(&mut self, done: Completion, now: Nanos) {
+    /// Takes a completion in. Whether it is news: a question answered, or unsignaled sends heard of, is none to whoever waits.
+    fn completed_work(&mut self, done: Completion, now: Nanos) -> bool {
         self.counts.completions += 1;
         let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
         if done.queue_pair == self.card.datagrams {
             if received {
                 self.datagram(done);
             }
-            return;
+            return true;
         }
+        let mut news = received || done.status != CompletionStatus::Success;
         let index = self.peers.of_pair(done.queue_pair);
         if received {
             let slot = done.id as u32;
@@ -225,6 +227,7 @@ impl<H: Hca> Rdma<H> {
                 self.peers.at_mut(index).heard = now;
             }
             while let Some((holds, last)) = self.peers.at_mut(index).flight.retire(done.id) {
+                news |= !matches!(holds, Holds::Question);
                 // Those before it went well, or they would have said so.
                 self.give_back(holds, if last { done.status } else { CompletionStatus::Success });
             }
@@ -234,6 +237,7 @@ impl<H: Hca> Rdma<H> {
         {
             self.lose(index);
         }
+        news
     }
 
     /// A datagram came.
@@ -502,8 +506,7 @@ impl<H: Hca> Transport for Rdma<H> {
         while left > 0
             && let Some(done) = self.hca.poll(self.completions)
         {
-            moved |= done.id != ALIVE || done.status != CompletionStatus::Success;
-            self.completed_work(done, now);
+            moved |= self.completed_work(done, now);
             left -= 1;
         }
         if left > 0 {
@@ -539,8 +542,11 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn give_up(&mut self, peer: PeerId) {
-        self.lose(peer);
-        self.lost.retain(|&lost| lost != peer);
+        if let Some(index) = self.peers.find(peer) {
+            // Nobody need be told.
+            self.peers.at_mut(index).resting = true;
+            self.lose(index);
+        }
     }
 
     fn lost(&mut self) -> Option<PeerId> {

@@ -8,8 +8,8 @@ use crate::card::{Card, Wire};
 use crate::udp::{Sleepers, UdpBell, packet_mtu};
 use crate::wire::UDP_PORT;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, recvfrom, setsockopt,
-    socket, sockopt,
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, recvfrom, setsockopt, socket,
+    sockopt,
 };
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

@@ -166,6 +166,36 @@ impl Value for Provider {
     }
 }
 
+/// The values of [`Rdma`] as texts, in its order.
+pub const RDMA: &[&str] = &["auto", "require", "prefer"];
+
+/// Whether messages between nodes must be carried by RDMA devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rdma {
+    /// Where such a transport was asked for by name, they must.
+    Auto,
+    /// They must.
+    Require,
+    /// Sockets are allowed where devices cannot.
+    Prefer,
+}
+
+impl Value for Rdma {
+    const FORM: &'static str = "auto, require or prefer";
+    const KIND: Kind = Kind::OneOf(RDMA);
+    fn show(&self) -> String {
+        RDMA[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Rdma> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Rdma::Auto),
+            "require" => Some(Rdma::Require),
+            "prefer" => Some(Rdma::Prefer),
+            _ => None,
+        }
+    }
+}
+
 /// A choice left to Weft unless the user makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -348,6 +378,8 @@ parameters! {
         "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), verbs (RDMA devices: InfiniBand, RoCE), ofi (what libfabric drives: Omni-Path, Slingshot, EFA, InfiniBand, TCP), auto (shm where it can).";
     ofi_provider: Provider = "auto", "WEFT_OFI_PROVIDER",
         "Which provider of libfabric carries messages (WEFT_TRANSPORT=ofi), by the name that fi_info shows (tcp;ofi_rxm); the same on all ranks. auto: the best of those that can do what is needed; weft-info and WEFT_VERBOSE=1 say which and why.";
+    rdma: Rdma = "auto", "WEFT_RDMA",
+        "Whether messages between nodes must be carried by RDMA devices. require: they must, or the job ends and says why they cannot. prefer: what WEFT_TRANSPORT names may be replaced by sockets, which is said once. auto: what WEFT_TRANSPORT names is an error where it cannot be had; without it, a device that is not used is told.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",

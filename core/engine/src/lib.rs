@@ -40,9 +40,10 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// What opening a libfabric endpoint takes.
+pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
 pub use weft_proto::Gaps;
-/// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};

@@ -566,7 +566,7 @@ impl Device {
     }
 
     /// Lets the provider work, and takes what has ended, in order.
-    pub(crate) fn poll(&mut self, ended: &mut Vec<Ended>) {
+    pub(crate) fn poll(&mut self, mut ended: impl FnMut(Ended)) {
         const BATCH: usize = 32;
         let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
         // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
@@ -577,13 +577,13 @@ impl Device {
             }
         };
         if count > 0 {
-            ended.extend(entries[..count as usize].iter().map(|entry| Ended {
-                context: entry.op_context,
-                bytes: entry.len,
-                error: 0,
-            }));
-        } else if count == -(FI_EAVAIL as isize) {
-            ended.extend(self.failure());
+            for entry in &entries[..count as usize] {
+                ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
+            }
+        } else if count == -(FI_EAVAIL as isize)
+            && let Some(failure) = self.failure()
+        {
+            ended(failure);
         }
     }
 

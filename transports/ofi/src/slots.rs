@@ -1,6 +1,6 @@
 //! Registered memory in equal parts, each for one message, and who has which.
 
-use crate::device::{Denied, Device, Ended, Object};
+use crate::device::{Denied, Device, Object};
 use crate::sys::{FI_RECV, FI_SEND, fi_context2, fid_mr};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::UnsafeCell;
@@ -20,6 +20,17 @@ impl Slot {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Its slot; `None` for a failed one that had none.
+    pub(crate) slot: Option<Slot>,
+    /// Bytes received.
+    pub(crate) bytes: usize,
+    /// 0, or the error number.
+    pub(crate) error: i64,
 }
 
 /// Who may touch a slot.
@@ -191,14 +202,18 @@ impl Slots {
         Ok(())
     }
 
-    /// The slot of an operation that has ended, which is ours again. `None` for one without a slot.
-    pub(crate) fn ended(&mut self, ended: &Ended) -> Option<Slot> {
-        if ended.context.is_null() {
-            return None;
-        }
-        // SAFETY: every context that is given to the library is one of ours, which live as long as the device.
-        let slot = Slot(unsafe { (*ended.context.cast::<Context>()).slot });
-        self.holders[slot.0 as usize] = Holder::Us;
-        Some(slot)
+    /// Lets the provider work, and takes what has ended, in order. The slots are ours again.
+    pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
+        let Slots { device, holders, .. } = self;
+        device.poll(|ended| {
+            let slot = (!ended.context.is_null()).then(|| {
+                // SAFETY: every context that is given to the library is one of ours, which live as long as the device.
+                Slot(unsafe { (*ended.context.cast::<Context>()).slot })
+            });
+            if let Some(slot) = slot {
+                holders[slot.index()] = Holder::Us;
+            }
+            done.push(Done { slot, bytes: ended.bytes, error: ended.error });
+        });
     }
 }

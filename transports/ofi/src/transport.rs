@@ -2,12 +2,12 @@
 
 use crate::bell::{OfiBell, Sleepers};
 use crate::card::{OfiCard, OfiDirectory};
-use crate::device::{Denied, Device, Ended};
+use crate::device::{Denied, Device};
 use crate::flow::{Flow, WINDOW};
 use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes, header_of};
 use crate::select::Wanted;
-use crate::slots::{Slot, Slots};
+use crate::slots::{Done, Slot, Slots};
 use crate::sys::FI_ADDR_STR;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -95,7 +95,7 @@ pub struct Ofi {
     /// Peers to whom news are due.
     due: Vec<u32>,
     lost: VecDeque<PeerId>,
-    ended: Vec<Ended>,
+    done: Vec<Done>,
     sleepers: Arc<Sleepers>,
     /// Longest message, bytes.
     longest: usize,
@@ -136,7 +136,7 @@ impl Ofi {
             ready: VecDeque::new(),
             due: Vec::new(),
             lost: VecDeque::new(),
-            ended: Vec::new(),
+            done: Vec::new(),
             sleepers: Arc::new(sleepers),
             longest,
             inject,
@@ -160,6 +160,11 @@ impl Ofi {
     /// Which provider was chosen, why, and why not the others; several lines.
     pub fn why(&self) -> &str {
         &self.why
+    }
+
+    /// Whether the provider drives a device itself, and not the kernel's sockets.
+    pub fn drives_a_device(&self) -> bool {
+        self.slots.device_ref().offer().drives_a_device()
     }
 
     /// Version and file of the library.
@@ -406,8 +411,8 @@ impl Ofi {
         }
     }
 
-    fn completed(&mut self, ended: Ended) {
-        let Some(slot) = self.slots.ended(&ended) else {
+    fn completed(&mut self, done: Done) {
+        let Some(slot) = done.slot else {
             // A small message that nobody keeps track of has failed: the questions find out whose.
             let now = Instant::now();
             self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, now - SILENCE));
@@ -418,13 +423,13 @@ impl Ofi {
         if number != NO_PEER {
             self.slots.give_back(slot);
             self.peers[number as usize].in_flight -= 1;
-            if ended.error != 0 {
+            if done.error != 0 {
                 self.lose(number);
             }
             return;
         }
         self.posted -= 1;
-        if ended.error != 0 || !self.arrived(slot, ended.bytes) {
+        if done.error != 0 || !self.arrived(slot, done.bytes) {
             self.slots.give_back(slot);
         }
     }
@@ -639,13 +644,13 @@ impl Transport for Ofi {
     }
 
     fn progress(&mut self) -> bool {
-        let mut ended = std::mem::take(&mut self.ended);
-        self.slots.device().poll(&mut ended);
-        let moved = !ended.is_empty();
-        for one in ended.drain(..) {
+        let mut done = std::mem::take(&mut self.done);
+        self.slots.poll(&mut done);
+        let moved = !done.is_empty();
+        for one in done.drain(..) {
             self.completed(one);
         }
-        self.ended = ended;
+        self.done = done;
         if moved {
             self.post_receives();
         }
@@ -690,6 +695,12 @@ impl Transport for Ofi {
         // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
         for _ in 0..ATTEMPTS {
             self.progress();
+        }
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        if let Some(&number) = self.numbers.get(&peer.0) {
+            self.peers[number as usize].gone = true;
         }
     }
 

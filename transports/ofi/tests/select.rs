@@ -29,6 +29,7 @@ fn offer(provider: &str, domain: &str) -> Offer {
         mr_key_size: 8,
         max_ep_tx_ctx: 1,
         ep_cnt: 32768,
+        tells_delivery: true,
         nic: None,
     }
 }

@@ -4,6 +4,7 @@
 use crate::device::Denied;
 use crate::select::REMOTE_MEMORY;
 use crate::slots::{Piece, Slot};
+use crate::sys::{FI_ORDER_SAW, FI_REMOTE_COMM};
 use crate::transport::{Ofi, Use};
 use weft_api::Refused;
 use weft_api::verbs::Access;
@@ -23,7 +24,8 @@ impl Ofi {
     pub(crate) fn what_zero_copy_can(&self) -> Option<ZeroCopy> {
         let device = self.slots.device_ref();
         let offer = device.offer();
-        if !offer.can(REMOTE_MEMORY) {
+        // A provider that stays inside a node (shm) writes to memory that was taken back (2.5), or does not end (1.17).
+        if !offer.can(REMOTE_MEMORY | FI_REMOTE_COMM) {
             return None;
         }
         let hardware = offer.drives_a_device();
@@ -38,7 +40,7 @@ impl Ofi {
             local_regions: device.registers_locally(),
             // Software copies through the addresses; a device has the pages.
             follows_mappings: !hardware,
-            put_before_send: offer.msg_order & crate::sys::FI_ORDER_SAW != 0,
+            put_before_send: offer.msg_order & FI_ORDER_SAW != 0,
             max_bytes: LONGEST_PIECE.min(offer.max_msg_size as u64),
             max_copy: self.longest,
             max_runs: MAX_RUNS,

@@ -136,27 +136,34 @@ pub(crate) fn find_again(library: &'static Library, offer: &Offer) -> Result<(In
     let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
     let atomic = offer.caps & FI_ATOMIC;
     let remote = if offer.can(REMOTE_MEMORY) { REMOTE_MEMORY } else { 0 };
-    // Some offer a thing alone that they refuse together with another.
-    for (caps, flags) in [
-        (messages | remote | atomic, FI_DELIVERY_COMPLETE),
-        (messages | remote | atomic, 0),
-        (messages | remote, FI_DELIVERY_COMPLETE),
-        (messages | remote, 0),
-        (messages, 0),
+    // Some offer a thing alone that they refuse together with another, and some do not know themselves by name.
+    for (caps, flags, named) in [
+        (messages | remote | atomic, FI_DELIVERY_COMPLETE, true),
+        (messages | remote | atomic, 0, true),
+        (messages | remote, FI_DELIVERY_COMPLETE, true),
+        (messages | remote, 0, true),
+        (messages, 0, true),
+        (messages | remote, FI_DELIVERY_COMPLETE, false),
+        (messages | remote, 0, false),
+        (messages, 0, false),
     ] {
         let mut hints = library.blank()?;
         fill_hints(&mut hints, caps);
-        // SAFETY: a blank description has all its parts, and frees these texts by the C allocator.
+        // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
         unsafe {
             let info = &mut *hints.first();
             info.addr_format = offer.addr_format;
             (*info.tx_attr).op_flags = flags;
-            (*info.fabric_attr).prov_name = owned_text(&offer.provider);
-            (*info.fabric_attr).name = owned_text(&offer.fabric);
-            (*info.domain_attr).name = owned_text(&offer.domain);
+            if named {
+                (*info.fabric_attr).prov_name = owned_text(&offer.provider);
+            }
         }
         let list = library.offers(&hints)?;
-        let same = list.iter().find(|info| describe(info).ip == offer.ip).map(std::ptr::from_ref);
+        let is_same = |other: &Offer| {
+            (&other.provider, &other.fabric, &other.domain, other.ip)
+                == (&offer.provider, &offer.fabric, &offer.domain, offer.ip)
+        };
+        let same = list.iter().find(|info| is_same(&describe(info))).map(std::ptr::from_ref);
         if let Some(info) = same.map(<*const fi_info>::cast_mut) {
             // It was a question only: that every message waits for its delivery is not wanted.
             // SAFETY: a description of the list, which belongs to us.

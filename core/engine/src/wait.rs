@@ -34,12 +34,16 @@ enum Phase {
 #[derive(Debug)]
 pub struct Waiter {
     oversubscribed: bool,
+    /// Pauses before the core is given away.
+    spins: u32,
     phase: Phase,
     left: u32,
     naps: u32,
 }
 
 const SPINS: u32 = 2000;
+/// About as long as it takes to change threads: what comes on another core meanwhile saves that.
+const SPINS_CROWDED: u32 = 16;
 const YIELDS: u32 = 200;
 const YIELDS_OVERSUBSCRIBED: u32 = 50;
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
@@ -48,9 +52,16 @@ const LONGEST_NAP: Duration = Duration::from_millis(100);
 impl Waiter {
     /// A waiter for one blocked call; `oversubscribed` when the node runs more ranks than cores.
     pub fn new(oversubscribed: bool) -> Waiter {
-        let mut waiter = Waiter { oversubscribed, phase: Phase::Spin, left: 0, naps: 0 };
-        waiter.restart();
-        waiter
+        Waiter::spinning(oversubscribed, if oversubscribed { 0 } else { SPINS })
+    }
+
+    /// A waiter of a process whose threads outnumber its cores.
+    pub fn crowded() -> Waiter {
+        Waiter::spinning(true, SPINS_CROWDED)
+    }
+
+    fn spinning(oversubscribed: bool, spins: u32) -> Waiter {
+        Waiter { oversubscribed, spins, phase: Phase::Spin, left: spins, naps: 0 }
     }
 
     /// Something moved: the awaited thing may be near, so begin again with short pauses.
@@ -126,7 +137,7 @@ impl Waiter {
 
     fn restart(&mut self) {
         self.phase = Phase::Spin;
-        self.left = if self.oversubscribed { 0 } else { SPINS };
+        self.left = self.spins;
     }
 }
 

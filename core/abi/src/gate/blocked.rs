@@ -33,7 +33,10 @@ impl<'a> Blocked<'a> {
             }
             lane => shared.lanes.at(lane).attend(),
         }
-        let waiter = Waiter::new(shared.oversubscribed || crowded);
+        let waiter = match crowded && !shared.oversubscribed {
+            true => Waiter::crowded(),
+            false => Waiter::new(shared.oversubscribed),
+        };
         Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted }
     }
 

@@ -238,6 +238,8 @@ static void measure(const struct row *row, size_t size)
     plan[0] = once < batch_seconds ? (int)(batch_seconds / (once + 1e-9)) : 1;
     if (plan[0] > 1000)
         plan[0] = 1000;
+    /* Every rank is the root equally often in a batch, or the 10th percentile would be that of the ranks that need not wait. */
+    plan[0] = (plan[0] + ranks - 1) / ranks * ranks;
     took = plan[0] * once;
     plan[1] = (int)(row_seconds / (took + 1e-9));
     plan[1] = plan[1] < FEWEST_BATCHES ? FEWEST_BATCHES : plan[1] > MOST_BATCHES ? MOST_BATCHES : plan[1];

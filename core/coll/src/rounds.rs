@@ -224,6 +224,9 @@ impl Run {
                         }
                         slots.end(self.first + rounds);
                         slots.wake(script.others());
+                        if !script.is_one_round() {
+                            script.keep(operands);
+                        }
                         return Outcome::Done;
                     }
                     slots.finish(self.first + self.held());
@@ -268,7 +271,10 @@ impl Run {
         slots.fill(round, script.is_long(), |to, from| script.write(phase, piece, first, operands, to, from));
         slots.publish(round, signature);
         slots.wake(script.wakes());
-        script.keep(piece, operands);
+        if script.is_one_round() {
+            // While the others write.
+            script.keep(operands);
+        }
         self.written += 1;
         true
     }

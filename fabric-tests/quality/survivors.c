@@ -6,8 +6,9 @@
  * Ranks: 2 3 5
  * Exit: 137
  * Stderr: was killed by signal 9 (SIGKILL)
- * Stderr: go
+ * Stderr: on without it
  * Stderr: rank 0 went on to its end
+ * Absent: FAIL
  * Aborts: yes
  */
 #include "check.h"

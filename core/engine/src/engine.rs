@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// A process that others lost, as they said: why their messages have a wrong length. Nothing else is believed of it.
+    pub(crate) hearsay: Option<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -80,6 +82,7 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
+            hearsay: None,
             changes: 0,
             ended_watched: false,
             wary: false,
@@ -350,6 +353,9 @@ impl Engine {
             self.lose(peer);
             moved = true;
         }
+        if self.awaits_device() {
+            moved |= self.take_from_device();
+        }
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
         }
@@ -357,9 +363,14 @@ impl Engine {
         moved
     }
 
-    /// Whether its fabric has more than one lane.
+    /// As [`Transports::has_lanes`].
     pub fn has_lanes(&self) -> bool {
         self.fabric.has_lanes()
+    }
+
+    /// As [`Transports::are_here`].
+    pub fn are_here(&self, peers: impl Iterator<Item = PeerId>) -> bool {
+        self.fabric.are_here(peers)
     }
 
     /// What a blocked caller sleeps on, without the engine.
@@ -370,6 +381,11 @@ impl Engine {
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
         self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
+    }
+
+    /// Whether everything sent has arrived at its process's end.
+    pub fn has_left(&self) -> bool {
+        self.fabric.has_left()
     }
 
     /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.

@@ -5,8 +5,10 @@
 
 mod arrive;
 mod at_once;
+mod both;
 mod depart;
 mod engine;
+mod fabric;
 mod failure;
 mod held;
 mod internal;
@@ -24,7 +26,9 @@ mod types;
 mod wait;
 pub mod world;
 
+pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
+pub use fabric::{Fabric, FabricBell};
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
@@ -36,9 +40,10 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// What opening a libfabric endpoint takes.
+pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
 pub use weft_proto::Gaps;
-/// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};

@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::schedule::Arguments;
-use crate::transports::Transports;
 use weft_coll::Group;
 use weft_coll::rounds::{Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term};
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
@@ -15,15 +14,15 @@ use weft_types::{Error, PeerId, Result};
 pub struct Rounds(weft_shm::Rounds);
 
 impl Engine {
-    /// Whether a communicator of so many members, all of this job, can work by rounds.
+    /// Whether a communicator of so many members, all of this node, can work by rounds.
     pub fn can_join_rounds(&self, members: u32) -> bool {
-        matches!(self.fabric, Transports::Shm(_)) && (2..=MOST_MEMBERS).contains(&members)
+        self.fabric.shm().is_some() && (2..=MOST_MEMBERS).contains(&members)
     }
 
     /// Takes memory for the cells (`slots`: for the long payloads) of a communicator, for one member to tell to the others; 0 when
     /// there is none.
     pub fn take_block(&mut self, members: u32, slots: bool) -> u64 {
-        let Transports::Shm(shm) = &mut self.fabric else { return 0 };
+        let Some(shm) = self.fabric.shm_mut() else { return 0 };
         let Ok(pool) = shm.pool() else { return 0 };
         let block = match slots {
             true => pool.take(weft_shm::Rounds::slots_bytes(members)),
@@ -37,7 +36,7 @@ impl Engine {
     /// # Errors
     /// The memory cannot be mapped, or there is none of that name.
     pub fn join_rounds(&mut self, block: u64, me: u32, peers: &[PeerId]) -> Result<Rounds> {
-        let Transports::Shm(shm) = &mut self.fabric else { return Err(no_block(block)) };
+        let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
         let bytes = weft_shm::Rounds::cells_bytes(peers.len() as u32);
         let block = shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?;
         Ok(Rounds(shm.join_rounds(block, me, peers.iter().copied())?))
@@ -48,7 +47,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::join_rounds`].
     pub fn add_slots(&mut self, block: u64, rounds: &mut Rounds) -> Result<()> {
-        let Transports::Shm(shm) = &mut self.fabric else { return Err(no_block(block)) };
+        let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
         let bytes = weft_shm::Rounds::slots_bytes(rounds.0.members());
         rounds.0.add_slots(shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?);
         Ok(())

@@ -81,8 +81,6 @@ struct Job {
     waiting: String,
     /// The rank that called MPI_Abort: it ends itself, once its last words are written.
     aborting: Option<usize>,
-    /// See [`Job::catch_up`].
-    catching_up: bool,
     actions: Vec<Action>,
 }
 
@@ -94,6 +92,8 @@ struct Rank {
     known: Known,
     /// The process that uses MPI, when it told.
     inside: Option<i32>,
+    /// Its words are being acted on.
+    listened_to: bool,
 }
 
 impl Job {
@@ -125,7 +125,6 @@ impl Job {
             outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
             typed: None,
             aborting: None,
-            catching_up: false,
             limit: settings.timeout.map(|limit| (Instant::now() + limit, limit)),
             actions: Vec::new(),
         })
@@ -214,7 +213,14 @@ impl Job {
         // From here on the rank is known, and is ended with the others should something below fail.
         let known = Known { pid: pid.as_raw(), program: shown(&plan.program), note: None };
         let awaited = self.events.await_input(&ours, Token::Channel(number));
-        self.ranks.push(Rank { pid, channel: Some(ours), unsent: Vec::new(), known, inside: None });
+        self.ranks.push(Rank {
+            pid,
+            channel: Some(ours),
+            unsent: Vec::new(),
+            known,
+            inside: None,
+            listened_to: false,
+        });
         awaited?;
         self.outputs.adopt(pipes, &self.events)?;
         if let Some(mut typed) = typed {
@@ -361,17 +367,7 @@ impl Job {
         }
         ends.sort_by_key(|(_, end)| matches!(end, End::Exit(_)));
         for (rank, end) in ends {
-            if matches!(end, End::Exit(_)) {
-                // It may have said good-bye, or why it ends, with its last breath.
-                self.listen(rank)?;
-            }
-            // Whether the others go on without it may be among what they have said.
-            self.catch_up(rank)?;
-            if self.judge.is_running(rank) {
-                self.watch.gone(rank, stall::now(), Instant::now());
-                let order = self.judge.ended(rank, end, Instant::now());
-                self.obey(order);
-            }
+            self.judge_end(rank, end)?;
         }
         self.check_barrier();
         Ok(())
@@ -389,7 +385,17 @@ impl Job {
         }
     }
 
+    /// Acts on what a rank has said. What it says while that is done is next: a rank's words are heard in their order.
     fn listen(&mut self, rank: usize) -> io::Result<()> {
+        if std::mem::replace(&mut self.ranks[rank].listened_to, true) {
+            return Ok(());
+        }
+        let heard = self.hear(rank);
+        self.ranks[rank].listened_to = false;
+        heard
+    }
+
+    fn hear(&mut self, rank: usize) -> io::Result<()> {
         let mut bytes = [0; 8192];
         while let Some(channel) = &self.ranks[rank].channel {
             match recv(channel.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
@@ -416,16 +422,10 @@ impl Job {
         Ok(())
     }
 
-    /// Hears what the ranks but one have said already: what they said before that one spoke counts, whoever is listened to first.
-    fn catch_up(&mut self, but: usize) -> io::Result<()> {
-        if std::mem::replace(&mut self.catching_up, true) {
-            return Ok(());
-        }
-        for rank in (0..self.ranks.len()).filter(|&rank| rank != but) {
-            self.listen(rank)?;
-        }
-        self.catching_up = false;
-        Ok(())
+    /// Hears what all ranks have said already: what they said before one of them ended or spoke counts, whoever is listened
+    /// to first.
+    fn catch_up(&mut self) -> io::Result<()> {
+        (0..self.ranks.len()).try_for_each(|rank| self.listen(rank))
     }
 
     fn act(&mut self, action: Action) -> io::Result<()> {
@@ -469,7 +469,7 @@ impl Job {
                 self.aborting = Some(rank);
                 let asked_for_some = !ranks.is_empty();
                 if asked_for_some {
-                    self.catch_up(rank)?;
+                    self.catch_up()?;
                 }
                 let partial = Partial { rank, code, message: message.clone(), ranks };
                 let some = self.judge.abort_some(partial, now);
@@ -572,14 +572,7 @@ impl Job {
 /// What the system says a rank does.
 fn outside(ranks: &[Rank], rank: usize) -> Outside {
     let Some(rank) = ranks.get(rank) else { return Outside::Running };
-    let pid = rank.inside.unwrap_or(rank.pid.as_raw());
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in brackets, may hold anything.
-    match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-        Some('T' | 't') => Outside::Stopped,
-        Some('S' | 'D') => Outside::Sleeping,
-        _ => Outside::Running,
-    }
+    machine::state_of(rank.inside.unwrap_or(rank.pid.as_raw()))
 }
 
 pub(crate) fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {

@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io;
 use std::time::Instant;
 
+use weft_boot::stall;
+
 use super::Job;
-use crate::judge::End;
+use crate::judge::{End, Order};
 use crate::report;
 use crate::spawn;
 
@@ -18,6 +20,8 @@ impl Job {
             weft_shm::mark_dead(&File::from(memory), size, lost as u32)
                 .map_err(|error| error.text().to_owned())
         });
+        // Not before the others can know: one that says then that it waits for this rank has not looked again since.
+        self.watch.gone(lost, stall::now(), Instant::now());
         self.watch.died(lost);
         match told {
             Ok(()) => eprint!("{}", report::lost(&self.judge, &self.ranks[lost].known, &self.host)),
@@ -29,15 +33,31 @@ impl Job {
         }
     }
 
-    /// Judges ranks that died by a signal, without listening to anybody.
+    /// Judges ranks that died by a signal, for whom another one may be about to end the job.
     pub(super) fn judge_deaths(&mut self) -> io::Result<()> {
         let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
         for rank in running {
             if let Some(end @ End::Signal { .. }) = spawn::ended(self.ranks[rank].pid)? {
-                let order = self.judge.ended(rank, end, Instant::now());
-                self.obey(order);
+                self.judge_end(rank, end)?;
             }
         }
+        Ok(())
+    }
+
+    /// Judges the end of a rank's process, after everything that was said before it.
+    pub(super) fn judge_end(&mut self, rank: usize, end: End) -> io::Result<()> {
+        // It may have begun MPI, or said good-bye, or why it ends, with its last breath.
+        self.listen(rank)?;
+        // Whether the others go on without it may be among what they have said.
+        self.catch_up()?;
+        if !self.judge.is_running(rank) {
+            return Ok(());
+        }
+        let order = self.judge.ended(rank, end, Instant::now());
+        if !matches!(order, Some(Order::Tell(_))) {
+            self.watch.gone(rank, stall::now(), Instant::now());
+        }
+        self.obey(order);
         Ok(())
     }
 }

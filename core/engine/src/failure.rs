@@ -111,6 +111,7 @@ impl Engine {
             }
             state.finish(slot, Some(error.clone()));
         }
+        self.break_streams_with(id, &error);
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].

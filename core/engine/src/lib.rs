@@ -21,6 +21,7 @@ mod receive;
 mod requests;
 mod rounds;
 mod schedule;
+mod streams;
 mod transports;
 mod types;
 mod wait;
@@ -34,6 +35,7 @@ pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
+pub use streams::{Stream, strayed};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,

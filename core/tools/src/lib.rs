@@ -6,5 +6,6 @@ pub mod measure;
 pub mod params;
 pub mod plot;
 pub mod report;
+pub mod scale;
 mod single_copy;
 pub mod tuning;

@@ -1,7 +1,9 @@
 //! What Weft finds on this machine and in this environment, as lines for people.
 #![forbid(unsafe_code)]
 
+pub mod doctor;
 pub mod explain;
 pub mod params;
 pub mod report;
 mod single_copy;
+pub mod transports;

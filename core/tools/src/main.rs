@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use weft_tools::{explain, params, report};
+use weft_tools::{explain, params, report, transports};
 use weft_types::params::number;
 
 /// Shows the version of Weft, what it finds on this machine and in this environment, and what it decides from it.
@@ -14,7 +14,8 @@ struct Arguments {
     /// List every parameter: environment variable, default, form and meaning.
     #[arg(long)]
     params: bool,
-    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...
+    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...; or
+    /// transports: which transport leads to which ranks, and why not the others.
     #[arg(long, value_name = "OPERATION")]
     explain: Option<String>,
     /// With --explain: ranks of the communicator.
@@ -41,6 +42,16 @@ fn bytes(text: &str) -> Result<u64, String> {
 fn main() {
     let arguments = Arguments::parse();
     let variable = |name: &str| std::env::var(name).ok();
+    if arguments.explain.as_deref() == Some("transports") {
+        match transports::text(variable) {
+            Ok(text) => print!("{text}"),
+            Err(why) => {
+                eprintln!("weft-info: {why}");
+                std::process::exit(2);
+            }
+        }
+        return;
+    }
     if let Some(operation) = arguments.explain {
         let here = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let Arguments { ranks, nodes, bytes, simulate, .. } = arguments;

@@ -358,7 +358,7 @@ fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
     }
     let Some(device) = driven.first() else {
         return Err(
-            "no device that libfabric alone drives (Omni-Path); over sockets nothing is gained by it, WEFT_TRANSPORT=ofi takes it all the same"
+            "no device that only libfabric drives (Omni-Path); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it"
                 .to_owned(),
         );
     };
@@ -420,15 +420,15 @@ impl Route {
     fn explain(&self, text: &mut String) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {}", self.way, self.why);
-        let _ = writeln!(text, "    rails      {}", self.rails.join(", "));
+        let _ = writeln!(text, "    {:<13}{}", "rails", self.rails.join(", "));
         for (place, protocol) in self.protocols.iter().enumerate() {
-            let _ = writeln!(text, "    {:<10} {protocol}", if place == 0 { "messages" } else { "" });
+            let _ = writeln!(text, "    {:<13}{protocol}", if place == 0 { "messages" } else { "" });
         }
         for (way, why) in &self.others {
-            let _ = writeln!(text, "    {:<10} {why}", format!("not {way}"));
+            let _ = writeln!(text, "    {:<13}{why}", format!("not {way}"));
         }
         if let Some(downgrade) = &self.downgrade {
-            let _ = writeln!(text, "    note       {downgrade}");
+            let _ = writeln!(text, "    {:<13}{downgrade}", "note");
         }
     }
 }

@@ -73,6 +73,10 @@ pub struct Machine {
     pub huge_pages: (u64, u64, u64),
     /// `always`, `madvise` or `never`; empty when the kernel has none.
     pub transparent: String,
+    /// Processes that an Omni-Path device serves at a time, by device.
+    pub contexts: Vec<(String, u32)>,
+    /// Objects of RDMA devices that this control group may have (the least of them); `None`: not limited.
+    pub rdma_objects: Option<u64>,
     /// Optional libraries and where they are.
     pub libraries: Vec<(&'static str, Option<String>)>,
 }
@@ -114,6 +118,16 @@ impl Machine {
         let number = |path: &str| word(path).and_then(|text| text.parse::<u64>().ok());
         self.ptrace_scope = number("/proc/sys/kernel/yama/ptrace_scope").map(|scope| scope as u32);
         self.gids = self.transports.devices.iter().flat_map(|device| gids(system, device)).collect();
+        self.contexts = self
+            .transports
+            .devices
+            .iter()
+            .filter_map(|device| {
+                let count = number(&format!("/sys/class/infiniband/{}/nctxts", device.name))?;
+                Some((device.name.clone(), u32::try_from(count).unwrap_or(u32::MAX)))
+            })
+            .collect();
+        self.rdma_objects = rdma_objects(system);
         let limits = system.read("/proc/self/limits").unwrap_or_default();
         let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
         self.open_files = files.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
@@ -130,6 +144,20 @@ impl Machine {
         let chosen = policy.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
         self.transparent = chosen.unwrap_or_default().to_owned();
     }
+}
+
+/// The least number of objects that the control groups around this process allow it (`rdma.max`).
+fn rdma_objects(system: &dyn System) -> Option<u64> {
+    let groups = system.read("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.trim_end_matches('/');
+    let around = path.match_indices('/').map(|(at, _)| &path[..at]).chain([path]);
+    around
+        .filter_map(|group| system.read(&format!("/sys/fs/cgroup{group}/rdma.max")))
+        .flat_map(|text| {
+            let words = text.split_whitespace().filter_map(|word| word.strip_prefix("hca_object="));
+            words.filter_map(|number| number.parse().ok()).collect::<Vec<u64>>()
+        })
+        .min()
 }
 
 fn space(path: &str) -> Option<Space> {

@@ -70,6 +70,7 @@ pub fn examine(machine: &Machine) -> Vec<Finding> {
         between_nodes(machine),
     ];
     found.extend(devices(machine));
+    found.extend(limits(machine));
     found.extend(addresses(machine));
     found.extend(libraries(machine));
     found
@@ -289,6 +290,42 @@ fn devices(machine: &Machine) -> Vec<Finding> {
         .collect();
     if found.is_empty() {
         found.push(well(ABOUT, "none"));
+    }
+    found
+}
+
+/// Objects of a device that a rank makes for itself, and for each peer that it talks to, at least: a domain, queues, regions, a
+/// channel; a queue pair.
+const OBJECTS_OF_A_RANK: u64 = 16;
+
+/// What devices and control groups allow, against the ranks of the node.
+fn limits(machine: &Machine) -> Vec<Finding> {
+    const ABOUT: &str = "device limits";
+    let ranks = machine.ranks;
+    let mut found: Vec<Finding> = machine
+        .contexts
+        .iter()
+        .map(|(device, contexts)| match *contexts < ranks {
+            true => finding(
+                Grade::Slow,
+                ABOUT,
+                format!("{device} has {contexts} contexts for {ranks} ranks, which share them"),
+                "modprobe hfi1 num_user_contexts=RANKS, or fewer ranks per node",
+            ),
+            false => well(ABOUT, format!("{device} has {contexts} contexts for {ranks} ranks")),
+        })
+        .collect();
+    if let Some(objects) = machine.rdma_objects.filter(|_| has_device(machine)) {
+        let wanted = u64::from(ranks) * (OBJECTS_OF_A_RANK + u64::from(ranks));
+        found.push(match objects < wanted {
+            true => finding(
+                Grade::Fails,
+                ABOUT,
+                format!("the control group allows {objects} objects of RDMA devices, {ranks} ranks want {wanted} or more"),
+                "raise hca_object in rdma.max of the container's or job's control group",
+            ),
+            false => well(ABOUT, format!("the control group allows {objects} objects of RDMA devices")),
+        });
     }
     found
 }

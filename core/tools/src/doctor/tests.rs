@@ -72,7 +72,12 @@ fn a_healthy_machine_is_well() {
 #[test]
 fn each_ailment_is_found_with_its_remedy() {
     type Make = fn(Machine) -> Machine;
-    let table: [(&str, Grade, &str, Make); 15] = [
+    let table: [(&str, Grade, &str, Make); 17] = [
+        ("device limits", Grade::Slow, "num_user_contexts", |m| Machine {
+            contexts: vec![("hfi1_0".to_owned(), 16)],
+            ..m
+        }),
+        ("device limits", Grade::Fails, "hca_object", |m| Machine { rdma_objects: Some(2000), ..m }),
         ("locked memory", Grade::Fails, "ulimit -l unlimited", |mut m| {
             m.transports.memlock = Some(64 << 10);
             m
@@ -160,9 +165,13 @@ fn the_kernels_files_are_read() {
         ),
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
         ("/sys/class/net/eth2/operstate", "up\n"),
+        ("/proc/self/cgroup", "0::/jobs/a\n"),
+        ("/sys/fs/cgroup/jobs/rdma.max", "mlx5_0 hca_handle=2 hca_object=900\n"),
+        ("/sys/fs/cgroup/jobs/a/rdma.max", "mlx5_0 hca_handle=max hca_object=max\n"),
     ];
     let port = [
         ("node_type", "1: CA\n"),
+        ("nctxts", "160\n"),
         ("ports/1/state", "4: ACTIVE\n"),
         ("ports/1/rate", "100 Gb/sec (4X EDR)\n"),
         ("ports/1/link_layer", "Ethernet\n"),
@@ -179,6 +188,7 @@ fn the_kernels_files_are_read() {
     machine.read_files(&system);
     assert_eq!((machine.ptrace_scope, machine.kernel, machine.open_files), (Some(1), (5, 10), Some(1024)));
     assert_eq!((machine.huge_pages, machine.transparent.as_str()), ((12, 7, 2 << 20), "madvise"));
+    assert_eq!((machine.rdma_objects, &machine.contexts[..]), (Some(900), &[("mlx5_0".to_owned(), 160)][..]));
     let [gid] = &machine.gids[..] else { panic!("{:?}", machine.gids) };
     assert_eq!(
         (gid.place.as_str(), gid.address.to_string()),

@@ -1,6 +1,7 @@
 //! Everything of one MPI process: the engine, the job, and all objects but those that exist without it.
 
 use crate::attributes::Keys;
+use crate::collective::tuning::Tuning;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::fabric::Ways;
@@ -29,6 +30,8 @@ pub struct Process {
     pub launcher: Box<dyn Launcher>,
     /// The parameters in force.
     pub parameters: Parameters,
+    /// Rules and figures of collectives.
+    pub(crate) tuning: Tuning,
     /// Communicators.
     pub comms: Comms,
     /// Groups that have handles. `MPI_GROUP_EMPTY` has none.
@@ -113,7 +116,8 @@ impl Process {
     pub fn start_with(settings: Vec<(String, String)>) -> Result<Process> {
         let (parameters, unknown) = Parameters::from_environment(environment_variables().chain(settings))?;
         let (mut job, launcher) = Job::discover()?;
-        let launcher = SharedLauncher::new(launcher);
+        let mut launcher = SharedLauncher::new(launcher);
+        let tuning = Tuning::read(&job, &mut launcher, &parameters)?;
         if job.rank == 0 {
             for line in unknown {
                 eprintln!("weft: {line}");
@@ -152,6 +156,7 @@ impl Process {
             job,
             launcher: Box::new(launcher),
             parameters,
+            tuning,
             comms,
             groups: Table::new(HandleKind::Group),
             types,

@@ -3,7 +3,10 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod measure;
 pub mod params;
+pub mod plot;
 pub mod report;
 mod single_copy;
 pub mod transports;
+pub mod tuning;

@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// A process that others lost, as they said: why their messages have a wrong length. Nothing else is believed of it.
+    pub(crate) hearsay: Option<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -80,6 +82,7 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
+            hearsay: None,
             changes: 0,
             ended_watched: false,
             wary: false,
@@ -349,6 +352,9 @@ impl Engine {
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
+        }
+        if self.awaits_device() {
+            moved |= self.take_from_device();
         }
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();

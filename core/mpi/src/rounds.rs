@@ -9,8 +9,10 @@
 //! and tells the others in a broadcast where it is, or that there is none, and then the communicator stays with
 //! messages. Memory for long payloads is agreed on in the same way when the first call needs it.
 
+use crate::collective::tuning::KEY;
 use crate::comm::Comms;
 use crate::process::Process;
+use std::sync::Arc;
 use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape};
 use weft_datatype::Memory;
@@ -159,9 +161,15 @@ impl Process {
         let on = self.parameters.node_collectives != Choice::Off
             && !self.parameters.reproducible
             && !self.checks_collectives();
+        let rules = Arc::clone(&self.tuning.rules);
         let of = self.comms.get_mut(comm)?;
-        let possible =
-            on && !of.is_reproducible() && of.inter.is_none() && self.engine.can_join_rounds(of.size);
+        // Who says which algorithm to take wants it taken.
+        let ruled = rules.concern(of.size) || of.hints.text(KEY).is_some();
+        let possible = on
+            && !ruled
+            && !of.is_reproducible()
+            && of.inter.is_none()
+            && self.engine.can_join_rounds(of.size);
         if !possible || matches!(of.node.way, OnNode::Never) {
             return Ok(None);
         }

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod explain;
+pub mod measure;
 pub mod params;
+pub mod plot;
 pub mod report;
 mod single_copy;
+pub mod tuning;

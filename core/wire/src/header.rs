@@ -22,6 +22,7 @@
 //! | More | channel | announcements | |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
+//! | Lost | process | 0 | |
 
 use weft_types::{ContextId, Rank, Tag};
 
@@ -51,6 +52,8 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
+    /// The sender's collective failed because this process is gone; messages of a wrong length follow, which stand for that.
+    Lost = 12,
 }
 
 impl Kind {
@@ -69,6 +72,7 @@ impl Kind {
             9 => Kind::Cancel,
             10 => Kind::CancelReply,
             11 => Kind::More,
+            12 => Kind::Lost,
             _ => return None,
         })
     }

@@ -20,6 +20,7 @@
 //! | Taken, Matched | sender's request | 0 | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
 //! | More | channel | announcements | |
+//! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
 //! | Lost | process | 0 | |
@@ -54,6 +55,8 @@ pub enum Kind {
     More = 11,
     /// The sender's collective failed because this process is gone; messages of a wrong length follow, which stand for that.
     Lost = 12,
+    /// Some of the partitions of a partitioned send (chapter 4).
+    Part = 13,
 }
 
 impl Kind {
@@ -73,6 +76,7 @@ impl Kind {
             10 => Kind::CancelReply,
             11 => Kind::More,
             12 => Kind::Lost,
+            13 => Kind::Part,
             _ => return None,
         })
     }
@@ -227,6 +231,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([12, 0]).kind(), None);
+        assert_eq!(Header::from_words([13, 0]).kind(), None);
     }
 }

@@ -25,6 +25,7 @@ mod transports;
 mod types;
 mod wait;
 pub mod world;
+mod zero_copy;
 
 pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
@@ -42,6 +43,8 @@ pub use types::{
 pub use wait::Waiter;
 /// How messages with gaps travel.
 pub use weft_proto::Gaps;
+/// How announced messages travel between nodes.
+pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.

@@ -15,7 +15,8 @@
 //!
 //! | kind | id | value | payload |
 //! | --- | --- | --- | --- |
-//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]) |
+//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]); with flag `INTO` a [`crate::payload::RemotePlace`] |
+//! | Written | receiver's request | bytes written to that place | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Taken, Matched | sender's request | 0 | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
@@ -51,6 +52,8 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
+    /// The sender has written what was asked for into the receiver's memory.
+    Written = 12,
 }
 
 impl Kind {
@@ -69,6 +72,7 @@ impl Kind {
             9 => Kind::Cancel,
             10 => Kind::CancelReply,
             11 => Kind::More,
+            12 => Kind::Written,
             _ => return None,
         })
     }
@@ -223,6 +227,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([12, 0]).kind(), None);
+        assert_eq!(Header::from_words([13, 0]).kind(), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_types::{Error, ErrorClass, Result};
@@ -36,7 +37,7 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         job_id: format!("singleton-{}", std::process::id()),
         appnum: None,
         universe_size: None,
-        nodes: Nodes::one(1),
+        nodes: Arc::new(Nodes::one(1)),
         local_ranks: vec![0],
         local_index: 0,
         cores: machine::usable(&machine::allowed_cpus()),
@@ -82,7 +83,7 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         job_id: card.job_id,
         appnum: Some(card.appnum),
         universe_size: card.universe_size,
-        nodes: card.nodes,
+        nodes: Arc::new(card.nodes),
         local_ranks: card.local_ranks,
         local_index,
         cores: card.cores,

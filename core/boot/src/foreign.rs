@@ -5,6 +5,7 @@
 //! the leader's memory.
 
 use std::env;
+use std::sync::Arc;
 
 use weft_place::Topology;
 use weft_types::{Error, ErrorClass, Result};
@@ -109,7 +110,7 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         job_id: said.job_id,
         appnum: said.appnum,
         universe_size: said.universe_size,
-        nodes: mates.nodes,
+        nodes: Arc::new(mates.nodes),
         local_index: mates.ranks.iter().position(|&rank| rank == said.rank).unwrap_or_default() as u32,
         local_ranks: mates.ranks,
         cores: usable(&mates.cpus),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use weft_place::CpuSet;
 use weft_types::Result;
@@ -49,7 +50,7 @@ pub struct Job {
     /// MPI_UNIVERSE_SIZE, where the launcher tells it.
     pub universe_size: Option<i32>,
     /// The node of every rank, the same table at all processes.
-    pub nodes: Nodes,
+    pub nodes: Arc<Nodes>,
     /// Ranks on this node, ascending; contains `rank`.
     pub local_ranks: Vec<u32>,
     /// Position of `rank` in `local_ranks`.

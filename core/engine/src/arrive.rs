@@ -202,6 +202,10 @@ impl State {
             Some(Kind::Written) => self.written(index, header),
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
+            Some(Kind::Lost) => {
+                self.hearsay = Some(PeerId(header.id()));
+                Todo::Nothing
+            }
             None => Todo::Broken("a packet of unknown kind"),
         }
     }

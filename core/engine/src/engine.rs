@@ -5,6 +5,7 @@ use crate::messages::Messages;
 use crate::peers::Peers;
 use crate::requests::{ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
+use crate::streams::Streams;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
@@ -39,6 +40,7 @@ pub(crate) struct State {
     pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
+    pub(crate) streams: Streams,
     /// Peers to whom budget is to be given back.
     pub(crate) owing: Vec<u32>,
     /// Receives in phase Reading.
@@ -51,6 +53,8 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// A process that others lost, as they said: why their messages have a wrong length. Nothing else is believed of it.
+    pub(crate) hearsay: Option<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -77,12 +81,14 @@ impl Engine {
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
+            streams: Streams::default(),
             owing: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
+            hearsay: None,
             changes: 0,
             ended_watched: false,
             wary: false,
@@ -333,7 +339,11 @@ impl Engine {
     #[inline(always)]
     fn is_idle(&self) -> bool {
         let state = &self.state;
-        state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
+        state.busy.is_empty()
+            && state.reading.is_empty()
+            && state.notices.is_empty()
+            && state.streams.busy.is_empty()
+            && self.fabric.is_idle()
     }
 
     /// Counts (and wraps) whenever packets were taken or requests may have ended in another way: as long as it stays the same,
@@ -357,8 +367,14 @@ impl Engine {
             self.lose(peer);
             moved = true;
         }
+        if self.awaits_device() {
+            moved |= self.take_from_device();
+        }
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
+        }
+        if !self.state.streams.busy.is_empty() {
+            moved |= self.step_streams();
         }
         self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
@@ -381,7 +397,16 @@ impl Engine {
 
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
-        self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
+        let state = &self.state;
+        state.requests.moving == 0
+            && state.busy.is_empty()
+            && state.streams.busy.is_empty()
+            && self.fabric.has_left()
+    }
+
+    /// Whether everything sent has arrived at its process's end.
+    pub fn has_left(&self) -> bool {
+        self.fabric.has_left()
     }
 
     /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.

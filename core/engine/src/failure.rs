@@ -7,6 +7,7 @@ use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::types::{RequestId, Selector};
 use weft_api::Transport;
+use weft_api::offload::Offload;
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
 
@@ -81,6 +82,8 @@ impl Engine {
         peer.streams.clear();
         peer.held.clear();
         peer.lead = None;
+        self.fabric.give_up_on(id);
+        let state = &mut self.state;
         state.any_dead = true;
         state.wary = true;
         state.losses += 1;
@@ -113,6 +116,7 @@ impl Engine {
             }
             state.finish(slot, Some(error.clone()));
         }
+        self.break_streams_with(id, &error);
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].

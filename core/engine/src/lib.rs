@@ -21,6 +21,7 @@ mod receive;
 mod requests;
 mod rounds;
 mod schedule;
+mod streams;
 mod transports;
 mod types;
 mod wait;
@@ -35,12 +36,15 @@ pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
+pub use streams::{Stream, strayed};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
     Started, Status,
 };
 pub use wait::Waiter;
+/// What opening a libfabric endpoint takes.
+pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
 pub use weft_proto::Gaps;
 /// How announced messages travel between nodes.

@@ -32,7 +32,7 @@ fn engines(number: u32, seed: u64, said: Rendezvous) -> Vec<Option<Engine>> {
     let cards = Cards::default();
     let bad = |me| Faults {
         seed: seed << 8 | u64::from(me),
-        loss: if seed % 2 == 0 { 0.0 } else { 0.01 },
+        loss: if seed.is_multiple_of(2) { 0.0 } else { 0.01 },
         doubling: 0.01,
         overtaking: 0.01,
     };

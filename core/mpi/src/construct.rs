@@ -383,9 +383,7 @@ impl Construction {
             return Ok(None);
         };
         // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
-        let others = comm.inter.as_ref().map(|inter| inter.local());
-        let members = comm.group.peers().chain(others.into_iter().flat_map(|group| group.peers()));
-        comm.lane = if process.engine.are_here(members) { agreed.lane(context) } else { 0 };
+        comm.lane = if process.engine.are_here(comm.processes()) { agreed.lane(context) } else { 0 };
         process.lanes.open(comm.lane, &process.engine)?;
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();

@@ -23,6 +23,7 @@
 //! | More | channel | announcements | |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
+//! | Lost | process | 0 | |
 
 use weft_types::{ContextId, Rank, Tag};
 
@@ -52,8 +53,10 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
+    /// The sender's collective failed because this process is gone; messages of a wrong length follow, which stand for that.
+    Lost = 12,
     /// The sender has written what was asked for into the receiver's memory.
-    Written = 12,
+    Written = 13,
 }
 
 impl Kind {
@@ -72,7 +75,8 @@ impl Kind {
             9 => Kind::Cancel,
             10 => Kind::CancelReply,
             11 => Kind::More,
-            12 => Kind::Written,
+            12 => Kind::Lost,
+            13 => Kind::Written,
             _ => return None,
         })
     }
@@ -227,6 +231,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([13, 0]).kind(), None);
+        assert_eq!(Header::from_words([14, 0]).kind(), None);
     }
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+pub mod offload;
 mod pollable;
 pub mod verbs;
 pub mod zero_copy;
@@ -192,6 +193,12 @@ pub trait Transport {
     /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
     /// lost. For a process that aborts some of its job, itself among them.
     fn declare_lost(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
+    /// Somebody else knows that `peer` is gone: nothing is waited for from it any more. It need not be named by
+    /// [`Transport::lost`].
+    fn give_up(&mut self, peer: PeerId) {
         let _ = peer;
     }
 

@@ -29,6 +29,8 @@ const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
 const DATAGRAM_PREFIX: usize = 40;
 const RECEIVE_SLOTS: u32 = 256;
 const SEND_SLOTS: u32 = 128;
+/// Of all connections together, where the device has so many.
+const COMPLETIONS: u32 = 1 << 15;
 /// Slots left at which every request that holds one is signalled.
 const SCARCE: usize = SEND_SLOTS as usize / 4;
 /// Messages are refused when so many requests of one connection are not complete.
@@ -124,8 +126,9 @@ impl<H: Hca> Rdma<H> {
     /// # Errors
     /// What the device refused.
     pub fn open(mut hca: H, me: PeerId, directory: Box<dyn Directory>) -> Result<Rdma<H>> {
+        let depth = hca.limits().max_completions.min(COMPLETIONS);
         let completions =
-            hca.make_completion_queue(1 << 15).map_err(|why| cannot("a completion queue", why))?;
+            hca.make_completion_queue(depth).map_err(|why| cannot("a completion queue", why))?;
         let receives = hca
             .make_shared_receive_queue(RECEIVE_SLOTS)
             .map_err(|why| cannot("a shared receive queue", why))?;
@@ -199,15 +202,17 @@ impl<H: Hca> Rdma<H> {
         self.counts
     }
 
-    fn completed_work(&mut self, done: Completion, now: Nanos) {
+    /// Takes a completion in. Whether it is news: a question answered, or unsignaled sends heard of, is none to whoever waits.
+    fn completed_work(&mut self, done: Completion, now: Nanos) -> bool {
         self.counts.completions += 1;
         let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
         if done.queue_pair == self.card.datagrams {
             if received {
                 self.datagram(done);
             }
-            return;
+            return true;
         }
+        let mut news = received || done.status != CompletionStatus::Success;
         let index = self.peers.of_pair(done.queue_pair);
         if received {
             let slot = done.id as u32;
@@ -229,6 +234,7 @@ impl<H: Hca> Rdma<H> {
                 self.peers.at_mut(index).heard = now;
             }
             while let Some((holds, last)) = self.peers.at_mut(index).flight.retire(done.id) {
+                news |= !matches!(holds, Holds::Question);
                 // Those before it went well, or they would have said so.
                 self.give_back(holds, if last { done.status } else { CompletionStatus::Success });
             }
@@ -238,6 +244,7 @@ impl<H: Hca> Rdma<H> {
         {
             self.lose(index);
         }
+        news
     }
 
     /// A datagram came.
@@ -499,14 +506,15 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn progress(&mut self) -> bool {
-        let mut moved = self.hca.progress();
+        // Datagrams alone are no news: acknowledgements, and questions whether somebody is alive.
+        let mut moved = false;
+        self.hca.progress();
         let now = self.hca.now();
         let mut left = BURST;
         while left > 0
             && let Some(done) = self.hca.poll(self.completions)
         {
-            self.completed_work(done, now);
-            moved = true;
+            moved |= self.completed_work(done, now);
             left -= 1;
         }
         if left > 0 {
@@ -542,6 +550,14 @@ impl<H: Hca> Transport for Rdma<H> {
 
     fn rest(&mut self) {
         self.say_rest();
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        if let Some(index) = self.peers.find(peer) {
+            // Nobody need be told.
+            self.peers.at_mut(index).resting = true;
+            self.lose(index);
+        }
     }
 
     fn lost(&mut self) -> Option<PeerId> {

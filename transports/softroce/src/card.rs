@@ -6,8 +6,9 @@ use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
 use weft_api::Bell;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos, ProtectionDomain,
-    QueuePairNumber, QueuePairPlan, RegionKeys, Remote, Segment, Sending, SharedReceiveQueueId, WorkRequest,
+    Access, Completion, CompletionQueueId, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos,
+    ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote, Segment, Sending,
+    SharedReceiveQueueId, WorkRequest,
 };
 
 /// A way for datagrams, and a clock.
@@ -24,6 +25,10 @@ pub trait Wire {
     }
     /// Receives a datagram into `buffer` (cleared first), and says who sent it.
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// The identification in the IPv4 header of the datagram that was received last, where the wire sees it; 0 elsewhere.
+    fn identification(&self) -> u16 {
+        0
+    }
     /// What the network has said of an address where nobody is, each once.
     fn unreachable(&mut self) -> Option<Unreachable> {
         None
@@ -111,6 +116,7 @@ impl<W: Wire> Hca for Card<W> {
             max_segments: MAX_SEGMENTS as u32,
             max_send: 1 << 16,
             max_receive: 1 << 16,
+            max_completions: 1 << 20,
             max_reads: 16,
             max_regions: 1 << 16,
             max_registered: u64::MAX,
@@ -125,8 +131,8 @@ impl<W: Wire> Hca for Card<W> {
         }
     }
 
-    fn address(&self) -> SocketAddr {
-        self.device.local()
+    fn address(&self) -> DeviceAddress {
+        self.device.local().into()
     }
 
     fn now(&self) -> Nanos {
@@ -210,7 +216,7 @@ impl<W: Wire> Hca for Card<W> {
         self.device.memory_mut().begin();
         for _ in 0..BURST {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
-            self.device.receive(now, from, 0, &self.incoming);
+            self.device.receive(now, from, self.wire.identification(), &self.incoming);
             moved = true;
         }
         while let Some(news) = self.wire.unreachable() {

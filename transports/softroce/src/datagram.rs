@@ -56,7 +56,7 @@ impl<M: Memory> Device<M> {
             queue_pair: number,
             immediate: packet.immediate,
             solicited: packet.solicited,
-            from: Some((from, QueuePairNumber(deth.from))),
+            from: Some((from.into(), QueuePairNumber(deth.from))),
         };
         let fatal = status != CompletionStatus::Success;
         self.received(number, plan, Outcome { completion: Some(completion), limit, fatal });

@@ -118,7 +118,7 @@ impl<M: Memory> Device<M> {
         let concerned: Vec<u32> = self
             .queue_pairs
             .values()
-            .filter(|pair| pair.remote.is_some_and(|remote| remote.address == address))
+            .filter(|pair| pair.remote.is_some_and(|remote| remote.address.socket == address))
             .map(|pair| pair.number.0)
             .collect();
         for number in concerned {
@@ -527,7 +527,7 @@ impl<M: Memory> Device<M> {
 
     fn receive_connected(&mut self, now: Nanos, from: SocketAddr, packet: &Packet<'_>) -> bool {
         let Some(pair) = self.queue_pairs.get_mut(&packet.to) else { return false };
-        let expected = pair.remote.is_some_and(|remote| remote.address.ip() == from.ip());
+        let expected = pair.remote.is_some_and(|remote| remote.address.socket.ip() == from.ip());
         if !expected || !pair.receives_packets() || packet.pkey & 0x7fff != 0x7fff {
             return false;
         }

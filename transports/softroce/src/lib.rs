@@ -12,7 +12,8 @@
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
 //! device.rs      the doors                                arena.rs      memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
-//! trace.rs       a wire that writes down what passes    faults.rs     a network that is bad on purpose
+//! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
+//! raw.rs         packets of and for other devices
 //! ```
 //!
 //! What holds:
@@ -33,6 +34,7 @@ mod memory;
 mod psn;
 mod queue_pair;
 mod queues;
+mod raw;
 mod request;
 mod requester;
 mod responder;
@@ -48,6 +50,7 @@ pub use faults::Faults;
 pub use host_memory::HostMemory;
 pub use memory::{Fault, Memory};
 pub use psn::Psn;
+pub use raw::Raw;
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 pub use trace::{Capture, Traced};
 pub use udp::{Udp, UdpBell};

@@ -124,17 +124,12 @@ impl Udp {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
         }
-        let sleepers = Arc::new(Sleepers {
-            number: AtomicU32::new(0),
-            called: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
-        });
         let local = socket.local_addr()?;
-        let mtu = [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256);
         let udp = Udp {
             socket: Arc::new(socket),
-            sleepers,
+            sleepers: Arc::new(Sleepers::new()?),
             started: Instant::now(),
-            mtu,
+            mtu: packet_mtu(link_mtu),
             outgoing: Joined::default(),
             mischief: faults.map(Mischief::new),
             cuts: true,
@@ -217,11 +212,8 @@ impl Wire for Udp {
     }
 
     fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
-        UdpBell {
-            socket: Arc::clone(&self.socket),
-            sleepers: Arc::clone(&self.sleepers),
-            deadline: deadline.map(|at| self.started + Duration::from_nanos(at)),
-        }
+        let deadline = deadline.map(|at| self.started + Duration::from_nanos(at));
+        UdpBell::new(Arc::clone(&self.socket) as _, Arc::clone(&self.sleepers), deadline)
     }
 
     fn mtu(&self) -> u32 {
@@ -303,23 +295,47 @@ fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
+/// The largest payload of packets that a network interface with such frames carries whole.
+pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
+    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
+}
+
 /// The threads of this process that sleep, or are about to.
 #[derive(Debug)]
-struct Sleepers {
+pub(crate) struct Sleepers {
     number: AtomicU32,
     /// Readable from a call until the last sleeper has gone: who comes in between wakes up once for nothing.
     called: EventFd,
 }
 
+impl Sleepers {
+    pub(crate) fn new() -> io::Result<Sleepers> {
+        let called = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Sleepers { number: AtomicU32::new(0), called })
+    }
+}
+
+/// A socket that becomes readable when a datagram comes.
+pub(crate) trait Socket: AsFd + std::fmt::Debug + Send + Sync {}
+impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
+
 /// Sleeps until a datagram comes, another thread rings, or the device's clock does.
 #[derive(Clone, Debug)]
 pub struct UdpBell {
-    socket: Arc<UdpSocket>,
+    socket: Arc<dyn Socket>,
     sleepers: Arc<Sleepers>,
     deadline: Option<Instant>,
 }
 
 impl UdpBell {
+    pub(crate) fn new(
+        socket: Arc<dyn Socket>,
+        sleepers: Arc<Sleepers>,
+        deadline: Option<Instant>,
+    ) -> UdpBell {
+        UdpBell { socket, sleepers, deadline }
+    }
+
     /// Wakes the threads of this process that sleep, or are about to: those that armed their bell before.
     pub fn ring(&self) {
         // Ordered with the sleeper's arming by whatever lock both took: see the caller. SeqCst costs nothing here.

@@ -181,7 +181,7 @@ fn datagrams_arrive_behind_their_prefix_or_not_at_all() {
     };
     let (a, b) = (make(0, 1), make(1, 0x1234));
     network.devices[0].memory_mut().0[..5].copy_from_slice(b"hello");
-    let to = |qkey| Work::Datagram { to: address(1), queue_pair: b.pair, qkey, immediate: Some(3) };
+    let to = |qkey| Work::Datagram { to: address(1).into(), queue_pair: b.pair, qkey, immediate: Some(3) };
     let segments = own(a, 0, 5);
     for (id, qkey) in [(1, 0x1234), (2, 0x9999), (3, 0x1234)] {
         // The first finds no receive request and the second has the wrong key: both are lost, and complete.
@@ -197,7 +197,7 @@ fn datagrams_arrive_behind_their_prefix_or_not_at_all() {
     let done = network.devices[1].poll(b.receives).unwrap();
     assert_eq!(
         (done.id, done.bytes, done.immediate, done.from),
-        (50, 45, Some(3), Some((address(0), a.pair)))
+        (50, 45, Some(3), Some((address(0).into(), a.pair)))
     );
     assert_eq!(&network.devices[1].memory().0[40..45], b"hello");
     assert_eq!(network.devices[1].memory().0[32..36], [10, 7, 0, 1], "the sender's address in the prefix");
@@ -240,7 +240,7 @@ fn a_shared_receive_queue_serves_many_and_tells_when_it_runs_low() {
         let sending = Plan::default().sending;
         for (here, pair, there, other) in [(0, receiver, device, sender), (device, sender, 0, receiver)] {
             let remote = Remote {
-                address: address(there),
+                address: address(there).into(),
                 queue_pair: other,
                 first_packet: 0,
                 mtu: 256,

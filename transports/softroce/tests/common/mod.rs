@@ -201,7 +201,7 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
         let d = &mut network.devices[own.device];
         d.initialise(own.pair).unwrap();
         let remote = Remote {
-            address: address(other.device),
+            address: address(other.device).into(),
             queue_pair: other.pair,
             first_packet: plan.first_packets[1 - me],
             mtu: plan.mtu,

@@ -15,7 +15,8 @@
 //!
 //! | kind | id | value | payload |
 //! | --- | --- | --- | --- |
-//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]) |
+//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]); with flag `INTO` a [`crate::payload::RemotePlace`] |
+//! | Written | receiver's request | bytes written to that place | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Taken, Matched | sender's request | 0 | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
@@ -57,6 +58,8 @@ pub enum Kind {
     Lost = 12,
     /// Some of the partitions of a partitioned send (chapter 4).
     Part = 13,
+    /// The sender has written what was asked for into the receiver's memory.
+    Written = 14,
 }
 
 impl Kind {
@@ -77,6 +80,7 @@ impl Kind {
             11 => Kind::More,
             12 => Kind::Lost,
             13 => Kind::Part,
+            14 => Kind::Written,
             _ => return None,
         })
     }
@@ -231,6 +235,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([13, 0]).kind(), None);
+        assert_eq!(Header::from_words([15, 0]).kind(), None);
     }
 }

@@ -33,7 +33,17 @@ pub enum PredefinedOp {
 
 /// The loop for one operation on one type, chosen once per call.
 #[derive(Clone, Copy)]
-pub struct Kernel(fn(&[u8], &mut [u8]));
+pub struct Kernel {
+    /// `into = left op into`. Not safe only because it may be compiled for instructions that not every processor has; whoever makes
+    /// a kernel knows that this one has them.
+    onto: unsafe fn(&[u8], &mut [u8]),
+    /// `into = left op right`; `None` where a copy and the other loop do as well.
+    apart: Option<unsafe fn(&[u8], &[u8], &mut [u8])>,
+}
+
+/// Bytes that are combined at a time where a loop with three operands is made of a copy and one with two: the result
+/// stays in the nearest cache between the two.
+const AT_A_TIME: usize = 4096;
 
 impl std::fmt::Debug for Kernel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,15 +52,54 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    pub(crate) const fn new(function: fn(&[u8], &mut [u8])) -> Kernel {
-        Kernel(function)
+    pub(crate) const fn new(onto: fn(&[u8], &mut [u8])) -> Kernel {
+        Kernel { onto, apart: None }
+    }
+
+    /// With a loop that has three operands.
+    pub(crate) const fn apart(onto: fn(&[u8], &mut [u8]), apart: fn(&[u8], &[u8], &mut [u8])) -> Kernel {
+        Kernel { onto, apart: Some(apart) }
+    }
+
+    /// Of loops that need certain instructions.
+    ///
+    /// # Safety
+    /// This processor has them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const unsafe fn compiled_for(
+        onto: unsafe fn(&[u8], &mut [u8]),
+        apart: unsafe fn(&[u8], &[u8], &mut [u8]),
+    ) -> Kernel {
+        Kernel { onto, apart: Some(apart) }
     }
 
     /// `into = left op into`, element by element; both hold the same number of elements in their memory layout, at
     /// any alignment. Gaps of pair types stay as they are.
     #[inline]
     pub fn apply(self, left: &[u8], into: &mut [u8]) {
-        (self.0)(left, into);
+        // SAFETY: the processor has the instructions, see the field.
+        unsafe { (self.onto)(left, into) };
+    }
+
+    /// `into = left op right`, element by element, all three being of one length; gaps of pair types come from the right operand.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    #[inline]
+    pub fn apply_apart(self, left: &[u8], right: &[u8], into: &mut [u8]) {
+        assert!(left.len() == into.len() && right.len() == into.len(), "operands of different length");
+        match self.apart {
+            // SAFETY: the processor has the instructions, see the field.
+            Some(apart) => unsafe { apart(left, right, into) },
+            None => {
+                let parts =
+                    left.chunks(AT_A_TIME).zip(right.chunks(AT_A_TIME)).zip(into.chunks_mut(AT_A_TIME));
+                for ((left, right), into) in parts {
+                    into.copy_from_slice(right);
+                    self.apply(left, into);
+                }
+            }
+        }
     }
 
     /// As [`Kernel::apply`], on elements of collective arguments.

@@ -177,7 +177,12 @@ impl Transport for Both {
     }
 
     fn lost(&mut self) -> Option<PeerId> {
-        self.shm.lost().or_else(|| self.fabric.lost())
+        let Some(peer) = self.shm.lost() else { return self.fabric.lost() };
+        if !self.shm.is_here(peer) {
+            // The launcher told; the fabric would find out by its retries, seconds later.
+            self.fabric.give_up(peer);
+        }
+        Some(peer)
     }
 
     fn declare_lost(&mut self, peer: PeerId) {

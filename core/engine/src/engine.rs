@@ -377,6 +377,11 @@ impl Engine {
         self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
     }
 
+    /// Whether everything sent has arrived at its process's end.
+    pub fn has_left(&self) -> bool {
+        self.fabric.has_left()
+    }
+
     /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.
     pub fn rest(&mut self) {
         self.fabric.rest();

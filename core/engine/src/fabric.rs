@@ -200,6 +200,10 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.declare_lost(peer));
     }
 
+    fn give_up(&mut self, peer: PeerId) {
+        each_fabric!(self, way => way.give_up(peer));
+    }
+
     fn has_left(&self) -> bool {
         each_fabric!(self, way => way.has_left())
     }

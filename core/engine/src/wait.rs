@@ -60,7 +60,11 @@ impl Waiter {
             // Still armed: the next pause must be another look, for the last one was before this movement.
             Phase::Armed => self.phase = Phase::ArmedAgain,
             Phase::ArmedAgain => {}
-            Phase::Spin | Phase::Yield => self.restart(),
+            Phase::Spin | Phase::Yield => {
+                self.restart();
+                // Who sends right now runs on another core: look again before this one is given away.
+                self.left = self.left.max(1);
+            }
         }
         self.naps = 0;
     }

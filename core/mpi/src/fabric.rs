@@ -1,7 +1,7 @@
 //! Which fabrics this process uses, and their opening.
 
 use std::net::{IpAddr, Ipv4Addr};
-use weft_boot::{Job, Launcher, SharedLauncher, machine};
+use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{Directory, Fabric, NodeLocal, PeerCard, Transports};
 use weft_types::params::{self, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -60,7 +60,10 @@ pub(crate) fn choose(job: &Job, asked: params::Fabric) -> Result<Ways> {
     match asked {
         _ if job.size == 1 => Ok(Ways::Alone),
         params::Fabric::Auto | params::Fabric::Shm if is_on_one_node(job) => Ok(Ways::Shm),
-        params::Fabric::Auto if job.local_ranks.len() > 1 => Ok(Ways::Both),
+        // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
+        params::Fabric::Auto if job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft => {
+            Ok(Ways::Both)
+        }
         params::Fabric::Auto | params::Fabric::Softroce | params::Fabric::Verbs => Ok(Ways::Fabric),
         params::Fabric::Shm => Err(Error::new(
             ErrorClass::OTHER,

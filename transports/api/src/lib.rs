@@ -195,6 +195,12 @@ pub trait Transport {
         let _ = peer;
     }
 
+    /// Somebody else knows that `peer` is gone: nothing is waited for from it any more. It need not be named by
+    /// [`Transport::lost`].
+    fn give_up(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
     /// Copies from `peer`'s memory at `address` straight into `into` (single copy).
     ///
     /// # Errors

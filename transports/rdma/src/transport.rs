@@ -494,7 +494,9 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn progress(&mut self) -> bool {
-        let mut moved = self.hca.progress();
+        // Datagrams alone are no news: acknowledgements, and questions whether somebody is alive.
+        let mut moved = false;
+        self.hca.progress();
         let now = self.hca.now();
         let mut left = BURST;
         while left > 0
@@ -534,6 +536,13 @@ impl<H: Hca> Transport for Rdma<H> {
 
     fn rest(&mut self) {
         self.say_rest();
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        let Some(index) = self.peers.find(peer) else { return };
+        self.lose(index);
+        self.bury();
+        self.lost.retain(|&lost| lost != peer);
     }
 
     fn lost(&mut self) -> Option<PeerId> {

@@ -156,6 +156,15 @@ pub struct Members {
     pub locals: Vec<u32>,
 }
 
+/// How the ranks of the node wake each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wakes {
+    /// This process fences itself, because sleepers cannot do it for it.
+    pub fenced: bool,
+    /// Ranks outnumber cores: the same in all processes of the node.
+    pub crowded: bool,
+}
+
 impl Rounds {
     /// Bytes of the block of cells.
     pub fn cells_bytes(members: u32) -> u64 {
@@ -183,12 +192,12 @@ impl Rounds {
         pool: &Arc<Pool>,
         block: Block,
         members: &Members,
-        fenced: bool,
+        wakes: Wakes,
     ) -> Rounds {
         let count = members.locals.len() as u32;
         assert!((2..=MOST_MEMBERS).contains(&count), "{count} members");
         let pace = Pace::new(members.me, count);
-        Rounds { memory: Memory::new(segment, pool, block, members, fenced), pace }
+        Rounds { memory: Memory::new(segment, pool, block, members, wakes), pace }
     }
 
     /// Adds the block of slots that one member took for all; all do between the same two operations.
@@ -304,6 +313,18 @@ impl Rounds {
     #[inline]
     pub fn expect(&self, of: u64, round: u64) {
         self.memory.expect(of, round);
+    }
+
+    /// Whether the ranks of this node share cores; the same at all members.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.memory.is_crowded()
+    }
+
+    /// Bytes of a long payload.
+    #[inline]
+    pub fn slot_bytes(&self) -> usize {
+        slot_bytes(self.members())
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -51,7 +51,14 @@ struct Header {
     words: [AtomicU64; 8],
     /// 0 undecided, 1 membarrier, 2 fence.
     waking: AtomicU32,
+    /// How many of `far_losses` there are.
+    far_count: AtomicU32,
+    /// Processes of other nodes that died, by their numbers in the job, as the launcher says (it alone writes).
+    far_losses: [AtomicU32; MOST_FAR_LOSSES],
 }
+
+/// Deaths on other nodes that are told here; of more, the fabric tells.
+const MOST_FAR_LOSSES: usize = 1000;
 
 /// What a process tells the others. The first line is read at every send and hardly ever written; the second is
 /// read at first contact, and by its owner, who watches the arrivals.
@@ -167,6 +174,23 @@ impl Segment {
         }
     }
 
+    /// Says that a process of another node died, and wakes everybody. One caller at a time: the launcher.
+    pub(crate) fn lose_far(&self, peer: u32) {
+        let header = self.header();
+        let count = header.far_count.load(Ordering::Relaxed);
+        let Some(place) = header.far_losses.get(count as usize) else { return };
+        place.store(peer, Ordering::Relaxed);
+        header.far_count.store(count + 1, Ordering::Release);
+        self.tell_all();
+    }
+
+    /// The processes of other nodes that died, but for the first `seen`.
+    pub(crate) fn far_losses(&self, seen: u32) -> impl Iterator<Item = u32> + '_ {
+        let header = self.header();
+        let count = (header.far_count.load(Ordering::Acquire) as usize).min(MOST_FAR_LOSSES);
+        header.far_losses[..count].iter().skip(seen as usize).map(|peer| peer.load(Ordering::Relaxed))
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: the table mapping begins with a header and lives as long as `self`; all fields are atomics and any
         // bytes are valid values.
@@ -221,6 +245,11 @@ impl Segment {
     /// Says that `rank` died, and wakes everybody so that they can see it.
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
+        self.tell_all();
+    }
+
+    /// Makes everybody look at what was announced, also those who sleep.
+    fn tell_all(&self) {
         // All are told before any is woken: who hears of it from another one first knows by then.
         for other in 0..self.layout.ranks {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
@@ -330,6 +359,19 @@ pub fn mark_dead(file: &File, ranks: u32, rank: u32) -> Result<()> {
         Error::new(ErrorClass::OTHER, format!("cannot use the shared-memory segment: {error}"))
     })?;
     Segment::open(file, ranks)?.bury(rank);
+    Ok(())
+}
+
+/// Tells the `ranks` ranks of a node that process `peer` of the job, on another node, died; for the launcher, which must not do it twice
+/// at the same time.
+///
+/// # Errors
+/// As [`mark_dead`].
+pub fn mark_far_dead(file: &File, ranks: u32, peer: u32) -> Result<()> {
+    let file = file.try_clone().map_err(|error| {
+        Error::new(ErrorClass::OTHER, format!("cannot use the shared-memory segment: {error}"))
+    })?;
+    Segment::open(file, ranks)?.lose_far(peer);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::peers::PeerMap;
 use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
-use crate::rounds::{Members, Rounds};
+use crate::rounds::{Members, Rounds, Wakes};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
@@ -57,6 +57,8 @@ pub struct Shm {
     seen_dead: Vec<bool>,
     /// Deaths seen and not yet told.
     lost: Vec<PeerId>,
+    /// Deaths on other nodes that were seen.
+    far_seen: u32,
     single_copy: SingleCopy,
     fenced: bool,
     blind: bool,
@@ -94,7 +96,7 @@ const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
 const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
 /// Seconds for each run in a list: the kernel looks up the pages of every run of the other process by themselves.
-const REMOTE_RUN: f64 = 4e-7;
+const REMOTE_RUN: f64 = 5e-7;
 const LOCAL_RUN: f64 = 1.5e-8;
 
 /// Packets at least this long are copied for so long that the next cell can be fetched meanwhile.
@@ -179,7 +181,9 @@ impl Shm {
     ) -> Result<Rounds> {
         let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
         let pool = Arc::clone(self.pool()?);
-        Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, self.fenced))
+        // Who fences though the node agreed on the barrier of the sleepers is blind: its ranks have cores of their own.
+        let wakes = Wakes { fenced: self.fenced, crowded: self.fenced && !self.blind };
+        Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, wakes))
     }
 
     /// The figures of the segment.
@@ -220,6 +224,12 @@ impl Shm {
                 self.seen_dead[local as usize] = true;
                 self.lost.push(self.map.peer(local));
             }
+        }
+        // What lies in other lanes stays on this node.
+        if self.lane == 0 {
+            let before = self.lost.len();
+            self.lost.extend(self.segment.far_losses(self.far_seen).map(PeerId));
+            self.far_seen += (self.lost.len() - before) as u32;
         }
         self.arrivals = seen;
         moved || !self.lost.is_empty()

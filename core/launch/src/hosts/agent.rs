@@ -1,5 +1,6 @@
 //! The agent: mpiexec's hand on one host. One loop, one thread; it decides nothing.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
@@ -195,7 +196,8 @@ impl Agent {
         let found = self.ranks.iter().position(|rank| rank.rank == frame.number);
         match (frame.kind, found) {
             (Kind::Start, _) => return self.start(&frame.content),
-            (Kind::Ping, _) => self.tell(Kind::Ping, 0, &[]),
+            (Kind::Ping, _) => self.tell(Kind::Ping, 0, &frames::with_clock(&frame.content)),
+            (Kind::Lost, _) => self.tell_of_loss(frame.number),
             (Kind::Finish, _) => self.finish()?,
             (Kind::Channel, Some(index)) => {
                 self.ranks[index].unsent.extend_from_slice(&frame.content);
@@ -244,6 +246,25 @@ impl Agent {
         }
         self.common = Some(common);
         Ok(())
+    }
+
+    /// Tells the ranks here that one of the job is gone. Where that cannot be done they find out by their fabric.
+    fn tell_of_loss(&mut self, lost: u32) {
+        let Some(common) = &self.common else { return };
+        let memory = common.memory.try_clone().map(File::from);
+        let here = self.ranks.iter().position(|rank| rank.rank == lost);
+        let told = memory.map_err(|error| error.to_string()).and_then(|memory| {
+            let ranks = self.ranks.len() as u32;
+            let marked = match here {
+                Some(index) => weft_shm::mark_dead(&memory, ranks, index as u32),
+                None => weft_shm::mark_far_dead(&memory, ranks, lost),
+            };
+            marked.map_err(|error| error.text().to_owned())
+        });
+        if let Err(why) = told {
+            let line = format!("the ranks here cannot be told that rank {lost} has died: {why}");
+            self.tell(Kind::Line, 0, line.as_bytes());
+        }
     }
 
     /// Passes on what a rank says through its control channel.

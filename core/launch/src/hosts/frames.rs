@@ -26,7 +26,7 @@ pub enum Kind {
     Input,
     /// To the agent: the job is over; end what is left and go.
     Finish,
-    /// Both ways: are you there? Answered by the same.
+    /// Both ways: are you there? Answered by the same, with the clock of [`weft_boot::stall::now`] there (eight bytes) behind its content.
     Ping,
     /// To the head: the process of rank `number`, four bytes.
     Started,
@@ -46,14 +46,16 @@ pub enum Kind {
     Line,
     /// To the head: nothing follows.
     Bye,
+    /// To the agent: rank `number`, on whichever host, has died, and the others go on.
+    Lost,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 15] = [
+        const ALL: [Kind; 16] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye,
+            Took, Line, Bye, Lost,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -131,6 +133,11 @@ pub fn parse_ending(content: &[u8]) -> Option<crate::judge::End> {
         1 => Some(crate::judge::End::Signal { signal: value, core: core != 0 }),
         _ => None,
     }
+}
+
+/// The answer to a [`Kind::Ping`].
+pub fn with_clock(asked: &[u8]) -> Vec<u8> {
+    [asked, &weft_boot::stall::now().to_le_bytes()].concat()
 }
 
 /// A number of four bytes.

@@ -17,9 +17,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpgrp, isatty, tcgetpgrp};
 use weft_boot::card::Card;
 use weft_boot::pmi::wire1;
+use weft_boot::stall;
 
+use super::clocks::Clock;
 use super::dealing::{self, NamedHost};
 use super::frames::{self, Frame, Kind, Orders, Program, RankOrder, Reader};
+use super::watching::Loss;
 use super::{AGENT_WORD, INPUT_CREDIT, PING, SILENCE};
 use crate::judge::{Cause, End, Judge, Order, Partial};
 use crate::lines::Lines;
@@ -30,6 +33,7 @@ use crate::plan;
 use crate::pmi_server::{Action, Server};
 use crate::report::{self, Known};
 use crate::run::{ENDING, NOTE, PASSED_ON};
+use crate::watch::Watch;
 
 /// A connection may take longer to be made than an agent may be silent later.
 const PATIENCE_AT_START: Duration = Duration::from_secs(60);
@@ -41,29 +45,38 @@ const FAREWELL: Duration = Duration::from_secs(10);
 const SSH: &str = "ssh -x -o BatchMode=yes {host}";
 
 /// One host and its agent.
-struct Host {
-    name: String,
+pub(super) struct Host {
+    pub(super) name: String,
     /// `None`: it was never started.
     child: Option<Child>,
     reader: Reader,
     /// Frames that found no room.
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
+    /// Its clock, once it was asked.
+    pub(super) clock: Option<Clock>,
+    /// Everything that it was told before this time (of [`weft_boot::stall::now`]) it has done.
+    pub(super) obeyed: u64,
     heard: Instant,
     answered: bool,
-    ranks: Vec<usize>,
+    pub(super) ranks: Vec<usize>,
     /// Ranks that its agent has started.
     started: usize,
     /// It said good-bye, or is lost.
-    gone: bool,
+    pub(super) gone: bool,
 }
 
 /// A job on several hosts.
-struct Head {
-    hosts: Vec<Host>,
-    host_of: Vec<usize>,
+pub(super) struct Head {
+    pub(super) hosts: Vec<Host>,
+    pub(super) host_of: Vec<usize>,
     server: Server,
-    judge: Judge,
-    known: Vec<Known>,
+    pub(super) judge: Judge,
+    pub(super) watch: Watch,
+    /// Losses that not all hosts know of yet.
+    pub(super) losses: Vec<Loss>,
+    /// Who waited for what when the job was given up.
+    waiting: String,
+    pub(super) known: Vec<Known>,
     lines: Vec<[Lines; 2]>,
     tags: Vec<String>,
     outlets: [Outlet; 2],
@@ -163,6 +176,9 @@ impl Head {
                 dealing::nodes(&host_of).to_string(),
             ),
             judge: Judge::new(size),
+            watch: Watch::new(size, settings.watchdog_period(), settings.watchdog_abort),
+            losses: Vec::new(),
+            waiting: String::new(),
             known: programs.map(|program| Known { pid: 0, program, note: None }).collect(),
             lines: (0..size).map(|_| Default::default()).collect(),
             tags: (0..size)
@@ -189,6 +205,8 @@ impl Head {
                 child: None,
                 reader: Reader::default(),
                 out: Vec::new(),
+                clock: None,
+                obeyed: 0,
                 heard: now,
                 answered: false,
                 ranks,
@@ -213,7 +231,8 @@ impl Head {
     fn deadline(&self) -> Instant {
         let lines = self.lines.iter().flatten().filter_map(Lines::deadline);
         let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
-        lines.chain(limit).chain(self.judge.deadline()).fold(self.next_ping, Instant::min)
+        let watch = self.watch.deadline().filter(|_| self.judge.cause().is_none());
+        lines.chain(limit).chain(watch).chain(self.judge.deadline()).fold(self.next_ping, Instant::min)
     }
 
     fn wait(&self, deadline: Instant) -> io::Result<()> {
@@ -257,6 +276,7 @@ impl Head {
         let now = Instant::now();
         if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
             let running = self.judge.running().collect();
+            self.waiting = self.summary();
             let order = self.judge.condemn(Cause::Timeout { limit, running }, now);
             self.limit = None;
             self.obey(order);
@@ -264,6 +284,9 @@ impl Head {
         if now >= self.next_ping {
             self.next_ping = now + PING;
             self.ask_hosts(now);
+        }
+        if self.judge.cause().is_none() {
+            self.watch_ranks(now);
         }
         let order = self.judge.tick(now);
         self.obey(order);
@@ -284,6 +307,9 @@ impl Head {
             }
             self.send_all(signal, None);
             if ENDING.contains(&signal) {
+                if self.waiting.is_empty() {
+                    self.waiting = self.summary();
+                }
                 let order = self.judge.interrupted(number);
                 self.obey(order);
             }
@@ -328,7 +354,7 @@ impl Head {
         let rank = frame.number as usize;
         let ours = self.host_of.get(rank) == Some(&index);
         match frame.kind {
-            Kind::Ping => {}
+            Kind::Ping => self.answered(index, &frame.content),
             Kind::Bye => self.hosts[index].gone = true,
             Kind::Took => {
                 let taken = frames::parse_number(&frame.content).unwrap_or(0).max(0) as usize;
@@ -365,6 +391,9 @@ impl Head {
                 self.flush_lines(rank, Instant::now(), true);
                 if self.judge.is_running(rank) {
                     let order = self.judge.ended(rank, end, Instant::now());
+                    if !matches!(order, Some(Order::Tell(_))) {
+                        self.watch.gone(rank, stall::now(), Instant::now());
+                    }
                     self.obey(order);
                 }
                 self.check_barrier();
@@ -398,6 +427,7 @@ impl Head {
             self.judge.ended(rank, End::Signal { signal: Signal::SIGKILL as i32, core: false }, now);
         }
         self.obey(order);
+        self.settle_losses();
     }
 
     /// Asks whether the hosts are there, and loses those that have been silent for too long.
@@ -412,7 +442,7 @@ impl Head {
                 let why = format!("nothing was heard of it for {} s", patience.as_secs());
                 self.lose(index, why);
             } else {
-                frames::emit(Kind::Ping, 0, &[], &mut host.out);
+                self.ask_host(index);
             }
         }
     }
@@ -459,6 +489,7 @@ impl Head {
             }
             Action::Finished { rank } => {
                 self.judge.finished(rank);
+                self.watch.gone(rank, stall::now(), now);
                 None
             }
             Action::Note { rank, text } => {
@@ -470,13 +501,23 @@ impl Head {
                 self.judge.survives(rank);
                 None
             }
-            // Clocks of several hosts cannot prove that calls were blocked at the same moment; what ranks wait for is in their notes.
-            Action::Stalled { .. } | Action::Reopened { .. } => None,
+            Action::Stalled { rank, stall } => {
+                self.stalled(rank, *stall);
+                None
+            }
+            Action::Reopened { rank } => {
+                self.watch.reopened(rank);
+                None
+            }
             Action::Abort { rank, code, message, ranks } => {
                 self.aborting = Some(rank);
                 let asked_for_some = !ranks.is_empty();
                 let partial = Partial { rank, code, message: message.clone(), ranks };
                 let some = self.judge.abort_some(partial, now);
+                if some.is_some() {
+                    let doomed: Vec<usize> = self.judge.doomed().collect();
+                    doomed.into_iter().for_each(|rank| self.tell_of_loss(rank));
+                }
                 if asked_for_some {
                     let scope = if some.is_some() { "some" } else { "all" };
                     let answer = wire1::Command::new("weft_aborted").with("scope", scope).emit();
@@ -490,7 +531,7 @@ impl Head {
         self.obey(order);
     }
 
-    fn obey(&mut self, order: Option<Order>) {
+    pub(super) fn obey(&mut self, order: Option<Order>) {
         let doomed: Vec<usize> = self.judge.doomed().collect();
         match order {
             None => {}
@@ -504,8 +545,8 @@ impl Head {
                 self.send_to(&doomed, Signal::SIGCONT, None);
             }
             Some(Order::KillDoomed) => self.send_to(&doomed, Signal::SIGKILL, None),
-            // The fabric tells the others: their retries end, or the silence does.
             Some(Order::Tell(lost)) => {
+                self.tell_of_loss(lost);
                 let host = &self.hosts[self.host_of[lost]].name;
                 eprint!("{}", report::lost(&self.judge, &self.known[lost], host));
             }
@@ -639,7 +680,7 @@ impl Head {
         );
         if !(self.broken && died_of_pipe) {
             let host = |rank: usize| self.hosts[self.host_of[rank]].name.as_str();
-            eprint!("{}", report::failure_on(&self.judge, &self.known, &host, ""));
+            eprint!("{}", report::failure_on(&self.judge, &self.known, &host, &self.waiting));
         }
         Ok(self.judge.exit_code())
     }

@@ -17,10 +17,12 @@
 //! * Whatever waits is bounded: output stops being read while the head does not take it, input is sent in credit.
 
 pub(crate) mod agent;
+mod clocks;
 pub(crate) mod dealing;
 pub mod frames;
 pub(crate) mod head;
 mod local;
+mod watching;
 
 use std::time::Duration;
 

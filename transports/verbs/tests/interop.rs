@@ -7,7 +7,9 @@ mod common;
 
 use common::ends::{PATIENCE, Two, pattern};
 use nix::sched::{CloneFlags, setns};
+use std::collections::HashSet;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
@@ -135,7 +137,7 @@ fn read_capture(mut bytes: &[u8]) -> Vec<Seen> {
 
 /// A request, without what differs from run to run.
 #[derive(Debug, PartialEq, Eq)]
-struct Request<'a> {
+struct Request {
     opcode: Opcode,
     /// Its number, from that of the first one on.
     number: u32,
@@ -144,11 +146,12 @@ struct Request<'a> {
     /// Where in the buffer, and both operands.
     atomic: Option<(u64, u64, u64)>,
     immediate: Option<u32>,
-    payload: &'a [u8],
+    /// How many bytes, and what comes out of them.
+    payload: (usize, u64),
 }
 
-/// The requests of one end, to a buffer that begins at `base`.
-fn requests(seen: &[Seen], from: IpAddr, base: u64) -> Vec<Request<'_>> {
+/// The requests of one end, to a buffer that begins at `base`; those that were repeated, once.
+fn requests(seen: &[Seen], from: IpAddr, base: u64) -> Vec<Request> {
     let requests: Vec<Packet<'_>> = seen
         .iter()
         .filter(|seen| seen.flow.source.ip() == from)
@@ -156,8 +159,10 @@ fn requests(seen: &[Seen], from: IpAddr, base: u64) -> Vec<Request<'_>> {
         .filter(|packet| !packet.opcode.is_response())
         .collect();
     let first = requests[0].psn.get();
+    let mut known = HashSet::new();
     requests
         .iter()
+        .filter(|packet| known.insert(packet.psn.get()))
         .map(|packet| Request {
             opcode: packet.opcode,
             number: packet.psn.get().wrapping_sub(first) & 0xff_ffff,
@@ -166,7 +171,11 @@ fn requests(seen: &[Seen], from: IpAddr, base: u64) -> Vec<Request<'_>> {
                 .atomic
                 .map(|atomic| (atomic.address.wrapping_sub(base), atomic.swap_or_add, atomic.compare)),
             immediate: packet.immediate,
-            payload: packet.payload,
+            payload: (packet.payload.len(), {
+                let mut hasher = DefaultHasher::new();
+                hasher.write(packet.payload);
+                hasher.finish()
+            }),
         })
         .collect()
 }

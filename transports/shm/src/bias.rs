@@ -230,6 +230,15 @@ impl<T> DerefMut for Own<'_, T> {
     }
 }
 
+impl<T> Own<'_, T> {
+    /// Unlocks: what dropping does, at the place of the call.
+    #[inline(always)]
+    pub fn end(self) {
+        let own = ManuallyDrop::new(self);
+        leave_fast(&own.lock.words(), own.me);
+    }
+}
+
 impl<T> Drop for Own<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {

@@ -206,6 +206,7 @@ impl State {
                 self.hearsay = Some(PeerId(header.id()));
                 Todo::Nothing
             }
+            Some(Kind::Part) => self.part(index, header, payload),
             None => Todo::Broken("a packet of unknown kind"),
         }
     }

@@ -1,6 +1,7 @@
 //! The engine's doors: see the contract in `README.md`.
 
 use crate::internal::Notice;
+use crate::landings::Landings;
 use crate::messages::Messages;
 use crate::peers::Peers;
 use crate::requests::{ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
@@ -34,6 +35,8 @@ pub(crate) struct State {
     pub(crate) unexpected: Unexpected,
     pub(crate) messages: Messages,
     pub(crate) requests: Requests,
+    /// Where partitions land.
+    pub(crate) landings: Landings,
     /// Ended requests that belong to the schedule executor.
     pub(crate) notices: VecDeque<Notice>,
     /// Collectives under way.
@@ -78,6 +81,7 @@ impl Engine {
             unexpected: Unexpected::default(),
             messages: Messages::default(),
             requests: Requests::new(),
+            landings: Landings::default(),
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
@@ -197,6 +201,12 @@ impl Engine {
             return None;
         };
         Some(self.state.message_status(message))
+    }
+
+    /// Whether any message is here that no receive has matched: without one, no probe finds any.
+    #[inline]
+    pub fn keeps_messages(&self) -> bool {
+        !self.state.unexpected.is_empty()
     }
 
     /// As [`Engine::iprobe`], and takes the message out of matching (section 3.8.2).

@@ -12,6 +12,7 @@ mod fabric;
 mod failure;
 mod held;
 mod internal;
+mod landings;
 mod layouts;
 mod messages;
 mod outlook;
@@ -31,6 +32,7 @@ mod zero_copy;
 pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
 pub use fabric::{Fabric, FabricBell};
+pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{

@@ -99,6 +99,13 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         let mut environment = inherited.clone();
         environment.extend(settings.environment.iter().cloned());
         environment.extend(section.environment.iter().cloned());
+        for variable in ["WEFT_COLLECTIVES", "WEFT_MODEL"] {
+            // All ranks must have the same, wherever they run.
+            let value = environment.get(OsStr::new(variable)).and_then(|value| value.to_str());
+            if let Some(text) = weft_boot::settings::for_ranks(variable, value) {
+                environment.insert(variable.into(), text.into());
+            }
+        }
         let path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
         let search: Vec<&OsStr> =
             section.path.iter().map(OsString::as_os_str).chain([path.as_os_str()]).collect();

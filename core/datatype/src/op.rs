@@ -31,6 +31,9 @@ pub enum PredefinedOp {
     NoOp,
 }
 
+/// A loop with two operands to read and one to write.
+type Apart = unsafe fn(&[u8], &[u8], &mut [u8]);
+
 /// The loop for one operation on one type, chosen once per call.
 #[derive(Clone, Copy)]
 pub struct Kernel {
@@ -38,7 +41,7 @@ pub struct Kernel {
     /// a kernel knows that this one has them.
     onto: unsafe fn(&[u8], &mut [u8]),
     /// `into = left op right`; `None` where a copy and the other loop do as well.
-    apart: Option<unsafe fn(&[u8], &[u8], &mut [u8])>,
+    apart: Option<Apart>,
     meaning: Option<(PredefinedOp, Kind)>,
 }
 
@@ -72,10 +75,7 @@ impl Kernel {
     /// # Safety
     /// This processor has them.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) const unsafe fn compiled_for(
-        onto: unsafe fn(&[u8], &mut [u8]),
-        apart: unsafe fn(&[u8], &[u8], &mut [u8]),
-    ) -> Kernel {
+    pub(crate) const unsafe fn compiled_for(onto: unsafe fn(&[u8], &mut [u8]), apart: Apart) -> Kernel {
         Kernel { onto, apart: Some(apart), meaning: None }
     }
 

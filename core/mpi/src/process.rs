@@ -74,7 +74,7 @@ pub struct Process {
 }
 
 /// One line about what was found and chosen.
-fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
+fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters, ways: &Ways) -> String {
     format!(
         "rank {} of {} (process {}): {} ranks on this node share {} cores, waiting ranks {}; {}; large messages {}; messages up \
          to {} bytes are sent without asking",
@@ -84,13 +84,7 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         job.local_ranks.len(),
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
-        match crate::fabric::choose(job, parameters.transport) {
-            Ok(Ways::Alone) => "no transport is needed",
-            Ok(Ways::Fabric) => "all peers over softroce (the RDMA emulator, UDP)",
-            Ok(Ways::Both) =>
-                "peers of this node over shm, all others over softroce (the RDMA emulator, UDP)",
-            Ok(Ways::Shm) | Err(_) => "all peers over shm",
-        },
+        ways,
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
             _ => "are read from the sender's memory where that is allowed and faster",
@@ -145,12 +139,19 @@ impl Process {
                 params::Gaps::Read => weft_engine::Gaps::Read,
                 params::Gaps::Stream => weft_engine::Gaps::Stream,
             },
+            rendezvous: match parameters.rendezvous {
+                params::Rendezvous::Auto => weft_engine::Rendezvous::Auto,
+                params::Rendezvous::Read => weft_engine::Rendezvous::Read,
+                params::Rendezvous::Write => weft_engine::Rendezvous::Write,
+                params::Rendezvous::Stream => weft_engine::Rendezvous::Stream,
+            },
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
-        let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
+        let ways = crate::fabric::choose(&job, &parameters)?;
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
-            eprintln!("weft: {}", chosen(&job, &config, &parameters));
+            eprintln!("weft: {}", chosen(&job, &config, &parameters, &ways));
         }
+        let transports = crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
         let lanes = Arc::new(Lanes::default());

@@ -4,7 +4,7 @@
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use weft_tools::tuning::Tuning;
-use weft_tools::{explain, measure, params, report};
+use weft_tools::{explain, measure, params, report, transports};
 use weft_types::params::number;
 
 /// Shows the version of Weft, what it finds on this machine and in this environment, and what it decides from it.
@@ -16,7 +16,8 @@ struct Arguments {
     /// List every parameter: environment variable, default, form and meaning.
     #[arg(long)]
     params: bool,
-    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...
+    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...; or
+    /// transports: which transport leads to which ranks, and why not the others.
     #[arg(long, value_name = "OPERATION")]
     explain: Option<String>,
     /// With --explain: ranks of the communicator.
@@ -79,6 +80,10 @@ fn measured(output: Option<&Path>) {
 fn main() {
     let arguments = Arguments::parse();
     let variable = |name: &str| std::env::var(name).ok();
+    if arguments.explain.as_deref() == Some("transports") {
+        print!("{}", transports::text(variable).unwrap_or_else(|why| refuse(&why)));
+        return;
+    }
     if arguments.measure {
         return measured(arguments.output.as_deref());
     }

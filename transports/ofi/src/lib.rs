@@ -17,13 +17,17 @@ pub mod select;
 pub mod sys;
 
 mod bell;
+mod contact;
 mod device;
 mod knock;
 mod library;
+mod one_sided;
+mod operations;
 mod slots;
+mod survey;
 mod transport;
 
 pub use bell::OfiBell;
 pub use card::{OfiCard, OfiDirectory};
-pub use device::offers;
+pub use survey::offers;
 pub use transport::Ofi;

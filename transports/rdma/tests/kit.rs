@@ -11,7 +11,7 @@ use weft_api::verbs::Nanos;
 use weft_api::{Bell, Transport};
 use weft_rdma::{Directory, PeerCard, Rdma};
 use weft_sim::Random;
-use weft_softroce::{Card, Udp, Wire};
+use weft_softroce::{Card, Udp, Unreachable, Wire};
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
@@ -35,6 +35,8 @@ struct Air {
     flying: BTreeMap<(Nanos, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     arrived: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     dead: Vec<SocketAddr>,
+    /// What reached nobody, by sender.
+    bounced: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     serial: u64,
 }
 
@@ -81,6 +83,16 @@ impl Wire for Antenna {
         Some(from)
     }
 
+    fn unreachable(&mut self) -> Option<Unreachable> {
+        let air = &mut *self.0.borrow_mut();
+        let address = air.bounced.get_mut(&self.1)?.pop()?;
+        Some(Unreachable { address, certain: true })
+    }
+
+    fn tells_unreachable(&self) -> bool {
+        true
+    }
+
     fn bell(&self, _: Option<Nanos>) -> Silent {
         Silent
     }
@@ -110,7 +122,9 @@ impl Fabric for Virtual {
                 break;
             }
             let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
-            if !air.dead.contains(&from) && !air.dead.contains(&to) {
+            if air.dead.contains(&to) {
+                air.bounced.entry(from).or_default().push(to);
+            } else if !air.dead.contains(&from) {
                 air.arrived.entry(to).or_default().push((from, datagram));
             }
         }
@@ -138,6 +152,7 @@ fn virtual_fabric(processes: usize, seed: u64, loss: f64) -> Virtual {
         flying: BTreeMap::new(),
         arrived: BTreeMap::new(),
         dead: Vec::new(),
+        bounced: BTreeMap::new(),
         serial: 0,
     };
     let air = Rc::new(RefCell::new(air));
@@ -203,6 +218,31 @@ fn a_process_that_only_listens_learns_of_a_death() {
     }
 }
 
+/// A process that computes does not look at its device, and is no dead one: what is sent to it arrives when it looks again.
+#[test]
+fn a_process_that_computes_for_a_minute_is_waited_for() {
+    for seed in 0..4 {
+        let mut fabric = virtual_fabric(2, seed, seed as f64 * 0.01);
+        fabric.introduce();
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(7));
+        fabric.ends[1].advance(PeerId(0));
+        fabric.ends[0].send_inline(PeerId(1), header, b"when you have time").unwrap();
+        let begun = fabric.air.borrow().now;
+        while fabric.air.borrow().now < begun + 60_000_000_000 {
+            fabric.ends[0].progress();
+            fabric.idle();
+            fabric.air.borrow_mut().now += 1_000_000;
+            assert_eq!(fabric.ends[0].lost(), None, "seed {seed}");
+        }
+        assert!(!fabric.ends[0].has_left());
+        while fabric.ends[1].peek(PeerId(0)).is_none() {
+            fabric.round();
+        }
+        assert_eq!(fabric.ends[1].peek(PeerId(0)).unwrap().1, b"when you have time");
+        assert!(!fabric.ends[1].is_gone(PeerId(0)) && !fabric.ends[0].is_gone(PeerId(1)));
+    }
+}
+
 /// A process may end when what it sent has arrived, and only then; and nobody waits for one that has ended.
 #[test]
 fn what_has_left_has_arrived_and_the_resting_are_not_waited_for() {
@@ -249,18 +289,24 @@ impl Fabric for Real {
     fn ends(&mut self) -> &mut [Self::Transport] {
         &mut self.0
     }
+
+    /// Its socket is closed; who takes its place is nobody that the others know.
+    fn kill(&mut self, process: usize) -> bool {
+        self.0[process] = over_udp(process, Cards::default());
+        true
+    }
+}
+
+fn over_udp(process: usize, cards: Cards) -> Rdma<Card<Udp>> {
+    let card = Udp::open(Ipv4Addr::LOCALHOST.into(), Some(0), 65536).unwrap();
+    Rdma::open(card, PeerId(process as u32), Box::new(cards)).unwrap()
 }
 
 #[test]
 fn every_property_holds_over_udp() {
     kit::every_property(|processes| {
         let cards = Cards::default();
-        let ends: Vec<_> = (0..processes)
-            .map(|process| {
-                let card = Udp::open(Ipv4Addr::LOCALHOST.into(), Some(0), 65536).unwrap();
-                Rdma::open(card, PeerId(process as u32), Box::new(cards.clone())).unwrap()
-            })
-            .collect();
+        let ends: Vec<_> = (0..processes).map(|process| over_udp(process, cards.clone())).collect();
         *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
         Real(ends)
     });

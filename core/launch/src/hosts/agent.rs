@@ -14,9 +14,12 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use super::frames::{self, Frame, Kind, Orders, Reader};
+use weft_boot::stall;
+
+use super::frames::{self, Answer, Frame, Kind, Orders, Question, Reader};
 use super::local::{self, Common, LocalRank, Places};
 use crate::judge::End;
+use crate::machine;
 use crate::spawn;
 
 /// Output of ranks is not read while more than this waits for the head.
@@ -196,7 +199,13 @@ impl Agent {
         let found = self.ranks.iter().position(|rank| rank.rank == frame.number);
         match (frame.kind, found) {
             (Kind::Start, _) => return self.start(&frame.content),
-            (Kind::Ping, _) => self.tell(Kind::Ping, 0, &frames::with_clock(&frame.content)),
+            (Kind::Ping, _) => {
+                if let Some(Question { asked, pids }) = Question::parse(&frame.content) {
+                    let states = pids.into_iter().map(machine::state_of).collect();
+                    let answer = Answer { asked, clock: stall::now(), states };
+                    self.tell(Kind::Ping, 0, &answer.emit());
+                }
+            }
             (Kind::Lost, _) => self.tell_of_loss(frame.number),
             (Kind::Finish, _) => self.finish()?,
             (Kind::Channel, Some(index)) => {

@@ -7,6 +7,7 @@ pub mod measure;
 pub mod params;
 pub mod plot;
 pub mod report;
+pub mod scale;
 mod single_copy;
 pub mod transports;
 pub mod tuning;

@@ -59,7 +59,7 @@ fn refuse(why: &str) -> ! {
 
 fn measured(output: Option<&Path>) {
     let outcome = measure::run().unwrap_or_else(|error| refuse(error.text()));
-    let Some(measure::Outcome { figures, text }) = outcome else { return };
+    let Some(measure::Outcome { figures, text, steady }) = outcome else { return };
     let usual = measure::usual_place();
     let Some(place) = output.or(usual.as_deref()) else {
         refuse("neither XDG_CACHE_HOME nor HOME is set; name a file with --output");
@@ -68,6 +68,9 @@ fn measured(output: Option<&Path>) {
         Tuning { figures: figures.clone(), measured: Some("measured now".to_owned()), ..Tuning::default() };
     shown.figures_text(figures.network.is_some()).iter().for_each(|line| println!("{line}"));
     println!("{text}");
+    if !steady && output.is_none() {
+        refuse("not kept; measure again when the machine is quiet, or name a file with --output");
+    }
     match measure::keep(figures, place) {
         Ok(()) => println!("kept in {}", place.display()),
         Err(why) => refuse(&why),

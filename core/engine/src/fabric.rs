@@ -7,6 +7,11 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
@@ -256,6 +261,67 @@ impl Transport for Fabric {
         local: &[&[Cell<u8>]],
     ) -> Result<()> {
         each_fabric!(self, way => way.read_remote_runs(peer, remote, local))
+    }
+
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        each_fabric!(self, way => way.zero_copy(peer))
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        each_fabric!(self, way => way.register(memory, access))
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        each_fabric!(self, way => way.deregister(region));
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.get(peer, from, into, token))
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.put(peer, from, to, token))
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.atomic(peer, at, operation, token))
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.flush(peer, token))
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        each_fabric!(self, way => way.completed())
     }
 
     fn bell(&self) -> FabricBell {

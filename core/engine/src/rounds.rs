@@ -171,6 +171,17 @@ impl RoundsCall {
         })
     }
 
+    /// The same as a nonblocking call: see [`Run::unattended`].
+    #[must_use]
+    pub fn unattended(self) -> RoundsCall {
+        RoundsCall { run: self.run.unattended(), ..self }
+    }
+
+    /// Begins at the cells' next round: the calls before this one are over.
+    pub(crate) fn begin(&mut self, rounds: &Rounds) {
+        self.run = self.run.again(rounds);
+    }
+
     /// Goes as far as it can without waiting.
     #[inline]
     pub fn step(&mut self, rounds: &mut Rounds) -> Outcome {

@@ -11,6 +11,7 @@ use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Operation};
+use crate::rounds::Asked;
 use std::sync::Arc;
 use weft_boot::Nodes;
 use weft_coll::{Call, Figures, Model, Rules, Schedule};
@@ -62,6 +63,12 @@ impl Process {
             && self.take_over(comm, call, &arguments, reduction.as_ref())?
         {
             return Ok(RequestId::COMPLETE);
+        }
+        if let Work::Collective(call) = work
+            && matches!(self.asked, Asked::No)
+            && let Some(request) = self.start_by_rounds(comm, call, &arguments, reduction.as_ref())?
+        {
+            return Ok(request);
         }
         let planning = self.planning();
         let comm = self.comms.get_mut(comm)?;

@@ -171,7 +171,7 @@ fn fabric(
         eprintln!("weft: {why}");
     }
     let mut launcher = launcher.clone();
-    launcher.put(&key(job.rank), &format!("{} {card}", between.way))?;
+    launcher.put(&key(job.rank), &format!("{}:{card}", between.way))?;
     launcher.fence()?;
     Ok(fabric)
 }
@@ -192,7 +192,7 @@ impl Cards {
                 peer.0
             ))
         })?;
-        match text.split_once(' ') {
+        match text.split_once(':') {
             Some((way, card)) if way == self.way.name() => Ok(card.to_owned()),
             other => {
                 let theirs = other.map_or("something else", |(way, _)| way);

@@ -139,6 +139,12 @@ impl Process {
                 params::Gaps::Read => weft_engine::Gaps::Read,
                 params::Gaps::Stream => weft_engine::Gaps::Stream,
             },
+            rendezvous: match parameters.rendezvous {
+                params::Rendezvous::Auto => weft_engine::Rendezvous::Auto,
+                params::Rendezvous::Read => weft_engine::Rendezvous::Read,
+                params::Rendezvous::Write => weft_engine::Rendezvous::Write,
+                params::Rendezvous::Stream => weft_engine::Rendezvous::Stream,
+            },
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
         let ways = crate::fabric::choose(&job, &parameters)?;

@@ -51,7 +51,7 @@ fn devices_are_read_as_the_kernel_shows_them() {
 
 /// hwloc's bitmap of some CPUs.
 fn bits(cpus: impl IntoIterator<Item = usize>) -> String {
-    let mut words = vec![0_u32; 8];
+    let mut words = [0_u32; 8];
     cpus.into_iter().for_each(|cpu| words[cpu / 32] |= 1 << (cpu % 32));
     words.iter().rev().map(|word| format!("0x{word:08x}")).collect::<Vec<_>>().join(",")
 }

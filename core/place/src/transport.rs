@@ -184,7 +184,7 @@ pub fn far(facts: &Facts, wish: &Wish) -> Result<Route, String> {
 fn route(peer: Peer, facts: &Facts, wish: &Wish) -> Result<Route, String> {
     let (mut offers, mut refused) = (Vec::new(), Vec::new());
     for way in Way::ALL {
-        match offer(way, peer, facts) {
+        match offer(way, peer, facts, wish.forced == Some(way)) {
             Ok(offer) => offers.push(offer),
             Err(why) => refused.push((way, why)),
         }
@@ -260,8 +260,8 @@ fn idle_device(facts: &Facts, refused: &[(Way, String)]) -> Option<String> {
     Some(format!("the {} device {} is not used: {why}", hardware.speech.name(), hardware.name))
 }
 
-/// What a transport offers for a kind of peers.
-fn offer(way: Way, peer: Peer, facts: &Facts) -> Result<Offer, String> {
+/// What a transport offers for a kind of peers. `forced`: it was asked for by name.
+fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, String> {
     match (way, peer) {
         (Way::Shm, Peer::Far) => Err("other nodes share no memory with this one".to_owned()),
         (Way::Shm, Peer::Mate) => Ok(Offer {
@@ -273,7 +273,7 @@ fn offer(way: Way, peer: Peer, facts: &Facts) -> Result<Offer, String> {
             bandwidth: 1e10,
         }),
         (Way::Verbs, _) => verbs(facts),
-        (Way::Ofi, _) => libfabric(facts),
+        (Way::Ofi, _) => libfabric(facts, forced),
         (Way::Softroce, _) => Ok(Offer {
             way,
             why: "it needs no device: RDMA in user space, over UDP".to_owned(),
@@ -341,11 +341,24 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
     })
 }
 
-fn libfabric(facts: &Facts) -> Result<Offer, String> {
+fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
     let driven = facts.active(&[Speech::OmniPath, Speech::Other]);
+    if driven.is_empty() && forced && facts.libfabric.is_some() {
+        return Ok(Offer {
+            way: Way::Ofi,
+            why: "libfabric, over the host's network".to_owned(),
+            rails: vec!["the host's network".to_owned()],
+            rdma: false,
+            latency: 12e-6,
+            bandwidth: 3e9,
+        });
+    }
+    if driven.is_empty() && forced {
+        return Err("libfabric.so.1 is not installed (Debian: apt-get install libfabric1)".to_owned());
+    }
     let Some(device) = driven.first() else {
         return Err(
-            "no device that libfabric alone drives (Omni-Path); over sockets nothing is gained by it, WEFT_TRANSPORT=ofi takes it all the same"
+            "no device that only libfabric drives (Omni-Path); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it"
                 .to_owned(),
         );
     };
@@ -407,15 +420,15 @@ impl Route {
     fn explain(&self, text: &mut String) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {}", self.way, self.why);
-        let _ = writeln!(text, "    rails      {}", self.rails.join(", "));
+        let _ = writeln!(text, "    {:<13}{}", "rails", self.rails.join(", "));
         for (place, protocol) in self.protocols.iter().enumerate() {
-            let _ = writeln!(text, "    {:<10} {protocol}", if place == 0 { "messages" } else { "" });
+            let _ = writeln!(text, "    {:<13}{protocol}", if place == 0 { "messages" } else { "" });
         }
         for (way, why) in &self.others {
-            let _ = writeln!(text, "    {:<10} {why}", format!("not {way}"));
+            let _ = writeln!(text, "    {:<13}{why}", format!("not {way}"));
         }
         if let Some(downgrade) = &self.downgrade {
-            let _ = writeln!(text, "    note       {downgrade}");
+            let _ = writeln!(text, "    {:<13}{downgrade}", "note");
         }
     }
 }

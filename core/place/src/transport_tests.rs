@@ -122,11 +122,14 @@ fn who_asks_for_rdma_gets_it_or_an_error() {
 #[test]
 fn a_forced_way_is_taken_for_all_peers() {
     let facts = machine(vec![device("mlx5_0", Speech::InfiniBand, "", true)]);
-    for way in [Way::Verbs, Way::Softroce] {
+    for way in [Way::Verbs, Way::Ofi, Way::Softroce] {
         let plan = plan(&facts, &Wish { forced: Some(way), ..AUTO }).expect("usable");
         assert_eq!((plan.mates.way, plan.far.way), (way, way));
         assert!(why_not(&plan.mates, Way::Shm).contains("WEFT_TRANSPORT"));
     }
+    let bare = Facts { libfabric: None, ..machine(vec![]) };
+    let why = plan(&bare, &Wish { forced: Some(Way::Ofi), ..AUTO }).expect_err("no library");
+    assert!(why.contains("apt-get install libfabric1"), "{why}");
     assert!(plan(&facts, &Wish { forced: Some(Way::Shm), ..AUTO }).is_err(), "other nodes share no memory");
 }
 

@@ -4,7 +4,7 @@
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use weft_tools::tuning::Tuning;
-use weft_tools::{explain, measure, params, report};
+use weft_tools::{explain, measure, params, report, transports};
 use weft_types::params::number;
 
 /// Shows the version of Weft, what it finds on this machine and in this environment, and what it decides from it.
@@ -16,7 +16,8 @@ struct Arguments {
     /// List every parameter: environment variable, default, form and meaning.
     #[arg(long)]
     params: bool,
-    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...
+    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...; or
+    /// transports: which transport leads to which ranks, and why not the others.
     #[arg(long, value_name = "OPERATION")]
     explain: Option<String>,
     /// With --explain: ranks of the communicator.
@@ -58,7 +59,7 @@ fn refuse(why: &str) -> ! {
 
 fn measured(output: Option<&Path>) {
     let outcome = measure::run().unwrap_or_else(|error| refuse(error.text()));
-    let Some(measure::Outcome { figures, text }) = outcome else { return };
+    let Some(measure::Outcome { figures, text, steady }) = outcome else { return };
     let usual = measure::usual_place();
     let Some(place) = output.or(usual.as_deref()) else {
         refuse("neither XDG_CACHE_HOME nor HOME is set; name a file with --output");
@@ -67,6 +68,9 @@ fn measured(output: Option<&Path>) {
         Tuning { figures: figures.clone(), measured: Some("measured now".to_owned()), ..Tuning::default() };
     shown.figures_text(figures.network.is_some()).iter().for_each(|line| println!("{line}"));
     println!("{text}");
+    if !steady && output.is_none() {
+        refuse("not kept; measure again when the machine is quiet, or name a file with --output");
+    }
     match measure::keep(figures, place) {
         Ok(()) => println!("kept in {}", place.display()),
         Err(why) => refuse(&why),
@@ -76,6 +80,10 @@ fn measured(output: Option<&Path>) {
 fn main() {
     let arguments = Arguments::parse();
     let variable = |name: &str| std::env::var(name).ok();
+    if arguments.explain.as_deref() == Some("transports") {
+        print!("{}", transports::text(variable).unwrap_or_else(|why| refuse(&why)));
+        return;
+    }
     if arguments.measure {
         return measured(arguments.output.as_deref());
     }

@@ -86,8 +86,10 @@ pub fn svg(chart: &Chart) -> String {
          <text x=\"{left}\" y=\"28\" font-size=\"17\">{}</text>\n",
         escaped(&chart.title)
     );
-    // Writing to a string cannot fail.
-    let mut line = |text: String| drop(writeln!(svg, "{text}"));
+    let mut line = |text: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(svg, "{text}");
+    };
     for step in x.steps() {
         let at = x.place(step);
         line(format!("<path d=\"M{at:.1} {top}V{:.1}\" stroke=\"#dddddd\"/>", HEIGHT - bottom));

@@ -120,7 +120,11 @@ fn fabrics(variable: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
     };
     let scope = LiveSystem.read("/proc/sys/kernel/yama/ptrace_scope").map(|text| text.trim().to_owned());
     let mut lines = vec![
-        Line("fabrics", "self (a process to itself), shm (ranks of one node)".to_owned()),
+        Line(
+            "fabrics",
+            "self (a process to itself), shm (ranks of one node), softroce, verbs, ofi (between nodes)"
+                .to_owned(),
+        ),
         Line("single copy", copy),
     ];
     if let Some(scope) = scope.filter(|scope| scope != "0") {
@@ -129,7 +133,7 @@ fn fabrics(variable: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
             format!("kernel.yama.ptrace_scope is {scope}: ranks ask each other's consent at start"),
         ));
     }
-    lines.push(Line("between nodes", "nothing yet: all ranks of a job must run on one node".to_owned()));
+    lines.push(Line("between nodes", crate::transports::far(variable)));
     lines
 }
 

@@ -251,6 +251,39 @@ impl Value for Gaps {
     }
 }
 
+/// The values of [`Rendezvous`] as texts, in its order.
+pub const RENDEZVOUS: &[&str] = &["auto", "read", "write", "stream"];
+
+/// How messages that are announced travel between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rendezvous {
+    /// What costs less by the figures of the device.
+    Auto,
+    /// The receiver's device reads the sender's memory.
+    Read,
+    /// The sender's device writes into the receiver's memory.
+    Write,
+    /// Copied packet by packet.
+    Stream,
+}
+
+impl Value for Rendezvous {
+    const FORM: &'static str = "auto, read, write or stream";
+    const KIND: Kind = Kind::OneOf(RENDEZVOUS);
+    fn show(&self) -> String {
+        RENDEZVOUS[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Rendezvous> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Rendezvous::Auto),
+            "read" => Some(Rendezvous::Read),
+            "write" => Some(Rendezvous::Write),
+            "stream" => Some(Rendezvous::Stream),
+            _ => None,
+        }
+    }
+}
+
 /// When a blocked call tells what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watchdog {
@@ -448,6 +481,8 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     gaps: Gaps = "auto", "WEFT_GAPS",
         "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
+    rendezvous: Rendezvous = "auto", "WEFT_RENDEZVOUS",
+        "How large messages travel between nodes: read (the receiver's device reads the sender's memory), write (the sender's device writes into the receiver's), stream (copied packet by packet), auto (what costs less). Where memory cannot be registered they are streamed.";
     node_collectives: Choice = "auto", "WEFT_NODE_COLLECTIVES",
         "Whether blocking collectives inside a node go by flags in shared memory (auto, yes) or by messages (no). The same on all ranks.";
     lanes: u32 = "0", "WEFT_LANES",

@@ -6,6 +6,7 @@ use crate::handshake::{Hello, PeerCard};
 use crate::one_sided::{FOUND, Registered};
 use crate::peers::{Peers, State};
 use crate::slots::Slots;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, Hca, HcaRefusal, LocalKey,
@@ -40,8 +41,11 @@ pub(crate) const MOST_POSTED: usize = 128;
 const BURST: usize = 64;
 /// Receive slots that go back to the device with one doorbell.
 const RETURNED: usize = 16;
-/// Quiet after which the last requests of a burst, that nothing tells of, are closed.
-const QUIET: Nanos = 200_000;
+/// How long the last requests of a burst, that nothing tells of, may stay so when nobody needs what they hold.
+const QUIET: Nanos = 10_000_000;
+/// Share of the device's bandwidth, and bytes per second, that packets reach which both ends copy.
+const COPIED: f64 = 0.65;
+const COPY_BANDWIDTH: f64 = 6e9;
 /// No region has it.
 pub(crate) const NO_KEY: LocalKey = LocalKey(0);
 
@@ -95,6 +99,8 @@ pub struct Rdma<H> {
     /// Peers whose last requests nothing tells of, and when that shall change.
     open: Vec<u32>,
     close_at: Nanos,
+    /// Somebody waits until everything has left.
+    leaving: Cell<bool>,
     /// Peers with messages, in turn.
     ready: VecDeque<u32>,
     pub(crate) lost: VecDeque<PeerId>,
@@ -172,6 +178,7 @@ impl<H: Hca> Rdma<H> {
             failing: Vec::new(),
             open: Vec::new(),
             close_at: Nanos::MAX,
+            leaving: Cell::new(false),
             ready: VecDeque::new(),
             lost: VecDeque::new(),
             ended: VecDeque::new(),
@@ -336,12 +343,12 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Closes bursts whose last requests nothing tells of, when it has been quiet for a while.
+    /// Closes bursts whose last requests nothing tells of, when it is time.
     fn close_bursts(&mut self, now: Nanos) {
         if self.close_at == Nanos::MAX {
             self.close_at = now + QUIET;
         }
-        if now < self.close_at {
+        if now < self.close_at && !self.leaving.take() {
             return;
         }
         self.close_at = Nanos::MAX;
@@ -407,9 +414,10 @@ impl<H: Hca> Transport for Rdma<H> {
             max_inline: (limits.max_inline as usize).saturating_sub(HEADER_BYTES).min(MAX_COPY),
             max_copy: MAX_COPY,
             single_copy: false,
-            latency: 15e-6,
-            copy_bandwidth: 1e9,
-            single_copy_bandwidth: 1e9,
+            latency: limits.latency / 2.0,
+            // Measured on the emulator 0.62 of what zero copy moves; the copies bound it on fast cards.
+            copy_bandwidth: (limits.bandwidth * COPIED).min(COPY_BANDWIDTH),
+            single_copy_bandwidth: limits.bandwidth,
             most_runs: 1,
             remote_run: 0.0,
             local_run: 0.0,
@@ -534,7 +542,10 @@ impl<H: Hca> Transport for Rdma<H> {
 
     fn has_left(&self) -> bool {
         let waits = |state: &State| matches!(state, State::Asking { .. } | State::Open { .. });
-        !self.peers.all().iter().any(|peer| peer.flight.is_busy() && !peer.resting && waits(&peer.state))
+        let left =
+            !self.peers.all().iter().any(|peer| peer.flight.is_busy() && !peer.resting && waits(&peer.state));
+        self.leaving.set(!left);
+        left
     }
 
     fn rest(&mut self) {

@@ -54,7 +54,7 @@ pub const MOST_MEMBERS: u32 = 16;
 /// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
 /// share one place of the caches.
 pub const fn slot_bytes(members: u32) -> usize {
-    if members <= 4 { 63 << 8 } else { 63 << 7 }
+    if members <= 4 { 63 << 9 } else { 63 << 8 }
 }
 
 /// The stamp of a round. `signature`: what must be the same at all members.

@@ -125,7 +125,7 @@ impl<W: Wire> Hca for Card<W> {
             atomics: true,
             atomic_with_processors: false,
             latency: 30e-6,
-            bandwidth: 1e9,
+            bandwidth: 0.8e9,
             registration: 0.2e-6,
             registration_per_byte: 0.0,
         }
@@ -213,6 +213,7 @@ impl<W: Wire> Hca for Card<W> {
     fn progress(&mut self) -> bool {
         let now = self.wire.now();
         let mut moved = false;
+        self.device.memory_mut().begin();
         for _ in 0..BURST {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
             self.device.receive(now, from, self.wire.identification(), &self.incoming);
@@ -225,6 +226,8 @@ impl<W: Wire> Hca for Card<W> {
         if self.device.deadline().is_some_and(|at| at <= now) {
             self.device.tick(now);
         }
+        // Before anybody is told of it.
+        self.device.memory().settle();
         self.transmit(now) | moved
     }
 

@@ -12,7 +12,8 @@
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
 //! device.rs      the doors                                arena.rs      memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
-//! trace.rs       a wire that writes down what passes         raw.rs       packets of and for other devices
+//! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
+//! raw.rs         packets of and for other devices
 //! ```
 //!
 //! What holds:
@@ -27,6 +28,7 @@ mod arena;
 mod card;
 mod datagram;
 mod device;
+mod faults;
 mod host_memory;
 mod memory;
 mod psn;
@@ -44,6 +46,7 @@ pub use arena::Arena;
 pub use card::{Card, Unreachable, Wire};
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
+pub use faults::Faults;
 pub use host_memory::HostMemory;
 pub use memory::{Fault, Memory};
 pub use psn::Psn;

@@ -1,15 +1,19 @@
 //! Packets to and from devices that are not ours, on the port of RoCE: what [`Udp`](crate::Udp) cannot do.
 //!
-//! The invariant CRC covers the identification in the IPv4 header, which a UDP socket does not show: what comes is read from a raw socket
-//! (which needs the right CAP_NET_RAW), with its header. Nothing is joined or cut on the way, for that makes identifications of its own. What
-//! leaves is sent from an ordinary socket that holds the port; Linux writes an identification of 0 there, as `wire::icrc` takes it.
+//! The invariant CRC covers the identification in the IPv4 header, which a UDP socket neither shows nor lets one choose: headers are read and
+//! written here, by raw sockets (which need the right CAP_NET_RAW). Nothing is joined or cut on the way, for that makes identifications of its
+//! own. An ordinary socket holds the port, so that the kernel does not answer that nobody has it. IPv6 has no identification; its packets
+//! leave from that socket.
 
 use crate::card::{Card, Wire};
+use crate::trace::with_headers;
 use crate::udp::{Sleepers, UdpBell, packet_mtu};
 use crate::wire::UDP_PORT;
+use crate::wire::icrc::{Flow, icrc};
+use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, recvfrom, setsockopt, socket,
-    sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, recvfrom, sendto,
+    setsockopt, socket, sockopt,
 };
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -21,6 +25,9 @@ use weft_api::verbs::Nanos;
 /// Bytes the kernel shall hold for us; it may hold fewer.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
+/// Of all that we send. Not 0, which the kernel would replace; with fragmentation forbidden, it means nothing (RFC 6864).
+const IDENTIFICATION: u16 = 1;
+
 const IPV4_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 
@@ -29,7 +36,9 @@ const UDP_HEADER: usize = 8;
 pub struct Raw {
     local: SocketAddr,
     incoming: Arc<OwnedFd>,
-    outgoing: UdpSocket,
+    /// Takes packets with their IPv4 header.
+    outgoing: Option<OwnedFd>,
+    port: UdpSocket,
     sleepers: Arc<Sleepers>,
     started: Instant,
     mtu: u32,
@@ -53,10 +62,10 @@ impl Raw {
     /// See [`Raw::open`].
     pub fn new(address: IpAddr, link_mtu: u32) -> io::Result<Raw> {
         let local = SocketAddr::new(address, UDP_PORT);
-        let outgoing = UdpSocket::bind(local)?;
-        outgoing.set_nonblocking(true)?;
+        let port = UdpSocket::bind(local)?;
+        port.set_nonblocking(true)?;
         // It gets a copy of everything, that nobody reads: as few as possible are kept.
-        setsockopt(&outgoing, sockopt::RcvBuf, &1)?;
+        setsockopt(&port, sockopt::RcvBuf, &1)?;
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let incoming = socket(family, SockType::Raw, flags, SockProtocol::Udp)?;
@@ -64,11 +73,16 @@ impl Raw {
         if setsockopt(&incoming, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
             let _ = setsockopt(&incoming, sockopt::RcvBuf, &RECEIVE_BUFFER);
         }
+        let outgoing = match family {
+            AddressFamily::Inet => Some(socket(family, SockType::Raw, flags, SockProtocol::Raw)?),
+            _ => None,
+        };
         bind(incoming.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(address, 0)))?;
         Ok(Raw {
             local,
             incoming: Arc::new(incoming),
             outgoing,
+            port,
             sleepers: Arc::new(Sleepers::new()?),
             started: Instant::now(),
             mtu: packet_mtu(link_mtu),
@@ -99,7 +113,20 @@ impl Wire for Raw {
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
         // Any other failure (an unreachable peer, say) is a lost datagram: retries find out.
-        !matches!(self.outgoing.send_to(datagram, to), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        let Some(outgoing) = &self.outgoing else {
+            let result = self.port.send_to(datagram, to);
+            return !matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        };
+        let (content, _) = datagram.split_at(datagram.len() - 4);
+        let mut sealed = content.to_vec();
+        let flow = Flow { source: self.local, destination: to };
+        sealed.extend(icrc(flow, IDENTIFICATION, content).to_le_bytes());
+        let packet = with_headers(self.local, to, IDENTIFICATION, &sealed);
+        let to = SockaddrStorage::from(SocketAddr::new(to.ip(), 0));
+        !matches!(
+            sendto(outgoing.as_raw_fd(), &packet, &to, MsgFlags::empty()),
+            Err(Errno::EAGAIN | Errno::ENOBUFS)
+        )
     }
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {

@@ -21,7 +21,7 @@ const MIN_WINDOW: u32 = 2;
 const ACK_EVERY: u32 = 16;
 /// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads under way
 /// they must fit into the buffers on the way.
-const READ_PART: u32 = 16 << 10;
+const READ_PART: u32 = 32 << 10;
 
 #[derive(Debug)]
 struct Entry {

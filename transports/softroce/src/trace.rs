@@ -59,7 +59,13 @@ impl<O: Write> Capture<O> {
     }
 }
 
-fn with_headers(from: SocketAddr, to: SocketAddr, identification: u16, datagram: &[u8]) -> Vec<u8> {
+/// A packet from its IP header on.
+pub(crate) fn with_headers(
+    from: SocketAddr,
+    to: SocketAddr,
+    identification: u16,
+    datagram: &[u8],
+) -> Vec<u8> {
     let udp_bytes = (8 + datagram.len()) as u16;
     let mut packet = Vec::with_capacity(48 + datagram.len());
     match (from.ip(), to.ip()) {

@@ -5,6 +5,7 @@
 //! nobody is, the kernel keeps for us (`IP_RECVERR`).
 
 use crate::card::{Card, Unreachable, Wire};
+use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -39,6 +40,7 @@ pub struct Udp {
     started: Instant,
     mtu: u32,
     outgoing: Joined,
+    mischief: Option<Mischief>,
     /// Whether the kernel cuts what leaves together.
     cuts: bool,
     /// What came together, how long each datagram of it is, what was given out, and whom it is from.
@@ -94,6 +96,19 @@ impl Udp {
     /// # Errors
     /// Of the system.
     pub fn open(address: IpAddr, port: Option<u16>, link_mtu: u32) -> io::Result<Card<Udp>> {
+        Udp::open_with(address, port, link_mtu, None)
+    }
+
+    /// As [`Udp::open`], over a network that is bad on purpose.
+    ///
+    /// # Errors
+    /// As [`Udp::open`].
+    pub fn open_with(
+        address: IpAddr,
+        port: Option<u16>,
+        link_mtu: u32,
+        faults: Option<Faults>,
+    ) -> io::Result<Card<Udp>> {
         let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
         socket.set_nonblocking(true)?;
         // What is not granted costs retransmissions, not correctness.
@@ -116,6 +131,7 @@ impl Udp {
             started: Instant::now(),
             mtu: packet_mtu(link_mtu),
             outgoing: Joined::default(),
+            mischief: faults.map(Mischief::new),
             cuts: true,
             incoming: Vec::new(),
             each: 0,
@@ -135,38 +151,20 @@ impl Wire for Udp {
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
-        if !self.outgoing.takes(to, datagram.len()) && !self.flush() {
-            return false;
+        if let Some(mischief) = &mut self.mischief {
+            // What finds no room now is lost as well.
+            let leaving = mischief.of(to, datagram);
+            for (to, datagram) in &leaving {
+                let _ = self.join(*to, datagram);
+            }
+            return true;
         }
-        self.outgoing.push(to, datagram);
-        self.cuts || self.flush()
+        self.join(to, datagram)
     }
 
     fn flush(&mut self) -> bool {
-        let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
-        let to = SockaddrStorage::from(to);
-        let each = self.outgoing.each as u16;
-        let cut = [ControlMessage::UdpGsoSegments(&each)];
-        let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
-        let bytes = [IoSlice::new(&self.outgoing.bytes)];
-        for _ in 0..3 {
-            match sendmsg(self.socket.as_raw_fd(), &bytes, control, MsgFlags::empty(), Some(&to)) {
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
-                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
-                    // This way does not cut; what is lost here comes again, one by one.
-                    self.cuts = false;
-                    break;
-                }
-                // News of an earlier datagram; this one has not left.
-                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => self.news = true,
-                // Any other failure is a lost datagram: retries find out.
-                _ => break,
-            }
-        }
-        self.outgoing.clear();
-        true
+        self.send_joined()
     }
-
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
         if self.given >= self.incoming.len() {
             self.take_in()?;
@@ -224,6 +222,40 @@ impl Wire for Udp {
 }
 
 impl Udp {
+    /// Puts a datagram to those that leave together. `false`: no room now.
+    fn join(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        if !self.outgoing.takes(to, datagram.len()) && !self.send_joined() {
+            return false;
+        }
+        self.outgoing.push(to, datagram);
+        self.cuts || self.send_joined()
+    }
+
+    fn send_joined(&mut self) -> bool {
+        let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
+        let to = SockaddrStorage::from(to);
+        let each = self.outgoing.each as u16;
+        let cut = [ControlMessage::UdpGsoSegments(&each)];
+        let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
+        let bytes = [IoSlice::new(&self.outgoing.bytes)];
+        for _ in 0..3 {
+            match sendmsg(self.socket.as_raw_fd(), &bytes, control, MsgFlags::empty(), Some(&to)) {
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
+                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
+                    // This way does not cut; what is lost here comes again, one by one.
+                    self.cuts = false;
+                    break;
+                }
+                // News of an earlier datagram; this one has not left.
+                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => self.news = true,
+                // Any other failure is a lost datagram: retries find out.
+                _ => break,
+            }
+        }
+        self.outgoing.clear();
+        true
+    }
+
     /// Receives what has come together.
     fn take_in(&mut self) -> Option<()> {
         self.incoming.resize(1 << 16, 0);

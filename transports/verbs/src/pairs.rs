@@ -154,7 +154,8 @@ impl Pair {
                 receive.ah_attr = route(choice, remote.address);
                 send.sq_psn = sending.first_packet & 0xff_ffff;
                 send.timeout = sending.timeout;
-                send.retry_cnt = sending.retries;
+                // The kernel's soft-RoCE takes 7 for "for ever".
+                send.retry_cnt = if choice.emulated { sending.retries.min(6) } else { sending.retries };
                 send.rnr_retry = sending.not_ready_retries;
                 send.max_rd_atomic = sending.max_reads;
                 (

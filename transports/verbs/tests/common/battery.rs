@@ -111,6 +111,7 @@ pub fn several_parts_are_gathered_inline_or_not<A: Hca, B: Hca, G>(two: &mut Two
     let segments = [two.a.segment(4, 2), two.a.segment(0, 3)];
     two.a.post(6, Work::Send { immediate: None }, &segments);
     assert_eq!((two.of_b().bytes, two.of_b().bytes), (7, 5));
+    assert_eq!((two.of_a().id, two.of_a().id), (5, 6));
     assert_eq!((two.b.read(0, 7), two.b.read(8192, 5)), (&b"one two"[..], &b"efabc"[..]));
     let too_long = vec![0; limits.max_inline as usize + 1];
     let parts = [&too_long[..]];

@@ -85,17 +85,18 @@ impl Fabric {
     }
 
     /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address of this
-    /// host that the others reach, where there is such a one. Returns what [`Fabric::softroce`] does.
+    /// host that the others reach, where there is such a one; `rail`, if it can be used. Returns what [`Fabric::softroce`] does.
     ///
     /// # Errors
     /// There is no library, no device that can be used (with the reason for each), or it refused something.
     pub fn verbs(
         me: PeerId,
         address: Option<IpAddr>,
+        rail: Option<&str>,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
         let wish = Wish { address, numa_node: None };
-        let choices = choose(&survey()?, wish).map_err(|why| {
+        let mut choices = choose(&survey()?, wish).map_err(|why| {
             Error::new(
                 ErrorClass::OTHER,
                 format!(
@@ -103,6 +104,8 @@ impl Fabric {
                 ),
             )
         })?;
+        // The launcher shares the devices out among the ranks of a node.
+        choices.sort_by_key(|choice| rail.is_some_and(|rail| choice.device != rail));
         let best = choices.into_iter().next().expect("none is an error");
         let rdma = Rdma::open(Verbs::open(best)?, me, directory)?;
         let name = rdma.card().to_string();

@@ -158,10 +158,13 @@ fn fabric(
                     params::Provider::Auto => None,
                     params::Provider::Named(name) => Some(name.clone()),
                 },
+                job: Some(job.job_id.clone()),
             };
             Fabric::ofi(me, &wanted, directory)
         }
-        Way::Verbs => Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), directory),
+        Way::Verbs => {
+            Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), job.rail.as_deref(), directory)
+        }
         Way::Softroce | Way::Shm => Fabric::softroce(me, address, directory),
     }?;
     if parameters.verbose > u32::from(job.rank != 0)

@@ -190,6 +190,12 @@ pub fn assign(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<usize>> {
         .collect()
 }
 
+/// As [`assign`], by name.
+pub fn assign_names(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<String>> {
+    let name = |index: Option<usize>| index.map(|index| devices[index].name.clone());
+    assign(devices, ranks).into_iter().map(name).collect()
+}
+
 /// How far a device is from the CPUs of a rank: 0 when it is near all of them, 1 near some, 2 near none. One that does not tell where
 /// it is counts as near some.
 fn distance(device: &Device, cpus: &CpuSet) -> u32 {

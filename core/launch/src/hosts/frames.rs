@@ -50,14 +50,20 @@ pub enum Kind {
     Bye,
     /// To the agent: rank `number`, on whichever host, has died, and the others go on.
     Lost,
+    /// To the head: these `put` lines of a rank of the host were answered.
+    Puts,
+    /// To the head: all ranks of the host are in the fence; before it come these `put` lines.
+    Entered,
+    /// To the agent: the fence is over for all ranks of the host.
+    Left,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 16] = [
+        const ALL: [Kind; 19] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye, Lost,
+            Took, Line, Bye, Lost, Puts, Entered, Left,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -388,7 +394,7 @@ mod tests {
     proptest! {
         #[test]
         fn frames_survive_any_cutting(
-            frames in prop::collection::vec((1_u8..17, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
+            frames in prop::collection::vec((1_u8..20, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
             cuts in prop::collection::vec(1_usize..30, 1..40),
         ) {
             let frames: Vec<Frame> = frames

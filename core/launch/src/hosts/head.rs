@@ -48,6 +48,8 @@ pub(super) struct Host {
     pub(super) clock: Option<Clock>,
     /// Everything that it was told before this time (of [`weft_boot::stall::now`]) it has done.
     pub(super) obeyed: u64,
+    /// Its ranks are in the fence, and it told that of all at once.
+    gathered: bool,
     heard: Instant,
     answered: bool,
     pub(super) ranks: Vec<usize>,
@@ -201,6 +203,7 @@ impl Head {
                 out: Vec::new(),
                 clock: None,
                 obeyed: 0,
+                gathered: false,
                 heard: now,
                 answered: false,
                 ranks,
@@ -378,6 +381,8 @@ impl Head {
                 self.obey(order);
             }
             Kind::Said if ours => self.hear(rank, &frame.content),
+            Kind::Puts => self.server.take_puts(&frame.content),
+            Kind::Entered => self.enter(index, &frame.content),
             Kind::Output if ours => self.show(rank, 0, &frame.content),
             Kind::Error if ours => self.show(rank, 1, &frame.content),
             Kind::Ended if ours => {
@@ -456,11 +461,31 @@ impl Head {
     fn hear(&mut self, rank: usize, bytes: &[u8]) {
         let mut actions = std::mem::take(&mut self.actions);
         self.server.receive(rank, bytes, &mut actions);
+        // The end of a fence goes to each host once that came into it as one.
+        let is_end = |action: &Action| matches!(action, Action::Reply { line, .. } if line.starts_with("cmd=barrier_out"));
+        let ends = actions.iter().any(is_end);
         for action in actions.drain(..) {
-            self.act(action);
+            match &action {
+                Action::Reply { rank, .. } if is_end(&action) && self.hosts[self.host_of[*rank]].gathered => {
+                }
+                _ => self.act(action),
+            }
+        }
+        for host in self.hosts.iter_mut().filter(|host| ends && host.gathered && !host.gone) {
+            host.gathered = false;
+            frames::emit(Kind::Left, 0, &[], &mut host.out);
         }
         self.actions = actions;
         self.check_barrier();
+    }
+
+    /// All ranks of a host are in the fence; before it they put this.
+    fn enter(&mut self, index: usize, puts: &[u8]) {
+        self.server.take_puts(puts);
+        self.hosts[index].gathered = true;
+        for rank in self.hosts[index].ranks.clone() {
+            self.hear(rank, b"cmd=barrier_in\n");
+        }
     }
 
     pub(super) fn tell(&mut self, rank: usize, kind: Kind, content: &[u8]) {

@@ -21,6 +21,7 @@ mod agents;
 mod clocks;
 pub(crate) mod dealing;
 pub mod frames;
+pub mod gather;
 pub(crate) mod head;
 mod local;
 mod orders;

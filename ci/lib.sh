@@ -58,6 +58,10 @@ cargo_tests() {
     fi
     [ "$i" -eq 0 ] || echo "skip  $i ignored tests of: $*"
 }
+# Whether the text says that something could not be fetched (a reason to skip), and not that our code is wrong.
+could_not_fetch() {
+    grep -qiE 'no matching package|failed to (get|download|fetch|query)|unable to (get|update)|could not (connect|resolve)|network failure|spurious network|timed out' <<<"$1"
+}
 # The crates with loom models, one in a line.
 crates_with_models() {
     grep -lE '^loom\b' core/*/Cargo.toml transports/*/Cargo.toml | xargs -r grep -hm1 '^name = ' | sed 's/^name = "\(.*\)"$/\1/'

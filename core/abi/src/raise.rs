@@ -82,8 +82,9 @@ impl Raised {
 
     /// The same error; when it is about one of the call's datatypes or counts, its text begins with that argument's name.
     ///
-    /// Behind the entry points nobody knows how an argument is called. What the handles and numbers themselves say of it is
-    /// compared with the text, so that arguments which are not significant here, or right, are never blamed.
+    /// Behind the entry points nobody knows how an argument is called, only which side of a call it belongs to. What the handles
+    /// and numbers of that side themselves say is compared with the text, so that arguments which are not significant here, or
+    /// right, are never blamed.
     #[cold]
     #[inline(never)]
     pub(crate) fn of_argument(
@@ -92,6 +93,7 @@ impl Raised {
         counts: &[(&'static str, i64)],
     ) -> Raised {
         let error = &self.0.error;
+        let possible = |name: &str| error.side().is_none_or(|side| side.may_have(name));
         let named = match error.class() {
             ErrorClass::TYPE if gate::phase() & (gate::WORLD | gate::SESSION) != 0 => gate::with(|process| {
                 let complains = |handle: Handle, text: &str| match process.types.usable(handle) {
@@ -101,10 +103,15 @@ impl Raised {
                     }
                 };
                 // Where both sides may have entries that overlap, the receiving one comes last.
-                types.iter().rev().find(|(_, of)| complains(of.handle(), error.text())).map(|(name, _)| *name)
+                let wrong = |&&(name, of): &&(&str, MPI_Datatype)| {
+                    possible(name) && complains(of.handle(), error.text())
+                };
+                types.iter().rev().find(wrong).map(|(name, _)| *name)
             }),
             ErrorClass::COUNT => {
-                let found = counts.iter().find(|(_, count)| error.text() == negative_count(*count));
+                let found = counts
+                    .iter()
+                    .find(|&&(name, count)| possible(name) && error.text() == negative_count(count));
                 found.map(|(name, _)| *name)
             }
             _ => None,

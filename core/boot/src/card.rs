@@ -7,6 +7,7 @@
 use weft_place::CpuSet;
 use weft_types::{Error, ErrorClass, Result};
 
+use crate::nodes::Nodes;
 use crate::pmi::wire1::{decode_word, encode_word};
 
 /// Name of the environment variable that carries the card.
@@ -41,12 +42,16 @@ pub struct Card {
     pub universe_size: Option<i32>,
     /// Ranks on this node, ascending.
     pub local_ranks: Vec<u32>,
+    /// The node of every rank. A card that does not tell (of an older mpiexec) is one of a job on one node.
+    pub nodes: Nodes,
     /// Cores the ranks of this node may use together.
     pub cores: usize,
     /// CPUs this rank is bound to; `None` when it is not bound.
     pub binding: Option<CpuSet>,
     /// NUMA node this rank was placed on.
     pub numa_node: Option<u32>,
+    /// The RDMA device that this rank shall use: the nearest to its CPUs, shared evenly where several are.
+    pub rail: Option<String>,
     /// CPUs of each of the local ranks, in their order; empty when none was given any. On a machine that is only described
     /// (`HWLOC_XMLFILE`, `HWLOC_SYNTHETIC`) these are CPUs of the description, and nobody is bound.
     pub local_cpus: Vec<CpuSet>,
@@ -77,12 +82,14 @@ impl Card {
         field(&mut text, "job", &self.job_id);
         field(&mut text, "app", self.appnum);
         field(&mut text, "local", ranks_text(&self.local_ranks));
+        field(&mut text, "nodes", &self.nodes);
         field(&mut text, "cores", self.cores);
         field(&mut text, "maxprocs", self.maxprocs);
         field(&mut text, "inode", self.segment_inode);
         optional(&mut text, "universe", self.universe_size);
         optional(&mut text, "bind", self.binding.as_ref());
         optional(&mut text, "numa", self.numa_node);
+        optional(&mut text, "rail", self.rail.as_ref());
         if !self.local_cpus.is_empty() {
             let lists: Vec<String> = self.local_cpus.iter().map(CpuSet::to_string).collect();
             field(&mut text, "cpus", lists.join("/"));
@@ -107,7 +114,7 @@ impl Card {
     /// Errors: class `MPI_ERR_OTHER`, naming the field; the variable was changed, or comes from another version.
     pub fn parse(text: &str) -> Result<Card> {
         let mut card = Card::default();
-        let (mut version, mut rank, mut size) = (None, None, None);
+        let (mut version, mut rank, mut size, mut nodes) = (None, None, None, None);
         for item in text.split(';').filter(|item| !item.is_empty()) {
             let (key, encoded) = item.split_once('=').ok_or_else(|| bad(item, "is not key=value"))?;
             let value = decode_word(encoded).ok_or_else(|| bad(item, "is not percent-encoded UTF-8"))?;
@@ -118,11 +125,13 @@ impl Card {
                 "job" => card.job_id = value,
                 "app" => card.appnum = number(item, &value)?,
                 "local" => card.local_ranks = parse_ranks(item, &value)?,
+                "nodes" => nodes = Some(value),
                 "cores" => card.cores = number(item, &value)?,
                 "inode" => card.segment_inode = number(item, &value)?,
                 "maxprocs" => card.maxprocs = number(item, &value)?,
                 "universe" => card.universe_size = Some(number(item, &value)?),
                 "bind" => card.binding = Some(number(item, &value)?),
+                "rail" => card.rail = Some(value),
                 "numa" => card.numa_node = Some(number(item, &value)?),
                 "cpus" => {
                     card.local_cpus =
@@ -147,6 +156,11 @@ impl Card {
         }
         card.rank = rank.ok_or_else(|| bad(text, "lacks the field rank"))?;
         card.size = size.ok_or_else(|| bad(text, "lacks the field size"))?;
+        card.nodes = match nodes {
+            None => Nodes::one(card.size),
+            Some(nodes) => Nodes::parse(&nodes, card.size)
+                .ok_or_else(|| bad(&nodes, "does not tell which rank is on which node"))?,
+        };
         card.check(text)?;
         Ok(card)
     }
@@ -159,6 +173,10 @@ impl Card {
         let inside = self.local_ranks.last().is_some_and(|&last| last < self.size);
         if !ascending || !inside || !self.local_ranks.contains(&self.rank) {
             return Err(bad(text, "names local ranks that do not fit the job"));
+        }
+        let node = self.nodes.node(self.rank);
+        if self.local_ranks.iter().any(|&rank| self.nodes.node(rank) != node) {
+            return Err(bad(text, "names local ranks that are on different nodes"));
         }
         if self.cores == 0 {
             return Err(bad(text, "names no cores"));
@@ -294,9 +312,13 @@ mod tests {
                 },
                 binding: places.0.map(|cpus| cpus.into_iter().collect()),
                 numa_node: places.1,
+                nodes: Nodes::listed(
+                    &(0..size).map(|rank| u32::from(!local_ranks.contains(&rank))).collect::<Vec<u32>>(),
+                ),
                 local_ranks,
                 command,
                 maxprocs,
+                rail: strings.1.clone(),
                 wdir: strings.1,
                 initial_errhandler: strings.2,
                 memory_alloc_kinds: strings.3.clone(),

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_types::{Error, ErrorClass, Result};
@@ -12,6 +13,7 @@ use crate::foreign;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::{Alone, Launcher};
 use crate::machine;
+use crate::nodes::Nodes;
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::client1;
 use crate::segment::claim_place;
@@ -35,11 +37,13 @@ fn alone() -> (Job, Box<dyn Launcher>) {
         job_id: format!("singleton-{}", std::process::id()),
         appnum: None,
         universe_size: None,
+        nodes: Arc::new(Nodes::one(1)),
         local_ranks: vec![0],
         local_index: 0,
         cores: machine::usable(&machine::allowed_cpus()),
         binding: None,
         numa_node: None,
+        rail: None,
         local_cpus: Vec::new(),
         segment: NodeSegment::Private,
         launcher: LauncherKind::Singleton,
@@ -80,11 +84,13 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         job_id: card.job_id,
         appnum: Some(card.appnum),
         universe_size: card.universe_size,
+        nodes: Arc::new(card.nodes),
         local_ranks: card.local_ranks,
         local_index,
         cores: card.cores,
         binding: card.binding,
         numa_node: card.numa_node,
+        rail: card.rail,
         local_cpus: card.local_cpus,
         segment: NodeSegment::Shared(segment.into()),
         launcher: LauncherKind::Weft,

@@ -5,6 +5,7 @@
 //! the leader's memory.
 
 use std::env;
+use std::sync::Arc;
 
 use weft_place::Topology;
 use weft_types::{Error, ErrorClass, Result};
@@ -13,8 +14,9 @@ use crate::discover::own_command;
 use crate::job::{Job, LauncherKind, NodeSegment};
 use crate::launcher::Launcher;
 use crate::machine::{LiveSystem, allowed_cpus, usable};
+use crate::nodes::Nodes;
 use crate::pmi::channel::LauncherSocket;
-use crate::pmi::{client1, client2, mapping};
+use crate::pmi::{client1, client2};
 use crate::share;
 
 /// What a launcher said before any exchange between processes.
@@ -89,14 +91,15 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
     }
     let mates = match said.size {
         1 => share::Mates {
+            nodes: Nodes::one(1),
             ranks: vec![0],
             cpus: allowed_cpus(),
             each: vec![allowed_cpus()],
             segment: NodeSegment::Private,
         },
         size => {
-            let nodes = said.mapping.as_deref().and_then(|text| mapping::nodes(text, size).ok());
-            share::meet_mates(said.rank, size, &said.job_id, nodes.as_deref(), launcher.as_mut())?
+            let nodes = said.mapping.as_deref().and_then(|text| Nodes::parse(text, size));
+            share::meet_mates(said.rank, size, &said.job_id, nodes, launcher.as_mut())?
         }
     };
     let own = allowed_cpus();
@@ -107,11 +110,13 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         job_id: said.job_id,
         appnum: said.appnum,
         universe_size: said.universe_size,
+        nodes: Arc::new(mates.nodes),
         local_index: mates.ranks.iter().position(|&rank| rank == said.rank).unwrap_or_default() as u32,
         local_ranks: mates.ranks,
         cores: usable(&mates.cpus),
         numa_node: Topology::read(&LiveSystem, &own).numa_node(&own).filter(|_| bound),
         binding: Some(own).filter(|_| bound),
+        rail: None,
         // Where all may go everywhere there is nothing to tell.
         local_cpus: match mates.each.iter().all(|cpus| *cpus == mates.cpus) {
             true => Vec::new(),

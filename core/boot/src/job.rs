@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use weft_place::CpuSet;
 use weft_types::Result;
@@ -9,6 +10,7 @@ use weft_types::Result;
 use crate::card::{self, Card, ProcessSet};
 use crate::discover::own_command;
 use crate::launcher::Launcher;
+use crate::nodes::Nodes;
 use crate::segment;
 
 /// Who started this process.
@@ -47,6 +49,8 @@ pub struct Job {
     pub appnum: Option<i32>,
     /// MPI_UNIVERSE_SIZE, where the launcher tells it.
     pub universe_size: Option<i32>,
+    /// The node of every rank, the same table at all processes.
+    pub nodes: Arc<Nodes>,
     /// Ranks on this node, ascending; contains `rank`.
     pub local_ranks: Vec<u32>,
     /// Position of `rank` in `local_ranks`.
@@ -58,6 +62,8 @@ pub struct Job {
     pub binding: Option<CpuSet>,
     /// NUMA node of `binding`, when it lies in one.
     pub numa_node: Option<u32>,
+    /// The RDMA device that the launcher chose for this process, where it did.
+    pub rail: Option<String>,
     /// CPUs of each of the local ranks, in their order, the same list at all of them; empty when none is restricted or nobody
     /// told. On a machine that is only described ([`crate::machine::hardware`]) these are CPUs of the description.
     pub local_cpus: Vec<CpuSet>,

@@ -16,11 +16,14 @@ mod foreign;
 pub mod job;
 pub mod launcher;
 pub mod machine;
+mod nodes;
 pub mod pmi;
 pub mod segment;
+pub mod settings;
 mod share;
 pub mod stall;
 
 pub use card::ProcessSet;
 pub use job::{Job, LauncherKind, NodeSegment, Requests};
 pub use launcher::{Aborter, Launcher, SharedLauncher};
+pub use nodes::Nodes;

@@ -4,6 +4,7 @@
 //! round whether that worked. Where it did not for all (other PID namespace, /proc restricted) the leader makes a file in /dev/shm
 //! or /tmp, whose name is gone again as soon as everybody has opened it.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,6 +18,7 @@ use weft_types::{Error, ErrorClass, Result};
 use crate::job::NodeSegment;
 use crate::launcher::Launcher;
 use crate::machine::allowed_cpus;
+use crate::nodes::Nodes;
 use crate::pmi::wire1::encode_word;
 use crate::segment::create_memory;
 
@@ -26,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process's node, as it found it.
 pub(crate) struct Mates {
+    /// The node of every rank of the job.
+    pub(crate) nodes: Nodes,
     /// Ranks on this node, ascending.
     pub(crate) ranks: Vec<u32>,
     /// CPUs they may use together.
@@ -73,11 +77,11 @@ pub(crate) fn meet_mates(
     rank: u32,
     size: u32,
     job_id: &str,
-    nodes: Option<&[u32]>,
+    nodes: Option<Nodes>,
     launcher: &mut dyn Launcher,
 ) -> Result<Mates> {
-    let candidates: Vec<u32> = match nodes {
-        Some(nodes) => (0..size).filter(|&other| nodes[other as usize] == nodes[rank as usize]).collect(),
+    let candidates: Vec<u32> = match &nodes {
+        Some(nodes) => (0..size).filter(|&other| nodes.node(other) == nodes.node(rank)).collect(),
         None => (0..size).collect(),
     };
     let may_lead = nodes.is_none() || candidates.first() == Some(&rank);
@@ -98,11 +102,18 @@ pub(crate) fn meet_mates(
     let mut cpus = CpuSet::new();
     let mut each = Vec::new();
     let mut leader = None;
+    // Where the launcher does not tell: the hosts seen, and the number of each rank's.
+    let (mut hosts, mut seen): (HashMap<String, u32>, Vec<u32>) = (HashMap::new(), Vec::new());
     for other in candidates {
         let text = launcher.get(&key("c", other))?.unwrap_or_default();
         let theirs = Greeting::parse(&text).ok_or_else(|| lost(other, &text))?;
-        if nodes.is_none() && theirs.host != encode_word(&host) {
-            continue;
+        if nodes.is_none() {
+            let is_here = theirs.host == encode_word(&host);
+            let next = hosts.len() as u32;
+            seen.push(*hosts.entry(theirs.host).or_insert(next));
+            if !is_here {
+                continue;
+            }
         }
         leader = leader.or(Some((other, theirs.memory)));
         cpus = cpus.union(&theirs.cpus);
@@ -115,7 +126,7 @@ pub(crate) fn meet_mates(
         None => address.and_then(open_memory),
     };
     let segment = agree(rank, &ranks, job_id, opened, launcher)?;
-    Ok(Mates { ranks, cpus, each, segment })
+    Ok(Mates { nodes: nodes.unwrap_or_else(|| Nodes::listed(&seen)), ranks, cpus, each, segment })
 }
 
 /// The second round: all have the leader's memory, or all take a file. Every rank of the job takes part in the fence.

@@ -7,29 +7,26 @@
 //! A call is cut into *pieces* of what a cell can carry, a round each, so that a member writes the next pieces while
 //! others read the last ones:
 //!
-//! - **flat**: every writer writes its piece, every reader reads all. One round a piece.
-//! - **two phases** (reductions of longer vectors): everybody writes what others combine of its piece; each member combines
-//!   its part of all and writes that; each reads the parts. Two rounds a piece, and no element is combined twice. The
-//!   second round of a piece comes after the first one of the next, so that nobody only waits.
+//! - **flat**: every writer writes its piece, every reader reads all. One round a piece. A reduction reads what two members wrote and
+//!   writes its result in one pass, so two members move no byte more than in any other way, and wait once.
+//! - **two phases** (reductions of longer vectors among more than two): everybody writes what others combine of its piece; each
+//!   member combines its part of all and writes that; each reads the parts. Two rounds a piece, and no element is combined
+//!   twice. The second round of a piece comes after the first one of the next, so that nobody only waits.
 //!
-//! Reductions combine in the order of ranks, from the right; every element is combined at one place or by the same
-//! operations in the same order everywhere, so the results of all members are the same bit for bit.
+//! Reductions combine in the order of ranks, from the right: the last two by a loop with three operands, the others onto that.
+//! Every element is combined at one place or by the same loops in the same order everywhere, so the results of all
+//! members are the same bit for bit, signs and payloads of not-a-numbers included.
 
-use crate::call::Group;
-use crate::partition::Partition;
+mod script;
 
-/// Bytes from which a reduction goes in two phases among more than two members.
-const TWO_PHASES_FROM: u64 = 512;
-/// The same among two, where less is saved.
-const TWO_PHASES_OF_TWO_FROM: u64 = 32 << 10;
-/// Bytes of a result that a reduce-scatter makes at a time.
-const AT_A_TIME: usize = 4096;
-/// Pieces a call of medium size is cut into, so that writing and reading overlap.
-const PIECES: u64 = 2;
-/// Rounds that a member writes before it reads the first of them; below the number of cells.
-const AHEAD: u64 = 4;
-/// Smallest piece worth a round of its own.
-const LEAST_PIECE: u64 = 2048;
+use script::Phase;
+pub use script::{Room, Script, is_one_round};
+
+/// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
+/// what was written out of the nearest cache before it is read.
+const AHEAD: u64 = 2;
+/// The same in two phases, where contributions stay until the results made of them are written.
+const AHEAD_IN_TWO_PHASES: u64 = 4;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,40 +140,39 @@ pub trait Operands {
     fn give(&mut self, at: u64, from: &[u8]);
     /// Copies own contribution to the result, when it is not there already.
     fn keep(&mut self, from: u64, at: u64, len: usize);
-    /// `result = left op result`.
-    fn combine(&mut self, left: &[u8], at: u64);
-    /// `result = own contribution op result`, the two being apart.
-    fn combine_own(&mut self, at: u64, len: usize);
-    /// `into = own contribution op into`.
-    fn combine_with_own(&self, at: u64, into: &mut [u8]);
     /// `into = left op into`.
-    fn combine_apart(&self, left: &[u8], into: &mut [u8]);
-    /// As [`Operands::combine`], of what another member wrote, perhaps on another core: a block move may fetch it faster than the
-    /// loads of a loop.
-    fn combine_far(&mut self, left: &[u8], at: u64) {
-        self.combine(left, at);
-    }
-    /// As [`Operands::combine_apart`], of what another member wrote.
-    fn combine_apart_far(&mut self, left: &[u8], into: &mut [u8]) {
-        self.combine_apart(left, into);
-    }
+    fn combine(&mut self, left: Term<'_>, into: Target<'_>);
+    /// `into = left op right`. Neither operand lies in `into`: who contributes in place wrote its contribution into a payload,
+    /// and that is the operand.
+    fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>);
 }
 
-/// One call at one member, cut into rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Script {
-    shape: Shape,
-    group: Group,
-    /// Bytes of a block: of the vector, or what one member gives to one other.
-    bytes: u64,
-    element: u64,
-    in_place: bool,
-    /// Bytes of a block in one round.
-    piece: u64,
-    /// Rounds, or pairs of them.
-    pieces: u64,
-    two_phases: bool,
-    long: bool,
+/// An operand of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub enum Term<'a> {
+    /// In a payload.
+    Written(&'a [u8]),
+    /// What this member contributes, at that position.
+    Own(u64),
+}
+
+/// Where a reduction's result goes, with its bytes.
+#[derive(Debug)]
+pub enum Target<'a> {
+    /// Into the result, at that position.
+    Result(u64, usize),
+    /// Into a payload.
+    Payload(&'a mut [u8]),
+}
+
+impl Target<'_> {
+    /// The same once more.
+    fn again(&mut self) -> Target<'_> {
+        match self {
+            Target::Result(at, len) => Target::Result(*at, *len),
+            Target::Payload(room) => Target::Payload(room),
+        }
+    }
 }
 
 /// What a step came to.
@@ -197,296 +193,7 @@ pub struct Run {
     first: u64,
     written: u64,
     read: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Contributions.
-    Parts,
-    /// Combined parts.
-    Results,
-}
-
-impl Script {
-    /// Cuts a call. `bytes`: the whole of a vector or of a broadcast; of one block where each member gives one or gives one to each.
-    /// `element`: bytes that stay together. `slot`: bytes of a long payload.
-    pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, slot: usize) -> Script {
-        let blocks = shape.blocks(group.size);
-        let element = element.max(1);
-        let from = if group.size > 2 { TWO_PHASES_FROM } else { TWO_PHASES_OF_TWO_FROM };
-        let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && bytes >= from;
-        let fits = (slot as u64 / blocks / element * element).max(1);
-        // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
-        let several = (bytes / (LEAST_PIECE / blocks).max(1)).min(PIECES);
-        let pieces = bytes.div_ceil(fits).max(several).max(1);
-        let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
-        let piece = piece.min(fits).min(bytes.max(1)).max(1);
-        let pieces = bytes.div_ceil(piece).max(1);
-        Script { shape, group, bytes, element, in_place, piece, pieces, two_phases, long: false }
-    }
-
-    /// The same, told how much a short payload holds.
-    fn placed(self, short: usize) -> Script {
-        Script { long: self.payload() > short as u64, ..self }
-    }
-
-    /// Bytes of the longest payload: a call that needs more than the cell itself needs slots.
-    pub fn payload(&self) -> u64 {
-        self.piece.min(self.bytes)
-            * if self.shape == Shape::Barrier { 0 } else { self.shape.blocks(self.group.size) }
-    }
-
-    /// Whether an element fits into a slot at all.
-    pub fn fits(&self, slot: usize) -> bool {
-        self.payload() <= slot as u64 && self.piece >= self.element.min(self.bytes.max(1))
-    }
-
-    /// What must be the same at all members.
-    pub fn signature(&self) -> u16 {
-        self.shape.signature(self.bytes)
-    }
-
-    fn rounds(&self) -> u64 {
-        self.pieces * if self.two_phases { 2 } else { 1 }
-    }
-
-    fn everyone(&self) -> u64 {
-        (1 << self.group.size) - 1
-    }
-
-    fn others(&self) -> u64 {
-        self.everyone() & !(1 << self.group.rank)
-    }
-
-    /// Phase and piece of a round: in two phases contributions 0, 1, results 0, contributions 2, results 1, ...
-    fn of(&self, round: u64) -> (Phase, u64) {
-        if !self.two_phases {
-            return (Phase::Parts, round);
-        }
-        match round {
-            0 => (Phase::Parts, 0),
-            _ if round == self.rounds() - 1 => (Phase::Results, self.pieces - 1),
-            _ if round % 2 == 1 => (Phase::Parts, round.div_ceil(2)),
-            _ => (Phase::Results, round / 2 - 1),
-        }
-    }
-
-    /// The round of the contributions of a piece.
-    fn parts_round(&self, piece: u64) -> u64 {
-        if !self.two_phases { piece } else { (2 * piece).saturating_sub(1) }
-    }
-
-    /// Where a piece begins in its block, and its bytes.
-    fn range(&self, piece: u64) -> (u64, usize) {
-        let begin = piece * self.piece;
-        (begin, (self.bytes - begin).min(self.piece) as usize)
-    }
-
-    /// The part of a piece of `len` bytes that a member combines: begin and bytes.
-    fn part(&self, len: usize, member: u32) -> (usize, usize) {
-        let (count, parts) = (len as u64 / self.element, u64::from(self.group.size));
-        let (begin, bytes) = Partition { count, element: self.element, parts }.span(member, member + 1);
-        (begin as usize, bytes as usize)
-    }
-
-    fn writes(&self, phase: Phase) -> bool {
-        let me = self.group.rank;
-        match self.shape {
-            Shape::Bcast { root } | Shape::Scatter { root } => me == root,
-            Shape::Gather { root } => me != root,
-            // In place the root's own operand would be overwritten by what it is combined with.
-            Shape::Reduce { root } if !self.two_phases => me != root || self.keeps_own_apart(),
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => {
-                true
-            }
-            Shape::Reduce { .. } => phase == Phase::Parts || self.two_phases,
-        }
-    }
-
-    fn keeps_own_apart(&self) -> bool {
-        self.in_place && self.group.rank != self.group.size - 1
-    }
-
-    /// Whose payloads this member waits for in a round.
-    fn awaits(&self, phase: Phase) -> u64 {
-        let me = self.group.rank;
-        match self.shape {
-            Shape::Bcast { root } | Shape::Scatter { root } => (1 << root) & self.others(),
-            Shape::Gather { root } => {
-                if me == root {
-                    self.others()
-                } else {
-                    0
-                }
-            }
-            Shape::Reduce { root } if phase == Phase::Results || !self.two_phases => {
-                if me == root {
-                    self.others()
-                } else {
-                    0
-                }
-            }
-            _ => self.others(),
-        }
-    }
-
-    /// Whether everybody waits for everybody in every round.
-    fn joins_all(&self) -> bool {
-        matches!(
-            self.shape,
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter
-        )
-    }
-
-    /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.
-    fn wakes(&self) -> u64 {
-        match self.shape {
-            Shape::Bcast { .. } | Shape::Scatter { .. } => self.others(),
-            Shape::Gather { root } | Shape::Reduce { root } => (1 << root) & self.others(),
-            _ => 0,
-        }
-    }
-
-    /// Writes the own payload of a round.
-    fn write(
-        &self,
-        phase: Phase,
-        piece: u64,
-        first: u64,
-        operands: &mut impl Operands,
-        to: &mut [u8],
-        from: &dyn Payloads,
-    ) {
-        let (begin, len) = self.range(piece);
-        let me = self.group.rank;
-        let own = |block: u32| u64::from(block) * self.bytes + begin;
-        match (self.shape, phase) {
-            (Shape::Barrier, _) => {}
-            (Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter, _) => {
-                // What stays here needs no detour.
-                for member in (0..self.group.size).filter(|&member| member != me) {
-                    operands.take(own(member), &mut to[block_of(member, me) * len..][..len]);
-                }
-            }
-            (Shape::Allgather, _) => {
-                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len])
-            }
-            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
-                let round = first + self.parts_round(piece);
-                let (at, part) = self.part(len, me);
-                let term = |member: u32| &from.get(member, round, self.long, len)[at..at + part];
-                self.fold(operands, begin + at as u64, term, &mut to[..part]);
-            }
-            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) if self.two_phases => {
-                for member in (0..self.group.size).filter(|&member| member != me) {
-                    let (at, part) = self.part(len, member);
-                    operands.take(begin + at as u64, &mut to[at..at + part]);
-                }
-            }
-            _ => operands.take(begin, &mut to[..len]),
-        }
-    }
-
-    /// Combines the terms of all members in the order of ranks, the own one at `own` of what this member contributes.
-    fn fold<'a>(
-        &self,
-        operands: &mut impl Operands,
-        own: u64,
-        term: impl Fn(u32) -> &'a [u8],
-        into: &mut [u8],
-    ) {
-        let (me, last) = (self.group.rank, self.group.size - 1);
-        if me == last {
-            operands.take(own, into)
-        } else {
-            into.copy_from_slice(term(last))
-        }
-        for member in (0..last).rev() {
-            if member == me {
-                operands.combine_with_own(own, into);
-            } else {
-                operands.combine_apart_far(term(member), into);
-            }
-        }
-    }
-
-    /// Reads the payloads of a round, which are all there.
-    fn read(&self, phase: Phase, piece: u64, round: u64, operands: &mut impl Operands, from: &dyn Payloads) {
-        let (begin, len) = self.range(piece);
-        let (me, size) = (self.group.rank, self.group.size);
-        let others = size as usize - 1;
-        let own = |block: u32| u64::from(block) * self.bytes + begin;
-        let get = |member: u32, len: usize| from.get(member, round, self.long, len);
-        match (self.shape, phase) {
-            (Shape::Barrier, _) => {}
-            (Shape::Bcast { root }, _) => {
-                if me != root {
-                    operands.give(begin, get(root, len));
-                }
-            }
-            (Shape::Scatter { root }, _) => match me == root {
-                true => operands.keep(own(me), begin, len),
-                false => operands.give(begin, &get(root, len * others)[block_of(me, root) * len..][..len]),
-            },
-            (Shape::Gather { root }, _) if me != root => {}
-            (Shape::Gather { .. } | Shape::Allgather, _) => {
-                for member in (0..size).filter(|&member| member != me) {
-                    operands.give(own(member), get(member, len));
-                }
-                if !self.in_place {
-                    operands.keep(begin, own(me), len);
-                }
-            }
-            (Shape::Alltoall, _) => {
-                for member in (0..size).filter(|&member| member != me) {
-                    operands
-                        .give(own(member), &get(member, len * others)[block_of(me, member) * len..][..len]);
-                }
-                if !self.in_place {
-                    operands.keep(own(me), own(me), len);
-                }
-            }
-            (Shape::ReduceScatter, _) => {
-                // Not straight into the result: in place the own term may lie there.
-                let mut result = [0; AT_A_TIME];
-                for at in (0..len).step_by(AT_A_TIME) {
-                    let count = AT_A_TIME.min(len - at);
-                    let result = &mut result[..count];
-                    let term =
-                        |member: u32| &get(member, len * others)[block_of(me, member) * len + at..][..count];
-                    self.fold(operands, own(me) + at as u64, term, result);
-                    operands.give(begin + at as u64, result);
-                }
-            }
-            (Shape::Reduce { root }, _) if me != root => {}
-            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
-                for member in 0..size {
-                    let (at, part) = self.part(len, member);
-                    operands.give(begin + at as u64, get(member, part));
-                }
-            }
-            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) => {
-                if self.two_phases {
-                    return;
-                }
-                match me == size - 1 {
-                    true => operands.keep(begin, begin, len),
-                    false => operands.give(begin, get(size - 1, len)),
-                }
-                for member in (0..size - 1).rev() {
-                    if member != me || self.writes(phase) {
-                        match member == me {
-                            true => operands.combine(get(member, len), begin),
-                            false => operands.combine_far(get(member, len), begin),
-                        }
-                    } else {
-                        // Only a root that wrote nothing: its operand is apart from the result.
-                        operands.combine_own(begin, len);
-                    }
-                }
-            }
-        }
-    }
+    unattended: bool,
 }
 
 impl Run {
@@ -494,8 +201,21 @@ impl Run {
     pub fn begin<S: Slots>(script: Script, slots: &S) -> Run {
         let (script, first) = (script.placed(S::SHORT), slots.next());
         // A short form may have written the one cell of the call before it gave up waiting.
-        let shown = slots.missing(first, script.signature(), 1 << script.group.rank) == 0;
-        Run { script, first, written: u64::from(shown), read: 0 }
+        let shown = slots.missing(first, script.signature(), 1 << script.group().rank) == 0;
+        Run { script, first, written: u64::from(shown), read: 0, unattended: false }
+    }
+
+    /// The same for a nonblocking call: its member does other things between two steps, so that every payload wakes whoever may sleep
+    /// for it. (Where all wait for all, otherwise he does who sees the round whole.)
+    #[must_use]
+    pub fn unattended(self) -> Run {
+        Run { unattended: true, ..self }
+    }
+
+    /// The same call from its beginning, at the cells' next round.
+    #[must_use]
+    pub fn again<S: Slots>(self, slots: &S) -> Run {
+        Run { unattended: self.unattended, ..Run::begin(self.script, slots) }
     }
 
     /// Goes as far as it can without waiting.
@@ -518,6 +238,9 @@ impl Run {
                         }
                         slots.end(self.first + rounds);
                         slots.wake(script.others());
+                        if !script.is_one_round() {
+                            script.keep(operands);
+                        }
                         return Outcome::Done;
                     }
                     slots.finish(self.first + self.held());
@@ -550,7 +273,8 @@ impl Run {
         }
         let round = self.first + self.written;
         // Not too far ahead of its own reading: it reads its own payloads, too, and what is near is in the cache.
-        let ahead = self.written - self.held() >= AHEAD;
+        let most = if script.is_in_two_phases() { AHEAD_IN_TWO_PHASES } else { AHEAD };
+        let ahead = self.written - self.held() >= most;
         if ahead
             || phase == Phase::Results && self.read <= script.parts_round(piece)
             || !slots.has_room(round)
@@ -558,20 +282,24 @@ impl Run {
             return false;
         }
         let first = self.first;
-        slots.fill(round, script.long, |to, from| script.write(phase, piece, first, operands, to, from));
+        slots.fill(round, script.is_long(), |to, from| script.write(phase, piece, first, operands, to, from));
         slots.publish(round, signature);
-        slots.wake(script.wakes());
+        slots.wake(if self.unattended { script.others() } else { script.wakes() });
+        if script.is_one_round() {
+            // While the others write.
+            script.keep(operands);
+        }
         self.written += 1;
         true
     }
 
     /// Rounds whose payloads are not needed any more.
     fn held(&self) -> u64 {
-        if !self.script.two_phases || self.written == self.script.rounds() {
+        if !self.script.is_in_two_phases() || self.written == self.script.rounds() {
             return self.read;
         }
         // Contributions are needed until the results made of them are written.
-        let piece = (self.written.saturating_sub(1) / 2).min(self.script.pieces - 1);
+        let piece = (self.written.saturating_sub(1) / 2).min(self.script.pieces() - 1);
         self.read.min(self.script.parts_round(piece))
     }
 }

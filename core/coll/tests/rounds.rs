@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Payloads, Run, Script, Shape, Slots};
+use weft_coll::rounds::{
+    Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term, is_one_round,
+};
 
 const CELLS: u64 = 8;
 
@@ -126,21 +128,45 @@ impl Operands for Arguments {
             self.recv[at as usize..][..len].copy_from_slice(&send[from as usize..][..len]);
         }
     }
-    fn combine(&mut self, left: &[u8], at: u64) {
-        let into = &mut self.recv[at as usize..][..left.len()];
-        left.iter().zip(into).for_each(|(&left, into)| *into = op(left, *into));
+    fn combine(&mut self, left: Term<'_>, into: Target<'_>) {
+        let right = match &into {
+            &Target::Result(at, len) => self.recv[at as usize..][..len].to_vec(),
+            Target::Payload(room) => room.to_vec(),
+        };
+        let left = self.term(left, right.len());
+        self.put(&left, &right, into);
     }
-    fn combine_own(&mut self, at: u64, len: usize) {
-        let own = self.send.as_ref().expect("apart")[at as usize..][..len].to_vec();
-        self.combine(&own, at);
+    fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>) {
+        let len = match &into {
+            Target::Result(_, len) => *len,
+            Target::Payload(room) => room.len(),
+        };
+        if let (&Target::Result(..), Term::Own(_), _) | (&Target::Result(..), _, Term::Own(_)) =
+            (&into, left, right)
+        {
+            assert!(self.send.is_some(), "an operand in place lies in the result");
+        }
+        self.put(&self.term(left, len), &self.term(right, len), into);
     }
-    fn combine_with_own(&self, at: u64, into: &mut [u8]) {
-        let own = self.send.as_ref().unwrap_or(&self.recv);
-        self.combine_apart(&own[at as usize..][..into.len()], into);
+}
+
+impl Arguments {
+    fn term(&self, term: Term<'_>, len: usize) -> Vec<u8> {
+        match term {
+            Term::Written(bytes) => bytes[..len].to_vec(),
+            Term::Own(at) => self.send.as_ref().unwrap_or(&self.recv)[at as usize..][..len].to_vec(),
+        }
     }
-    fn combine_apart(&self, left: &[u8], into: &mut [u8]) {
-        assert_eq!(left.len(), into.len());
-        left.iter().zip(into).for_each(|(&left, into)| *into = op(left, *into));
+
+    fn put(&mut self, left: &[u8], right: &[u8], into: Target<'_>) {
+        let into = match into {
+            Target::Result(at, len) => &mut self.recv[at as usize..][..len],
+            Target::Payload(room) => room,
+        };
+        assert!(left.len() == into.len() && right.len() == into.len());
+        for ((&left, &right), into) in left.iter().zip(right).zip(into) {
+            *into = op(left, right);
+        }
     }
 }
 
@@ -247,6 +273,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
+    let crowded = seed % 2 == 1;
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
@@ -258,7 +285,8 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             let group = Group { rank: me as u32, size };
             let in_place = *in_place
                 && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
-            let script = Script::new(*shape, group, *bytes as u64, *element, in_place, slot);
+            let script =
+                Script::new(*shape, group, *bytes as u64, *element, in_place, Room { slot, crowded });
             assert!(script.fits(slot));
             let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
             (Run::begin(script, &member), arguments, expected)
@@ -287,22 +315,41 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
 
 #[test]
 fn every_shape_at_every_size_gives_what_the_definition_says() {
-    for size in 2..=16 {
+    for size in (2..=16).chain([33, 63]) {
         for shape in 0..9 {
             for bytes in [0, 1, 8, 100, 113, 600, 5000, 70_000] {
-                if bytes * size as usize > 150_000 {
+                if bytes * size as usize > 150_000 || size > 16 && bytes > 600 {
                     continue;
                 }
                 let root = (bytes as u32 + size) % size;
-                run_all(
-                    size,
-                    8192,
-                    &[(shape, root, bytes, 1, false), (shape, 0, bytes, 1, true)],
-                    7 + bytes as u64,
-                );
+                for seed in [7, 8] {
+                    let calls = [(shape, root, bytes, 1, false), (shape, 0, bytes, 1, true)];
+                    run_all(size, 8192, &calls, seed + 2 * bytes as u64);
+                }
             }
         }
     }
+}
+
+#[test]
+fn what_short_forms_do_in_one_round_scripts_do_so_too() {
+    let mut alike = 0;
+    for (size, shape) in (2..=63).flat_map(|size| (0..9).map(move |shape| (size, shape))) {
+        for slot in [4032, 16128] {
+            for bytes in (0..20_000).step_by(72) {
+                let shape = shapes(0)[shape];
+                for (crowded, element) in [(false, 1), (true, 1), (false, 8), (true, 24)] {
+                    let group = Group { rank: 0, size };
+                    let bytes = bytes / element * element;
+                    let script = Script::new(shape, group, bytes, element, false, Room { slot, crowded });
+                    let short = is_one_round(shape, size, bytes, slot);
+                    assert!(!short || script.is_one_round(), "{shape:?} of {bytes} bytes, {size} members");
+                    alike += u32::from(short);
+                }
+            }
+        }
+    }
+    assert!(alike > 10_000, "{alike}");
 }
 
 proptest! {
@@ -324,7 +371,8 @@ proptest! {
 fn calls_that_do_not_match_are_noticed() {
     let mut node = Node::new(2, 1024);
     let begin = |node: &mut Node, me: u32, bytes: u64| {
-        let script = Script::new(Shape::Allreduce, Group { rank: me, size: 2 }, bytes, 8, false, 1024);
+        let room = Room { slot: 1024, crowded: false };
+        let script = Script::new(Shape::Allreduce, Group { rank: me, size: 2 }, bytes, 8, false, room);
         let mut member = Member { node, me };
         let mut run = Run::begin(script, &member);
         let mut arguments = Arguments { send: Some(vec![0; bytes as usize]), recv: vec![0; bytes as usize] };

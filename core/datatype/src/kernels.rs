@@ -1,5 +1,7 @@
 //! Reduction loops, one per operation and representation, written so that the compiler can vectorise them: the
-//! elements are read and written as byte arrays, so that any alignment is right and nothing is unsafe.
+//! elements are read and written as byte arrays, so that any alignment is right and nothing is unsafe. Each loop exists with two
+//! operands (the result replaces the right one) and with three; those on words of 4 and 8 bytes are compiled once more
+//! for each level of vectors, with the same results.
 
 use crate::op::{Kernel, PredefinedOp};
 use crate::predefined::Kind;
@@ -51,8 +53,75 @@ pub(crate) fn zip<const N: usize>(left: &[u8], into: &mut [u8], f: impl Fn([u8; 
     }
 }
 
+/// `into[i] = f(left[i], right[i])` over elements of `N` bytes.
+#[inline(always)]
+pub(crate) fn zip_apart<const N: usize>(
+    left: &[u8],
+    right: &[u8],
+    into: &mut [u8],
+    f: impl Fn([u8; N], [u8; N]) -> [u8; N],
+) {
+    let (left, _) = left.as_chunks::<N>();
+    let (right, _) = right.as_chunks::<N>();
+    let (into, _) = into.as_chunks_mut::<N>();
+    for ((a, b), c) in left.iter().zip(right).zip(into) {
+        *c = f(*a, *b);
+    }
+}
+
+/// The kernel of an elementwise operation on numbers of one type.
+macro_rules! elementwise {
+    ($number:ty, |$a:ident, $b:ident| $result:expr) => {{
+        type N = $number;
+        #[inline(always)]
+        fn one(a: [u8; size_of::<N>()], b: [u8; size_of::<N>()]) -> [u8; size_of::<N>()] {
+            let ($a, $b) = (N::from_ne_bytes(a), N::from_ne_bytes(b));
+            N::to_ne_bytes($result)
+        }
+        fn plain(left: &[u8], into: &mut [u8]) {
+            zip(left, into, one);
+        }
+        fn plain_apart(left: &[u8], right: &[u8], into: &mut [u8]) {
+            zip_apart(left, right, into, one);
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx2")]
+            fn avx2(left: &[u8], into: &mut [u8]) {
+                zip(left, into, one);
+            }
+            #[target_feature(enable = "avx2")]
+            fn avx2_apart(left: &[u8], right: &[u8], into: &mut [u8]) {
+                zip_apart(left, right, into, one);
+            }
+            #[target_feature(enable = "avx512f")]
+            fn avx512(left: &[u8], into: &mut [u8]) {
+                zip(left, into, one);
+            }
+            #[target_feature(enable = "avx512f")]
+            fn avx512_apart(left: &[u8], right: &[u8], into: &mut [u8]) {
+                zip_apart(left, right, into, one);
+            }
+            let wide = matches!(size_of::<N>(), 4 | 8);
+            match level() {
+                // SAFETY: the processor has what the loops were compiled for, as its level says.
+                Level::Avx512 | Level::Gather if wide => unsafe {
+                    Kernel::compiled_for(avx512, avx512_apart)
+                },
+                // SAFETY: as above.
+                Level::Avx2 if wide => unsafe { Kernel::compiled_for(avx2, avx2_apart) },
+                _ => Kernel::apart(plain, plain_apart),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Kernel::apart(plain, plain_apart)
+    }};
+}
+
 mod integer {
-    use super::{Kernel, PredefinedOp, zip};
+    use super::{Kernel, PredefinedOp, zip, zip_apart};
+    #[cfg(target_arch = "x86_64")]
+    use crate::processor::{Level, level};
 
     macro_rules! integers {
         ($($name:ident)*) => {$(
@@ -60,10 +129,7 @@ mod integer {
                 type T = $name;
                 macro_rules! kernel {
                     (|$a:ident, $b:ident| $result:expr) => {
-                        Kernel::new(|left, into| zip(left, into, |a, b| {
-                            let ($a, $b) = (T::from_ne_bytes(a), T::from_ne_bytes(b));
-                            T::to_ne_bytes($result)
-                        }))
+                        elementwise!($name, |$a, $b| $result)
                     };
                 }
                 Some(match op {
@@ -87,18 +153,16 @@ mod integer {
 }
 
 mod float {
-    use super::{Kernel, PredefinedOp, zip};
+    use super::{Kernel, PredefinedOp, zip, zip_apart};
+    #[cfg(target_arch = "x86_64")]
+    use crate::processor::{Level, level};
 
     macro_rules! floats {
         ($($name:ident)*) => {$(
             pub(super) fn $name(op: PredefinedOp) -> Option<Kernel> {
-                type T = $name;
                 macro_rules! kernel {
                     (|$a:ident, $b:ident| $result:expr) => {
-                        Kernel::new(|left, into| zip(left, into, |a, b| {
-                            let ($a, $b) = (T::from_ne_bytes(a), T::from_ne_bytes(b));
-                            T::to_ne_bytes($result)
-                        }))
+                        elementwise!($name, |$a, $b| $result)
                     };
                 }
                 Some(match op {

@@ -4,7 +4,7 @@
 mod recipes;
 
 use crate::processor::tests::at_every_level;
-use crate::{Datatype, Form, Predefined};
+use crate::{Datatype, Form, Predefined, PredefinedOp};
 use proptest::prelude::*;
 use recipes::{Recipe, cases, check_range, is_plain, recipes};
 use weft_types::abi::*;
@@ -161,5 +161,47 @@ fn far_blocks_are_copied_alike_at_every_level() {
             let list = Datatype::hindexed_block(length, &places, &byte(), Form::Int).unwrap();
             check_range(&list, 1, &bytes, 0, bytes.len());
         });
+    }
+}
+
+/// Reductions give the same bits at every level, with two and with three operands, whatever the values, also not-a-numbers.
+#[test]
+fn reductions_are_alike_at_every_level() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = |bytes: usize| -> Vec<u8> {
+        let mut next = || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed.to_le_bytes()
+        };
+        (0..bytes.div_ceil(8)).flat_map(|_| next()).take(bytes).collect()
+    };
+    let ops = [
+        MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR,
+        MPI_MAXLOC, MPI_MINLOC,
+    ];
+    let counts: &[usize] = if cfg!(miri) { &[5] } else { &[0, 1, 3, 17, 64, 333, 1500] };
+    for predefined in Predefined::all() {
+        let datatype = Datatype::from(predefined);
+        for op in ops.map(|op| PredefinedOp::from_abi(op).expect("an operation")) {
+            if op.kernel(&datatype).is_err() {
+                continue;
+            }
+            for &count in counts {
+                let bytes = count * predefined.extent() as usize;
+                let (left, right) = (noise(bytes + 3), noise(bytes + 1));
+                let mut first: Option<Vec<u8>> = None;
+                at_every_level(|level| {
+                    let kernel = op.kernel(&datatype).expect("asked before");
+                    let (mut onto, mut apart) = (right.clone(), vec![0; bytes + 5]);
+                    kernel.apply(&left[3..], &mut onto[1..]);
+                    kernel.apply_apart(&left[3..], &right[1..], &mut apart[5..]);
+                    assert_eq!(onto[1..], apart[5..], "{level:?}: {} on {}", op.name(), predefined.name());
+                    let first = first.get_or_insert_with(|| onto.clone());
+                    assert_eq!(*first, onto, "{level:?}: {} on {}", op.name(), predefined.name());
+                });
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::kernels;
 use crate::memory::Elements;
 use crate::object::Datatype;
-use crate::predefined::{Class, Predefined};
+use crate::predefined::{Class, Kind, Predefined};
 use crate::unnamed::Element;
 use crate::value_index;
 use weft_types::abi::*;
@@ -31,9 +31,23 @@ pub enum PredefinedOp {
     NoOp,
 }
 
+/// A loop with two operands to read and one to write.
+type Apart = unsafe fn(&[u8], &[u8], &mut [u8]);
+
 /// The loop for one operation on one type, chosen once per call.
 #[derive(Clone, Copy)]
-pub struct Kernel(fn(&[u8], &mut [u8]));
+pub struct Kernel {
+    /// `into = left op into`. Not safe only because it may be compiled for instructions that not every processor has; whoever makes
+    /// a kernel knows that this one has them.
+    onto: unsafe fn(&[u8], &mut [u8]),
+    /// `into = left op right`; `None` where a copy and the other loop do as well.
+    apart: Option<Apart>,
+    meaning: Option<(PredefinedOp, Kind)>,
+}
+
+/// Bytes that are combined at a time where a loop with three operands is made of a copy and one with two: the result
+/// stays in the nearest cache between the two.
+const AT_A_TIME: usize = 4096;
 
 impl std::fmt::Debug for Kernel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,15 +56,56 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    pub(crate) const fn new(function: fn(&[u8], &mut [u8])) -> Kernel {
-        Kernel(function)
+    /// Which operation it is, on elements of which representation; `None` for types made of several elements.
+    pub const fn meaning(self) -> Option<(PredefinedOp, Kind)> {
+        self.meaning
+    }
+
+    pub(crate) const fn new(onto: fn(&[u8], &mut [u8])) -> Kernel {
+        Kernel { onto, apart: None, meaning: None }
+    }
+
+    /// With a loop that has three operands.
+    pub(crate) const fn apart(onto: fn(&[u8], &mut [u8]), apart: fn(&[u8], &[u8], &mut [u8])) -> Kernel {
+        Kernel { onto, apart: Some(apart), meaning: None }
+    }
+
+    /// Of loops that need certain instructions.
+    ///
+    /// # Safety
+    /// This processor has them.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const unsafe fn compiled_for(onto: unsafe fn(&[u8], &mut [u8]), apart: Apart) -> Kernel {
+        Kernel { onto, apart: Some(apart), meaning: None }
     }
 
     /// `into = left op into`, element by element; both hold the same number of elements in their memory layout, at
     /// any alignment. Gaps of pair types stay as they are.
     #[inline]
     pub fn apply(self, left: &[u8], into: &mut [u8]) {
-        (self.0)(left, into);
+        // SAFETY: the processor has the instructions, see the field.
+        unsafe { (self.onto)(left, into) };
+    }
+
+    /// `into = left op right`, element by element, all three being of one length; gaps of pair types come from the right operand.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    #[inline]
+    pub fn apply_apart(self, left: &[u8], right: &[u8], into: &mut [u8]) {
+        assert!(left.len() == into.len() && right.len() == into.len(), "operands of different length");
+        match self.apart {
+            // SAFETY: the processor has the instructions, see the field.
+            Some(apart) => unsafe { apart(left, right, into) },
+            None => {
+                let parts =
+                    left.chunks(AT_A_TIME).zip(right.chunks(AT_A_TIME)).zip(into.chunks_mut(AT_A_TIME));
+                for ((left, right), into) in parts {
+                    into.copy_from_slice(right);
+                    self.apply(left, into);
+                }
+            }
+        }
     }
 
     /// As [`Kernel::apply`], on elements of collective arguments.
@@ -203,7 +258,9 @@ impl PredefinedOp {
     }
 
     fn lookup(self, predefined: &Predefined) -> Result<Kernel> {
-        predefined.kind().and_then(|kind| kernels::find(self, kind)).ok_or_else(|| {
+        let find =
+            |kind| kernels::find(self, kind).map(|kernel| Kernel { meaning: Some((self, kind)), ..kernel });
+        predefined.kind().and_then(find).ok_or_else(|| {
             Error::new(
                 ErrorClass::OP,
                 format!("{} on {} is not available on this processor", self.name(), predefined.name()),

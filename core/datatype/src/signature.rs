@@ -192,8 +192,9 @@ impl Signature {
 }
 
 impl Signature {
-    /// A number that the signatures of `copies` elements have in common exactly when they are the same sequence of representations (but
-    /// for accidents of one in 2^64): how the sequence was built up does not matter.
+    /// A number that the signatures of `copies` elements have in common exactly when they are the same sequence of representations: how
+    /// the sequence was built up does not matter. Two sequences of `n` elements meet by accident once in 2^61 / `n` pairs at most
+    /// (two polynomials of degree `n` agree at no more than `n` points of the field).
     pub fn fingerprint(&self, copies: u64) -> u64 {
         self.digest().repeated(copies).sum
     }
@@ -210,7 +211,8 @@ impl Signature {
     }
 }
 
-/// A sequence as a polynomial in an odd number, modulo 2^64, and the power that its length stands for.
+/// A sequence as a polynomial at one point of the field of 2^61 - 1 numbers, and the power that its length stands for. A prime,
+/// since sums of 2^k equal elements modulo 2^64 are multiples of 2^k.
 #[derive(Clone, Copy)]
 struct Digest {
     sum: u64,
@@ -219,7 +221,8 @@ struct Digest {
 
 impl Digest {
     const EMPTY: Digest = Digest { sum: 0, power: 1 };
-    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    const PRIME: u64 = (1 << 61) - 1;
+    const BASE: u64 = 0x1e37_79b9_7f4a_7c15;
 
     fn basic(kind: Kind, size: u32) -> Digest {
         let class = match kind {
@@ -236,13 +239,20 @@ impl Digest {
         let mut code = class << 32 | u64::from(size);
         code = (code ^ code >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         code = (code ^ code >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Digest { sum: code ^ code >> 31, power: Digest::BASE }
+        Digest { sum: (code ^ code >> 31) % Digest::PRIME, power: Digest::BASE }
+    }
+
+    fn product(a: u64, b: u64) -> u64 {
+        let all = u128::from(a) * u128::from(b);
+        // 2^61 is 1 here.
+        let folded = (all as u64 & Digest::PRIME) + (all >> 61) as u64;
+        folded % Digest::PRIME
     }
 
     fn followed_by(self, next: Digest) -> Digest {
         Digest {
-            sum: self.sum.wrapping_mul(next.power).wrapping_add(next.sum),
-            power: self.power.wrapping_mul(next.power),
+            sum: (Digest::product(self.sum, next.power) + next.sum) % Digest::PRIME,
+            power: Digest::product(self.power, next.power),
         }
     }
 
@@ -308,5 +318,15 @@ mod tests {
         assert_eq!(of(abi::MPI_DOUBLE_INT).fingerprint(3), {
             Signature::list([of(abi::MPI_DOUBLE), of(abi::MPI_INT)]).fingerprint(3)
         });
+    }
+
+    #[test]
+    fn long_repeats_leave_all_bits_of_a_fingerprint() {
+        let (int, float) = (of(abi::MPI_INT), of(abi::MPI_FLOAT));
+        for doublings in 20..62 {
+            let apart = int.fingerprint(1 << doublings) ^ float.fingerprint(1 << doublings);
+            assert!(apart.trailing_zeros() < 20, "2^{doublings} elements: {apart:x}");
+            assert!(apart >> 40 != 0, "2^{doublings} elements: {apart:x}");
+        }
     }
 }

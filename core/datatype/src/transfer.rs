@@ -30,6 +30,10 @@ impl Layout {
         if len > 0 && self.size > 0 {
             // SAFETY: the caller's promise.
             unsafe {
+                // The most frequent call by far needs no look at where it begins and ends.
+                if skip == 0 && len == self.size {
+                    return self.node.once::<PACK>(origin.wrapping_offset(self.node.at as isize), packed);
+                }
                 self.node.span::<PACK>(origin, (self.extent, &self.shuffle), skip, len, packed);
             }
         }
@@ -242,6 +246,12 @@ impl Node {
             match &self.shape {
                 Shape::Run => between::<PACK>(at, packed, self.size),
                 Shape::Repeat { count, stride, body, shuffle } => {
+                    // So far apart that hardly two are in one window: steps are never prepared.
+                    if matches!(body.shape, Shape::Run) && stride.unsigned_abs() >= 32 {
+                        let at = at.wrapping_offset(body.at as isize);
+                        let (size, stride) = (body.size, *stride as isize);
+                        return blocks::<PACK>(at, stride, packed, size as isize, *count, size);
+                    }
                     body.copies::<PACK>(at, *count, (*stride, shuffle), packed);
                 }
                 Shape::Blocks { length, places } => listed::<PACK>(at, places, packed, *length),

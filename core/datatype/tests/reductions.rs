@@ -67,7 +67,10 @@ fn apply(operation: u32, datatype: u32, left: &[u8], into: &[u8]) -> Vec<u8> {
     // Both at odd addresses.
     let shift = |bytes: &[u8]| [&[0_u8][..], bytes].concat();
     let (left, mut into) = (shift(left), shift(into));
+    let mut apart = vec![0xEE; into.len()];
+    kernel.apply_apart(&left[1..], &into[1..], &mut apart[1..]);
     kernel.apply(&left[1..], &mut into[1..]);
+    assert_eq!(into[1..], apart[1..], "with three operands");
     into.split_off(1)
 }
 

@@ -5,11 +5,14 @@
 
 mod arrive;
 mod at_once;
+mod both;
 mod depart;
 mod engine;
+mod fabric;
 mod failure;
 mod held;
 mod internal;
+mod landings;
 mod layouts;
 mod messages;
 mod outlook;
@@ -19,25 +22,35 @@ mod receive;
 mod requests;
 mod rounds;
 mod schedule;
+mod streams;
 mod transports;
 mod types;
 mod wait;
 pub mod world;
+mod zero_copy;
 
+pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
+pub use fabric::{Fabric, FabricBell};
+pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
+pub use streams::{Stream, strayed};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
     Started, Status,
 };
 pub use wait::Waiter;
+/// What opening a libfabric endpoint takes.
+pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
 pub use weft_proto::Gaps;
+/// How announced messages travel between nodes.
+pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.

@@ -3,11 +3,10 @@
 
 use crate::engine::Engine;
 use crate::schedule::Arguments;
-use crate::transports::Transports;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Payloads, Run, Script, Shape, Slots};
-use weft_datatype::Kernel;
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, slot_bytes};
+use weft_coll::rounds::{Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term};
+use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
+use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, slot_bytes};
 use weft_types::{Error, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
@@ -15,15 +14,18 @@ use weft_types::{Error, PeerId, Result};
 pub struct Rounds(weft_shm::Rounds);
 
 impl Engine {
-    /// Whether a communicator of so many members, all of this job, can work by rounds.
+    /// Whether a communicator of so many members, all of this node, can work by rounds.
     pub fn can_join_rounds(&self, members: u32) -> bool {
-        matches!(self.fabric, Transports::Shm(_)) && (2..=MOST_MEMBERS).contains(&members)
+        self.fabric.shm().is_some_and(|shm| {
+            let most = if shm.is_crowded() { MOST_MEMBERS } else { MOST_WITH_CORES };
+            (2..=most).contains(&members)
+        })
     }
 
     /// Takes memory for the cells (`slots`: for the long payloads) of a communicator, for one member to tell to the others; 0 when
     /// there is none.
     pub fn take_block(&mut self, members: u32, slots: bool) -> u64 {
-        let Transports::Shm(shm) = &mut self.fabric else { return 0 };
+        let Some(shm) = self.fabric.shm_mut() else { return 0 };
         let Ok(pool) = shm.pool() else { return 0 };
         let block = match slots {
             true => pool.take(weft_shm::Rounds::slots_bytes(members)),
@@ -37,7 +39,7 @@ impl Engine {
     /// # Errors
     /// The memory cannot be mapped, or there is none of that name.
     pub fn join_rounds(&mut self, block: u64, me: u32, peers: &[PeerId]) -> Result<Rounds> {
-        let Transports::Shm(shm) = &mut self.fabric else { return Err(no_block(block)) };
+        let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
         let bytes = weft_shm::Rounds::cells_bytes(peers.len() as u32);
         let block = shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?;
         Ok(Rounds(shm.join_rounds(block, me, peers.iter().copied())?))
@@ -48,7 +50,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::join_rounds`].
     pub fn add_slots(&mut self, block: u64, rounds: &mut Rounds) -> Result<()> {
-        let Transports::Shm(shm) = &mut self.fabric else { return Err(no_block(block)) };
+        let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
         let bytes = weft_shm::Rounds::slots_bytes(rounds.0.members());
         rounds.0.add_slots(shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?);
         Ok(())
@@ -163,13 +165,24 @@ impl RoundsCall {
         in_place: bool,
     ) -> Option<RoundsCall> {
         let group = Group { rank: rounds.0.me(), size: rounds.0.members() };
-        let script = script((shape, bytes, element), group, in_place)?;
+        let script = script((shape, bytes, element), group, in_place, rounds.0.is_crowded())?;
         let of_root = matches!(shape, Shape::Scatter { .. });
         let from_recv = matches!(shape, Shape::Bcast { .. }) || in_place && !of_root;
         Some(RoundsCall {
             run: Run::begin(script, rounds),
             bound: Bound { arguments, kernel, from_recv, keeps: in_place },
         })
+    }
+
+    /// The same as a nonblocking call: see [`Run::unattended`].
+    #[must_use]
+    pub fn unattended(self) -> RoundsCall {
+        RoundsCall { run: self.run.unattended(), ..self }
+    }
+
+    /// Begins at the cells' next round: the calls before this one are over.
+    pub(crate) fn begin(&mut self, rounds: &Rounds) {
+        self.run = self.run.again(rounds);
     }
 
     /// Goes as far as it can without waiting.
@@ -185,21 +198,28 @@ impl RoundsCall {
 }
 
 /// Cuts a call for the slots of its communicator; `None` when an element does not fit one. `element`: bytes that stay together.
-pub fn script((shape, bytes, element): (Shape, u64, u64), group: Group, in_place: bool) -> Option<Script> {
-    let slot = slot_bytes(group.size);
-    Some(Script::new(shape, group, bytes, element, in_place, slot)).filter(|script| script.fits(slot))
+///
+/// `crowded`: whether members share cores, [`weft_shm::Rounds::is_crowded`].
+pub fn script(
+    (shape, bytes, element): (Shape, u64, u64),
+    group: Group,
+    in_place: bool,
+    crowded: bool,
+) -> Option<Script> {
+    let room = Room { slot: slot_bytes(group.size), crowded };
+    Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.slot))
 }
 
 /// Whether a call needs long payloads; `None` when it does not fit them either. The same at all members.
 pub fn needs_slots(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<bool> {
-    let script = script((shape, bytes, element), Group { rank: 0, size }, false)?;
+    // The longest payload is the same where members share cores: what is too long for a cell stays so in pieces.
+    let script = script((shape, bytes, element), Group { rank: 0, size }, false, false)?;
     Some(script.payload() > IN_CELL as u64)
 }
 
 impl Operands for Bound {
     fn take(&self, at: u64, to: &mut [u8]) {
-        let from = if self.from_recv { &self.arguments.recv } else { &self.arguments.send };
-        from.send_view(0, at, to.len() as u64).pack(0, to);
+        self.contribution().send_view(0, at, to.len() as u64).pack(0, to);
     }
 
     fn give(&mut self, at: u64, from: &[u8]) {
@@ -213,37 +233,79 @@ impl Operands for Bound {
         }
     }
 
-    fn combine(&mut self, left: &[u8], at: u64) {
-        let mut into = self.arguments.recv.recv_view(0, at, left.len() as u64);
-        let into = into.as_mut_slice().expect("reductions by rounds are of gap-free types");
-        self.kernel().apply(left, into);
-    }
-
-    fn combine_own(&mut self, at: u64, len: usize) {
-        let left = self.arguments.send.elements(0, at, len as u64);
-        let into = self.arguments.recv.elements(0, at, len as u64);
-        if self.kernel().combine(left, into).is_err() {
-            // The program passed buffers that overlap: its result is undefined (section 2.3), its memory is not harmed.
-            let mut own = vec![0; len];
-            self.take(at, &mut own);
-            self.combine(&own, at);
+    fn combine(&mut self, left: Term<'_>, into: Target<'_>) {
+        let kernel = self.kernel();
+        match into {
+            Target::Result(at, len) => {
+                let left = self.operand(left, len, Some(at));
+                kernel.apply(left.bytes(), slice(&mut self.arguments.recv.recv_view(0, at, len as u64)));
+            }
+            Target::Payload(room) => kernel.apply(self.operand(left, room.len(), None).bytes(), room),
         }
     }
 
-    fn combine_with_own(&self, at: u64, into: &mut [u8]) {
-        let from = if self.from_recv { &self.arguments.recv } else { &self.arguments.send };
-        let own = from.send_view(0, at, into.len() as u64);
-        let own = own.as_slice().expect("reductions by rounds are of gap-free types");
-        self.kernel().apply(own, into);
+    fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>) {
+        let kernel = self.kernel();
+        match into {
+            Target::Result(at, len) => {
+                let (left, right) = (self.operand(left, len, Some(at)), self.operand(right, len, Some(at)));
+                let mut into = self.arguments.recv.recv_view(0, at, len as u64);
+                kernel.apply_apart(left.bytes(), right.bytes(), slice(&mut into));
+            }
+            Target::Payload(room) => {
+                let (left, right) =
+                    (self.operand(left, room.len(), None), self.operand(right, room.len(), None));
+                kernel.apply_apart(left.bytes(), right.bytes(), room);
+            }
+        }
     }
+}
 
-    fn combine_apart(&self, left: &[u8], into: &mut [u8]) {
-        self.kernel().apply(left, into);
+/// The bytes of an operand.
+enum Operand<'a> {
+    Written(&'a [u8]),
+    Own(SendBuf),
+    Copied(Vec<u8>),
+}
+
+impl Operand<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Operand::Written(bytes) => bytes,
+            Operand::Own(view) => view.as_slice().expect("reductions by rounds are of gap-free types"),
+            Operand::Copied(bytes) => bytes,
+        }
     }
+}
+
+fn slice(view: &mut RecvBuf) -> &mut [u8] {
+    view.as_mut_slice().expect("reductions by rounds are of gap-free types")
 }
 
 impl Bound {
     fn kernel(&self) -> Kernel {
         self.kernel.expect("a reduction has an operation")
+    }
+
+    /// What this member contributes.
+    fn contribution(&self) -> &Memory {
+        if self.from_recv { &self.arguments.recv } else { &self.arguments.send }
+    }
+
+    /// An operand of `len` bytes for a result at `result` of the receive argument.
+    fn operand<'a>(&self, term: Term<'a>, len: usize, result: Option<u64>) -> Operand<'a> {
+        let at = match term {
+            Term::Written(bytes) => return Operand::Written(&bytes[..len]),
+            Term::Own(at) => at,
+        };
+        let from = self.contribution().address() + at as usize;
+        let into = result.map(|at| self.arguments.recv.address() + at as usize);
+        if into.is_some_and(|into| from < into + len && into < from + len) {
+            // The program passed buffers that overlap: its result is undefined (section 2.3), its memory is not harmed.
+            let mut own = vec![0; len];
+            self.take(at, &mut own);
+            return Operand::Copied(own);
+        }
+        Operand::Own(self.contribution().send_view(0, at, len as u64))
     }
 }

@@ -1,15 +1,19 @@
-//! The fabrics of this process joined in one enum, so that every call is static and inlined.
+//! The ways of this process to others, joined in one enum so that every call is static and inlined.
 
+use crate::both::{Both, BothBell};
+use crate::fabric::{Fabric, FabricBell};
 use std::cell::Cell;
 use std::fs::File;
-use std::net::IpAddr;
 use std::time::Duration;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
-use weft_rdma::{Directory, Rdma};
 use weft_shm::{Config, LonelyBell, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
-use weft_softroce::{Card, Udp, UdpBell};
-use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
 
 /// The ways to other processes.
@@ -24,8 +28,10 @@ pub enum Transports {
     Alone(LonelyBell),
     /// All processes of the job are on this node.
     Shm(Shm),
-    /// RDMA by the emulator, over UDP.
-    Softroce(Box<Rdma<Card<Udp>>>),
+    /// No other process of the job is on this node, or all shall be reached like those of other nodes.
+    Fabric(Box<Fabric>),
+    /// Some are on this node, others are not.
+    Both(Box<Both>),
     /// A simulated world.
     Sim(SimPort),
 }
@@ -56,25 +62,57 @@ impl Transports {
         weft_shm::segment::bytes(processes)
     }
 
-    /// Joins the node's shared memory.
+    /// Joins the node's shared memory, for a job that is on this node alone.
     ///
     /// # Errors
     /// What could not be had, why, and what to do.
     pub fn node_local(node: NodeLocal) -> Result<Transports> {
-        let waking = if node.oversubscribed { Waking::Fence } else { Waking::Membarrier };
-        Shm::attach(Config {
-            file: node.segment,
-            local: node.local_index,
-            peers: node.peers,
-            single_copy: node.single_copy,
-            waking,
-        })
-        .map(Transports::Shm)
+        node.attach().map(Transports::Shm)
     }
 
-    /// Whether there is more than one lane.
+    /// One fabric to all.
+    pub fn over(fabric: Fabric) -> Transports {
+        Transports::Fabric(Box::new(fabric))
+    }
+
+    /// The node's shared memory to the processes of this node, a fabric to all others.
+    ///
+    /// # Errors
+    /// As [`Transports::node_local`].
+    pub fn both(node: NodeLocal, fabric: Fabric) -> Result<Transports> {
+        Ok(Transports::Both(Box::new(Both::new(node.attach()?, fabric))))
+    }
+
+    /// Whether all these processes are reached by shared memory, so that they share lanes and memory for collectives.
+    pub fn are_here(&self, mut peers: impl Iterator<Item = PeerId>) -> bool {
+        match self {
+            Transports::Alone(_) | Transports::Shm(_) => true,
+            Transports::Both(both) => peers.all(|peer| both.shm().is_here(peer)),
+            Transports::Fabric(_) | Transports::Sim(_) => false,
+        }
+    }
+
+    /// The shared memory of this node, where it is used.
+    pub(crate) fn shm(&self) -> Option<&Shm> {
+        match self {
+            Transports::Shm(shm) => Some(shm),
+            Transports::Both(both) => Some(both.shm()),
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => None,
+        }
+    }
+
+    /// The same, to work with.
+    pub(crate) fn shm_mut(&mut self) -> Option<&mut Shm> {
+        match self {
+            Transports::Shm(shm) => Some(shm),
+            Transports::Both(both) => Some(both.shm_mut()),
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => None,
+        }
+    }
+
+    /// Whether there is more than one lane. Lanes other than 0 reach this node alone.
     pub fn has_lanes(&self) -> bool {
-        matches!(self, Transports::Alone(_) | Transports::Shm(_))
+        matches!(self, Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_))
     }
 
     /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once.
@@ -85,40 +123,26 @@ impl Transports {
         match self {
             Transports::Alone(bell) => Ok(Transports::Alone(bell.clone())),
             Transports::Shm(shm) => shm.lane(lane).map(Transports::Shm),
-            Transports::Softroce(_) | Transports::Sim(_) => {
+            Transports::Both(both) => both.shm().lane(lane).map(Transports::Shm),
+            Transports::Fabric(_) | Transports::Sim(_) => {
                 Err(Error::internal("a fabric with one lane was asked for another"))
             }
         }
     }
 }
 
-impl Transports {
-    /// Opens an emulated RDMA device at `address` for process `me`. Also returns how others find it: what their `directory` must
-    /// answer.
-    ///
-    /// # Errors
-    /// The socket cannot be had; what the device refused.
-    pub fn softroce(
-        me: PeerId,
-        address: IpAddr,
-        directory: Box<dyn Directory>,
-    ) -> Result<(Transports, String)> {
-        let link_mtu = if address.is_loopback() { LOOPBACK_MTU } else { ETHERNET_MTU };
-        let card = Udp::open(address, Some(0), link_mtu).map_err(|error| {
-            Error::new(
-                ErrorClass::OTHER,
-                format!("softroce cannot open a UDP socket at {address}: {error}. Is the network up? See weft-doctor"),
-            )
-        })?;
-        let rdma = Rdma::open(card, me, directory)?;
-        let name = rdma.card().to_string();
-        Ok((Transports::Softroce(Box::new(rdma)), name))
+impl NodeLocal {
+    fn attach(self) -> Result<Shm> {
+        let waking = if self.oversubscribed { Waking::Fence } else { Waking::Membarrier };
+        Shm::attach(Config {
+            file: self.segment,
+            local: self.local_index,
+            peers: self.peers,
+            single_copy: self.single_copy,
+            waking,
+        })
     }
 }
-
-/// What one frame carries on the loopback, and where nothing better is known.
-const LOOPBACK_MTU: u32 = 65_536;
-const ETHERNET_MTU: u32 = 1_500;
 
 /// What a blocked caller sleeps on while nobody holds the engine.
 #[derive(Clone, Debug)]
@@ -127,8 +151,10 @@ pub enum EngineBell {
     Alone(LonelyBell),
     /// See [`ShmBell`].
     Shm(ShmBell),
-    /// See [`UdpBell`].
-    Softroce(UdpBell),
+    /// See [`FabricBell`].
+    Fabric(FabricBell),
+    /// See [`BothBell`].
+    Both(BothBell),
     /// See [`SimBell`].
     Sim(SimBell),
 }
@@ -152,7 +178,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => NONE,
             Transports::Shm(shm) => shm.capabilities(peer),
-            Transports::Softroce(rdma) => rdma.capabilities(peer),
+            Transports::Fabric(fabric) => fabric.capabilities(peer),
+            Transports::Both(both) => both.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
         }
     }
@@ -163,7 +190,8 @@ impl Transport for Transports {
                 Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
             }
             Transports::Shm(shm) => shm.connect(peer),
-            Transports::Softroce(rdma) => rdma.connect(peer),
+            Transports::Fabric(fabric) => fabric.connect(peer),
+            Transports::Both(both) => both.connect(peer),
             Transports::Sim(port) => port.connect(peer),
         }
     }
@@ -178,7 +206,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_inline(peer, header, payload),
-            Transports::Softroce(rdma) => rdma.send_inline(peer, header, payload),
+            Transports::Fabric(fabric) => fabric.send_inline(peer, header, payload),
+            Transports::Both(both) => both.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
         }
     }
@@ -187,7 +216,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => peer.0,
             Transports::Shm(shm) => shm.route(peer),
-            Transports::Softroce(rdma) => rdma.route(peer),
+            Transports::Fabric(fabric) => fabric.route(peer),
+            Transports::Both(both) => both.route(peer),
             Transports::Sim(port) => port.route(peer),
         }
     }
@@ -196,7 +226,8 @@ impl Transport for Transports {
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {
             Transports::Shm(shm) => shm.send_now(route, header, payload),
-            Transports::Softroce(rdma) => rdma.send_now(route, header, payload),
+            Transports::Fabric(fabric) => fabric.send_now(route, header, payload),
+            Transports::Both(both) => both.send_now(route, header, payload),
             // Not worth a place in the hottest function of all.
             Transports::Alone(_) | Transports::Sim(_) => false,
         }
@@ -213,7 +244,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
-            Transports::Softroce(rdma) => rdma.send_copy(peer, header, len, fill),
+            Transports::Fabric(fabric) => fabric.send_copy(peer, header, len, fill),
+            Transports::Both(both) => both.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
         }
     }
@@ -223,7 +255,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.peek(peer),
-            Transports::Softroce(rdma) => rdma.peek(peer),
+            Transports::Fabric(fabric) => fabric.peek(peer),
+            Transports::Both(both) => both.peek(peer),
             Transports::Sim(port) => port.peek(peer),
         }
     }
@@ -233,7 +266,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.advance(peer),
-            Transports::Softroce(rdma) => rdma.advance(peer),
+            Transports::Fabric(fabric) => fabric.advance(peer),
+            Transports::Both(both) => both.advance(peer),
             Transports::Sim(port) => port.advance(peer),
         }
     }
@@ -243,7 +277,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
-            Transports::Softroce(rdma) => rdma.receive(peer, handler),
+            Transports::Fabric(fabric) => fabric.receive(peer, handler),
+            Transports::Both(both) => both.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
         }
     }
@@ -253,7 +288,8 @@ impl Transport for Transports {
         match self {
             Transports::Shm(shm) => shm.is_idle(),
             Transports::Alone(_) => true,
-            Transports::Softroce(rdma) => rdma.is_idle(),
+            Transports::Fabric(fabric) => fabric.is_idle(),
+            Transports::Both(both) => both.is_idle(),
             Transports::Sim(_) => false,
         }
     }
@@ -263,7 +299,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.poll(burst, left, sink),
-            Transports::Softroce(rdma) => rdma.poll(burst, left, sink),
+            Transports::Fabric(fabric) => fabric.poll(burst, left, sink),
+            Transports::Both(both) => both.poll(burst, left, sink),
             Transports::Sim(port) => port.poll(burst, left, sink),
         }
     }
@@ -273,7 +310,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.ready(),
-            Transports::Softroce(rdma) => rdma.ready(),
+            Transports::Fabric(fabric) => fabric.ready(),
+            Transports::Both(both) => both.ready(),
             Transports::Sim(port) => port.ready(),
         }
     }
@@ -283,7 +321,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => false,
             Transports::Shm(shm) => shm.progress(),
-            Transports::Softroce(rdma) => rdma.progress(),
+            Transports::Fabric(fabric) => fabric.progress(),
+            Transports::Both(both) => both.progress(),
             Transports::Sim(port) => port.progress(),
         }
     }
@@ -293,7 +332,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.lost(),
-            Transports::Softroce(rdma) => rdma.lost(),
+            Transports::Fabric(fabric) => fabric.lost(),
+            Transports::Both(both) => both.lost(),
             Transports::Sim(port) => port.lost(),
         }
     }
@@ -302,7 +342,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.declare_lost(peer),
-            Transports::Softroce(rdma) => rdma.declare_lost(peer),
+            Transports::Fabric(fabric) => fabric.declare_lost(peer),
+            Transports::Both(both) => both.declare_lost(peer),
             Transports::Sim(port) => port.declare_lost(peer),
         }
     }
@@ -311,7 +352,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => true,
             Transports::Shm(shm) => shm.has_left(),
-            Transports::Softroce(rdma) => rdma.has_left(),
+            Transports::Fabric(fabric) => fabric.has_left(),
+            Transports::Both(both) => both.has_left(),
             Transports::Sim(port) => port.has_left(),
         }
     }
@@ -320,7 +362,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.rest(),
-            Transports::Softroce(rdma) => rdma.rest(),
+            Transports::Fabric(fabric) => fabric.rest(),
+            Transports::Both(both) => both.rest(),
             Transports::Sim(port) => port.rest(),
         }
     }
@@ -329,7 +372,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote(peer, address, into),
-            Transports::Softroce(rdma) => rdma.read_remote(peer, address, into),
+            Transports::Fabric(fabric) => fabric.read_remote(peer, address, into),
+            Transports::Both(both) => both.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
         }
     }
@@ -343,8 +387,116 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote_runs(peer, remote, local),
-            Transports::Softroce(rdma) => rdma.read_remote_runs(peer, remote, local),
+            Transports::Fabric(fabric) => fabric.read_remote_runs(peer, remote, local),
+            Transports::Both(both) => both.read_remote_runs(peer, remote, local),
             Transports::Sim(port) => port.read_remote_runs(peer, remote, local),
+        }
+    }
+
+    fn is_gone(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Alone(_) => false,
+            Transports::Shm(shm) => shm.is_gone(peer),
+            Transports::Fabric(fabric) => fabric.is_gone(peer),
+            Transports::Both(both) => both.is_gone(peer),
+            Transports::Sim(port) => port.is_gone(peer),
+        }
+    }
+
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        match self {
+            Transports::Fabric(fabric) => fabric.zero_copy(peer),
+            Transports::Both(both) => both.zero_copy(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+        }
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        match self {
+            Transports::Fabric(fabric) => fabric.register(memory, access),
+            Transports::Both(both) => both.register(memory, access),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Unregistered::Cannot),
+        }
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        match self {
+            Transports::Fabric(fabric) => fabric.deregister(region),
+            Transports::Both(both) => both.deregister(region),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
+        }
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.get(peer, from, into, token),
+            Transports::Both(both) => both.get(peer, from, into, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.put(peer, from, to, token),
+            Transports::Both(both) => both.put(peer, from, to, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.put_copy(peer, length, fill, to, token),
+            Transports::Both(both) => both.put_copy(peer, length, fill, to, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.atomic(peer, at, operation, token),
+            Transports::Both(both) => both.atomic(peer, at, operation, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.flush(peer, token),
+            Transports::Both(both) => both.flush(peer, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        match self {
+            Transports::Fabric(fabric) => fabric.completed(),
+            Transports::Both(both) => both.completed(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
 
@@ -352,7 +504,8 @@ impl Transport for Transports {
         match self {
             Transports::Alone(bell) => EngineBell::Alone(bell.clone()),
             Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
-            Transports::Softroce(rdma) => EngineBell::Softroce(rdma.bell()),
+            Transports::Fabric(fabric) => EngineBell::Fabric(fabric.bell()),
+            Transports::Both(both) => EngineBell::Both(both.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
         }
     }
@@ -364,7 +517,8 @@ impl EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.ring(lane),
             EngineBell::Shm(bell) => bell.ring(lane),
-            EngineBell::Softroce(bell) => bell.ring(),
+            EngineBell::Fabric(bell) => bell.ring(),
+            EngineBell::Both(bell) => bell.ring(lane),
             EngineBell::Sim(_) => {}
         }
     }
@@ -374,8 +528,9 @@ impl EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.listen(lanes),
             EngineBell::Shm(bell) => bell.listen(lanes),
+            EngineBell::Both(bell) => bell.listen(lanes),
             // One lane.
-            EngineBell::Softroce(_) | EngineBell::Sim(_) => {}
+            EngineBell::Fabric(_) | EngineBell::Sim(_) => {}
         }
     }
 }
@@ -385,7 +540,8 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.arm(),
             EngineBell::Shm(bell) => bell.arm(),
-            EngineBell::Softroce(bell) => bell.arm(),
+            EngineBell::Fabric(bell) => bell.arm(),
+            EngineBell::Both(bell) => bell.arm(),
             EngineBell::Sim(bell) => bell.arm(),
         }
     }
@@ -394,7 +550,8 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.sleep(limit),
             EngineBell::Shm(bell) => bell.sleep(limit),
-            EngineBell::Softroce(bell) => bell.sleep(limit),
+            EngineBell::Fabric(bell) => bell.sleep(limit),
+            EngineBell::Both(bell) => bell.sleep(limit),
             EngineBell::Sim(bell) => bell.sleep(limit),
         }
     }
@@ -403,7 +560,8 @@ impl Bell for EngineBell {
         match self {
             EngineBell::Alone(bell) => bell.disarm(),
             EngineBell::Shm(bell) => bell.disarm(),
-            EngineBell::Softroce(bell) => bell.disarm(),
+            EngineBell::Fabric(bell) => bell.disarm(),
+            EngineBell::Both(bell) => bell.disarm(),
             EngineBell::Sim(bell) => bell.disarm(),
         }
     }

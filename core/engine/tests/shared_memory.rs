@@ -1,16 +1,19 @@
 //! Engines over real shared memory, one thread each: every message of a random all-to-all arrives whole and in order,
-//! whatever its protocol, with and without single copy, with waiting that really sleeps.
+//! whatever its protocol, with and without single copy, with waiting that really sleeps. And over shared memory and a fabric
+//! side by side, as in a job on several nodes.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_datatype::Scratch;
 use weft_engine::{
-    Completion, Engine, EngineConfig, Envelope, NodeLocal, RequestId, Selector, SendMode, Started,
-    Transports, Waiter,
+    Completion, Directory, Engine, EngineConfig, Envelope, Fabric, NodeLocal, PeerCard, RequestId, Selector,
+    SendMode, Started, Transports, Waiter,
 };
 use weft_sim::Random;
-use weft_types::{ContextId, PeerId, Rank, Tag};
+use weft_types::{ContextId, Error, PeerId, Rank, Result, Tag};
 
 const CONTEXT: ContextId = ContextId(4);
 
@@ -118,14 +121,22 @@ fn message(seed: u64, from: u32, to: u32, number: usize) -> Arc<Scratch> {
 
 fn world(ranks: u32, single_copy: bool, oversubscribed: bool) {
     let segment = weft_shm::create().unwrap();
+    run(ranks, oversubscribed, |me| {
+        let segment = segment.try_clone().unwrap();
+        let peers = (0..ranks).map(PeerId).collect();
+        let node = NodeLocal { segment, local_index: me, peers, single_copy, oversubscribed };
+        Transports::node_local(node).unwrap()
+    });
+}
+
+/// Runs an engine over the transports of every rank, a thread each.
+fn run(ranks: u32, oversubscribed: bool, mut open: impl FnMut(u32) -> Transports) {
     let (done, all_done) = mpsc::channel();
     for me in 0..ranks {
-        let (segment, done) = (segment.try_clone().unwrap(), done.clone());
+        let (transports, done) = (open(me), done.clone());
         std::thread::spawn(move || {
-            let peers = (0..ranks).map(PeerId).collect();
-            let node = NodeLocal { segment, local_index: me, peers, single_copy, oversubscribed };
             let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
-            let engine = Engine::new(config, Transports::node_local(node).unwrap()).unwrap();
+            let engine = Engine::new(config, transports).unwrap();
             let mut side = Side { engine, me, ranks, oversubscribed };
             for seed in 0..6 {
                 side.round(seed * 977 + 1, 24);
@@ -138,6 +149,111 @@ fn world(ranks: u32, single_copy: bool, oversubscribed: bool) {
     for _ in 0..ranks {
         // A test must not hang; a rank that panics drops its sender, and the last drop ends this wait at once.
         all_done.recv_timeout(Duration::from_secs(120)).expect("all ranks come to their end");
+    }
+}
+
+/// Where the ranks of a test are found.
+#[derive(Clone, Debug, Default)]
+struct Cards(Arc<Mutex<HashMap<u32, String>>>);
+
+impl Directory for Cards {
+    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
+        match self.0.lock().unwrap().get(&peer.0) {
+            Some(card) => card.parse(),
+            None => Err(Error::internal("all cards are there before anybody asks")),
+        }
+    }
+}
+
+/// As [`world`], on several nodes: shared memory to the ranks of the own one, the emulated fabric to the others.
+fn world_on_nodes(nodes: &[u32], oversubscribed: bool) {
+    let ranks = nodes.len() as u32;
+    let cards = Cards::default();
+    let segments: HashMap<u32, _> = nodes.iter().map(|&node| (node, weft_shm::create().unwrap())).collect();
+    // All devices before the first engine: then everybody is in the directory.
+    let mut opened: Vec<Option<Transports>> = (0..ranks)
+        .map(|me| {
+            let node = nodes[me as usize];
+            let peers: Vec<PeerId> =
+                (0..ranks).filter(|&peer| nodes[peer as usize] == node).map(PeerId).collect();
+            let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let (fabric, card) = Fabric::softroce(PeerId(me), address, Box::new(cards.clone())).unwrap();
+            cards.0.lock().unwrap().insert(me, card);
+            if peers.len() == 1 {
+                return Some(Transports::over(fabric));
+            }
+            let local_index = peers.iter().position(|peer| peer.0 == me).unwrap() as u32;
+            let segment = segments[&node].try_clone().unwrap();
+            let node = NodeLocal { segment, local_index, peers, single_copy: true, oversubscribed };
+            Some(Transports::both(node, fabric).unwrap())
+        })
+        .collect();
+    run(ranks, oversubscribed, |me| opened[me as usize].take().unwrap());
+}
+
+#[test]
+fn messages_within_and_between_nodes_arrive_whole_and_in_order() {
+    world_on_nodes(&[0, 0, 1, 1], true);
+    world_on_nodes(&[0, 1, 0, 1, 2], true);
+    world_on_nodes(&[0, 0, 1], false);
+}
+
+/// Who sleeps is woken by a message of the node and by one of another node, whichever it is.
+#[test]
+fn a_sleeper_is_woken_by_either_way() {
+    use weft_api::{Bell, Transport};
+    let (cards, segment) = (Cards::default(), weft_shm::create().unwrap());
+    let fabric = |me: u32| {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let (fabric, card) = Fabric::softroce(PeerId(me), address, Box::new(cards.clone())).unwrap();
+        cards.0.lock().unwrap().insert(me, card);
+        fabric
+    };
+    let both = |local_index: u32, fabric: Fabric| {
+        let (segment, peers) = (segment.try_clone().unwrap(), vec![PeerId(0), PeerId(1)]);
+        let node = NodeLocal { segment, local_index, peers, single_copy: false, oversubscribed: false };
+        Transports::both(node, fabric).unwrap()
+    };
+    let (first, second, third) = (fabric(0), fabric(1), fabric(2));
+    let (mut sleeper, mut mate, mut far) = (both(0, first), both(1, second), Transports::over(third));
+    let header = weft_wire::Header::new(weft_wire::Kind::Eager, CONTEXT, Rank(1), Tag(1));
+    // The connection between the nodes is there before anybody sleeps.
+    far.connect(PeerId(0)).unwrap();
+    mate.connect(PeerId(0)).unwrap();
+    while far.send_inline(PeerId(0), header, &[0]).is_err() {
+        far.progress();
+        sleeper.progress();
+    }
+    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let drain = |sleeper: &mut Transports, far: &mut Transports, from: u32| {
+        while sleeper.peek(PeerId(from)).is_none() {
+            assert!(std::time::Instant::now() < patience, "the packet of {from} does not come");
+            sleeper.progress();
+            far.progress();
+        }
+        sleeper.advance(PeerId(from));
+    };
+    drain(&mut sleeper, &mut far, 2);
+    while !far.has_left() {
+        far.progress();
+        sleeper.progress();
+    }
+    for from in [1, 2, 2, 1] {
+        let bell = sleeper.bell();
+        bell.arm();
+        while sleeper.progress() {}
+        let sender = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let way = if from == 1 { &mut mate } else { &mut far };
+                way.send_inline(PeerId(0), header, &[1]).unwrap();
+                way.progress();
+            });
+            bell.sleep(Duration::from_secs(30));
+            sender.join()
+        });
+        sender.unwrap();
+        assert!(std::time::Instant::now() < patience - Duration::from_secs(31), "nobody rang");
+        drain(&mut sleeper, &mut far, from);
     }
 }
 

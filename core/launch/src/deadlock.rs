@@ -7,8 +7,9 @@
 //!
 //! That is a proof only if it all was so at one moment, and if no message was on its way then. So each rank tells an interval in
 //! which nothing moved in it, at whose end it looked at everything that had arrived by then; a moment that lies in all intervals is such a
-//! moment. A message sent before it would have been found by the look. (All ranks are on one machine and share a clock;
-//! between machines the launcher will have to ask.)
+//! moment. A message sent before it would have been found by the look. (Ranks of one machine share a
+//! clock; those of others are told in the head's time, see `hosts::clocks`. A rank whose fabric has not had all its messages acknowledged is
+//! one with operations under way.)
 
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 

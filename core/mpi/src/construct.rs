@@ -382,7 +382,8 @@ impl Construction {
             process.contexts.release(context);
             return Ok(None);
         };
-        comm.lane = agreed.lane(context);
+        // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
+        comm.lane = if process.engine.are_here(comm.processes()) { agreed.lane(context) } else { 0 };
         process.lanes.open(comm.lane, &process.engine)?;
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();

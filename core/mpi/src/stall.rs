@@ -424,7 +424,8 @@ impl Process {
             let there = lane.with(|inner| inner.engine.reacts_to());
             reacts = reacts.zip(there).map(|(all, there)| [all, there].concat());
         }
-        let acts_alone = reacts.is_none();
+        // What another node has not acknowledged is on its way, and may wake somebody there.
+        let acts_alone = reacts.is_none() || !self.engine.has_left();
         let sets = reacts.unwrap_or_default().into_iter().map(|set| set.iter().map(|peer| peer.0).collect());
         let acts_on = distinct(sets.chain(self.windows.reacts_to()).collect());
         let begun = self

@@ -68,6 +68,26 @@ pub struct Error(Box<Inner>);
 struct Inner {
     class: ErrorClass,
     text: String,
+    side: Option<Side>,
+}
+
+/// Which of a call's two buffers, with its count and datatype, an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is sent.
+    Send,
+    /// What is received into.
+    Receive,
+}
+
+impl Side {
+    /// Whether an argument of that name may belong to this side. Names that tell no side may belong to either.
+    pub fn may_have(self, argument: &str) -> bool {
+        !argument.starts_with(match self {
+            Side::Send => "recv",
+            Side::Receive => "send",
+        })
+    }
 }
 
 impl Error {
@@ -75,7 +95,20 @@ impl Error {
     #[cold]
     #[inline(never)]
     pub fn new(class: ErrorClass, text: impl Into<String>) -> Error {
-        Error(Box::new(Inner { class, text: text.into() }))
+        Error(Box::new(Inner { class, text: text.into(), side: None }))
+    }
+
+    /// The same error, known to be about one of a call's two buffers.
+    #[cold]
+    #[must_use]
+    pub fn on_side(mut self, side: Side) -> Error {
+        self.0.side = Some(side);
+        self
+    }
+
+    /// Which of a call's two buffers it is about, where somebody said so.
+    pub fn side(&self) -> Option<Side> {
+        self.0.side
     }
 
     /// A broken invariant of Weft itself: class `MPI_ERR_INTERN`, with a request to report it.

@@ -12,6 +12,6 @@ pub mod params;
 #[path = "generated/constants.rs"]
 pub mod abi;
 
-pub use error::{Error, ErrorClass, Result};
+pub use error::{Error, ErrorClass, Result, Side};
 pub use handle::{Handle, HandleKind};
 pub use ids::{ContextId, PeerId, Rank, Tag};

@@ -6,18 +6,28 @@
 //! in an enum, so every call here is static and inlined.
 //!
 //! Flavours: *inline* (tiny, copied at once), *copy* (into a transport buffer, filled by the caller in place),
-//! *single copy* (the receiver reads the sender's memory). Registered-memory flavours (zero copy, put, get,
-//! atomics) join with the RDMA transports.
+//! *single copy* (the receiver reads the sender's memory), *zero copy* (get, put and atomics on registered memory, see
+//! [`zero_copy`]).
 #![forbid(unsafe_code)]
 
 pub mod kit;
+pub mod offload;
+mod pollable;
 pub mod verbs;
+pub mod zero_copy;
+
+pub use pollable::Pollable;
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use weft_types::{PeerId, Result};
+use verbs::Access;
+use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
+use zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 
 /// What a transport can do for one peer. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -186,11 +196,20 @@ pub trait Transport {
         let _ = peer;
     }
 
+    /// Somebody else knows that `peer` is gone: nothing is waited for from it any more. It need not be named by
+    /// [`Transport::lost`].
+    fn give_up(&mut self, peer: PeerId) {
+        let _ = peer;
+    }
+
     /// Copies from `peer`'s memory at `address` straight into `into` (single copy).
     ///
     /// # Errors
     /// The kernel or device denied it; the engine then streams instead.
-    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()>;
+    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
+        let _ = (peer, address, into);
+        Err(Error::internal("single copy was asked of a transport that does not offer it"))
+    }
 
     /// Copies runs of `peer`'s memory (address, bytes) onto runs of ours, in order: single copy from layout to layout. Both lists
     /// have the same number of bytes and at most `most_runs` entries. The default reads every piece by itself.
@@ -211,6 +230,106 @@ pub trait Transport {
             piece.iter().zip(cells.by_ref()).for_each(|(byte, cell)| cell.set(*byte));
         }
         Ok(())
+    }
+
+    /// What can be done with registered memory for `peer`; `None`: nothing.
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        let _ = peer;
+        None
+    }
+
+    /// Registers memory of this process, for own operations with anybody and for those of others as `access` says. See
+    /// [`zero_copy`] for who promises that the memory is there.
+    ///
+    /// # Errors
+    /// See [`Unregistered`].
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        let _ = (memory, access);
+        Err(Unregistered::Cannot)
+    }
+
+    /// Takes a region back. No operation of this process uses it any more; what others try with it fails.
+    fn deregister(&mut self, region: RegionId) {
+        let _ = region;
+    }
+
+    /// Reads runs of `peer`'s memory into own ones, in order: both lists have the same number of bytes, and at most `max_runs` entries.
+    /// One call is at most one doorbell. The token comes back when all bytes are here.
+    ///
+    /// # Errors
+    /// See [`Refused`]; then nothing was begun.
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        let _ = (peer, from, into, token);
+        Err(Refused::Dead)
+    }
+
+    /// Writes own runs into runs of `peer`'s memory, in order; as [`Transport::get`] otherwise. With a token it comes back when all
+    /// bytes are visible there, and only then may the own memory change. Without one, [`Transport::flush`] tells.
+    ///
+    /// # Errors
+    /// As [`Transport::get`].
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        let _ = (peer, from, to, token);
+        Err(Refused::Dead)
+    }
+
+    /// Writes `length` bytes (at most `max_copy`), which `fill` writes into a transport's buffer, to one run of `peer`'s memory:
+    /// nothing of the caller's need be registered or stay. `fill` is not called when the operation is refused.
+    ///
+    /// # Errors
+    /// As [`Transport::get`].
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        let _ = (peer, length, fill, to, token);
+        Err(Refused::Dead)
+    }
+
+    /// An atomic operation on an aligned number of eight bytes of `peer`'s memory. The token comes back with what was there.
+    ///
+    /// # Errors
+    /// As [`Transport::get`].
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        let _ = (peer, at, operation, token);
+        Err(Refused::Dead)
+    }
+
+    /// The token comes back when everything put to `peer` before is visible there.
+    ///
+    /// # Errors
+    /// As [`Transport::get`].
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        let _ = (peer, token);
+        Err(Refused::Dead)
+    }
+
+    /// An operation that is over since the last call; looked for after [`Transport::progress`].
+    #[inline]
+    fn completed(&mut self) -> Option<Completed> {
+        None
     }
 
     /// The bell to sleep on.

@@ -33,10 +33,11 @@
 //! `tests/loom_bell.rs` checks arm, ring, sleep and disarm together with a ring of cells, `tests/loom_doors.rs` threads that are
 //! armed in several lanes ([`Arming`]).
 
+use crate::doorbell;
 use crate::layout::LANES;
 use crate::sys;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const COUNT: u32 = (1 << 12) - 1;
@@ -143,11 +144,20 @@ pub(crate) fn set_gone(word: &AtomicU32) {
 pub(crate) struct Doors {
     words: [AtomicU32; LANES as usize],
     wakes: AtomicU32,
+    /// See [`crate::doorbell`].
+    pub(crate) polled: AtomicU32,
+    /// See [`crate::doorbell`].
+    pub(crate) name: AtomicU64,
 }
 
 impl Doors {
     pub(crate) const fn new() -> Doors {
-        Doors { words: [const { AtomicU32::new(0) }; LANES as usize], wakes: AtomicU32::new(0) }
+        Doors {
+            words: [const { AtomicU32::new(0) }; LANES as usize],
+            wakes: AtomicU32::new(0),
+            polled: AtomicU32::new(0),
+            name: AtomicU64::new(0),
+        }
     }
 
     /// The sleep word of a lane.
@@ -204,6 +214,7 @@ impl SleepWord for Door<'_> {
     fn wake_all(&self) {
         self.doors.wakes.fetch_add(1, Ordering::SeqCst);
         sys::futex_wake(&self.doors.wakes, 1 << self.lane);
+        doorbell::ring(self.doors);
     }
 }
 
@@ -245,6 +256,20 @@ impl Arming {
 
     /// Sleeps until a ring of an armed lane since [`Arming::arm`], at most `limit`; disarms.
     pub fn sleep(&self, doors: &impl Doorway, limit: Duration) {
+        self.sleep_by(doors, limit, |wakes, armed, left| {
+            doors.wait(wakes, armed, left);
+            true
+        });
+    }
+
+    /// As [`Arming::sleep`], but what waits is `wait(count of wake-ups, armed lanes, limit)`: it may return early, and answers
+    /// `false` when the sleep is to end.
+    pub fn sleep_by<D: Doorway>(
+        &self,
+        doors: &D,
+        limit: Duration,
+        mut wait: impl FnMut(u32, u32, Duration) -> bool,
+    ) {
         if self.armed.get() == 0 {
             return;
         }
@@ -256,10 +281,9 @@ impl Arming {
                 rung |= still_armed(&doors.door(lane), self.rings[lane as usize].get()).is_none();
             });
             let left = end.saturating_duration_since(Instant::now());
-            if rung || left.is_zero() {
+            if rung || left.is_zero() || !wait(wakes, self.armed.get(), left) {
                 break;
             }
-            doors.wait(wakes, self.armed.get(), left);
         }
         self.disarm(doors);
     }

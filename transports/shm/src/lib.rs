@@ -20,6 +20,7 @@ pub mod arrivals;
 pub mod bell;
 pub mod bias;
 pub mod changes;
+mod doorbell;
 pub mod handover;
 pub mod layout;
 mod peers;
@@ -34,6 +35,6 @@ mod sys;
 mod transport;
 
 pub use rounds::Rounds;
-pub use segment::{PeerState, Waking, create, mark_dead};
+pub use segment::{PeerState, Waking, create, mark_dead, mark_far_dead};
 pub use sleeping::{LonelyBell, ShmBell};
 pub use transport::{Config, Shm};

@@ -44,6 +44,12 @@ impl PeerMap {
         }
     }
 
+    /// Whether `peer` is on this node.
+    #[inline]
+    pub(crate) fn contains(&self, peer: PeerId) -> bool {
+        peer.0.wrapping_sub(self.base) < self.in_order || self.scattered.contains_key(&peer.0)
+    }
+
     /// The peer with local index `local`.
     pub(crate) fn peer(&self, local: u32) -> PeerId {
         self.peers[local as usize]
@@ -61,7 +67,9 @@ mod tests {
             for (local, &peer) in peers.iter().enumerate() {
                 assert_eq!(map.local(PeerId(peer)), local as u32);
                 assert_eq!(map.peer(local as u32), PeerId(peer));
+                assert!(map.contains(PeerId(peer)));
             }
+            assert!((0..20).all(|peer| map.contains(PeerId(peer)) == peers.contains(&peer)), "{peers:?}");
         }
     }
 }

@@ -48,13 +48,20 @@ use std::sync::Arc;
 pub const CELLS: u64 = 8;
 /// Bytes of a payload that lies in the cell itself.
 pub const IN_CELL: usize = 112;
-/// Most members.
-pub const MOST_MEMBERS: u32 = 16;
+/// Most members: sets of them are words of one bit each.
+pub const MOST_MEMBERS: u32 = 63;
+/// Most members where each has a core of its own: every member looks at every other one, which beyond this takes longer than
+/// the steps of a tree. Where they share cores the steps are changes of processes, and one round is best at any number.
+pub const MOST_WITH_CORES: u32 = 16;
 
 /// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
 /// share one place of the caches.
 pub const fn slot_bytes(members: u32) -> usize {
-    if members <= 4 { 63 << 8 } else { 63 << 7 }
+    match members {
+        0..=4 => 63 << 9,
+        5..=16 => 63 << 8,
+        _ => 63 << 6,
+    }
 }
 
 /// The stamp of a round. `signature`: what must be the same at all members.
@@ -156,6 +163,15 @@ pub struct Members {
     pub locals: Vec<u32>,
 }
 
+/// How the ranks of the node wake each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wakes {
+    /// This process fences itself, because sleepers cannot do it for it.
+    pub fenced: bool,
+    /// Ranks outnumber cores: the same in all processes of the node.
+    pub crowded: bool,
+}
+
 impl Rounds {
     /// Bytes of the block of cells.
     pub fn cells_bytes(members: u32) -> u64 {
@@ -183,12 +199,12 @@ impl Rounds {
         pool: &Arc<Pool>,
         block: Block,
         members: &Members,
-        fenced: bool,
+        wakes: Wakes,
     ) -> Rounds {
         let count = members.locals.len() as u32;
         assert!((2..=MOST_MEMBERS).contains(&count), "{count} members");
         let pace = Pace::new(members.me, count);
-        Rounds { memory: Memory::new(segment, pool, block, members, fenced), pace }
+        Rounds { memory: Memory::new(segment, pool, block, members, wakes), pace }
     }
 
     /// Adds the block of slots that one member took for all; all do between the same two operations.
@@ -304,6 +320,18 @@ impl Rounds {
     #[inline]
     pub fn expect(&self, of: u64, round: u64) {
         self.memory.expect(of, round);
+    }
+
+    /// Whether the ranks of this node share cores; the same at all members.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.memory.is_crowded()
+    }
+
+    /// Bytes of a long payload.
+    #[inline]
+    pub fn slot_bytes(&self) -> usize {
+        slot_bytes(self.members())
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -7,6 +7,7 @@
 
 use crate::arrivals::Inbox;
 use crate::bell::Doors;
+use crate::doorbell::Doorbells;
 use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use std::fs::File;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x03");
 
 /// How sleepers and senders agree (see [`crate::bell`]); one choice for all ranks of a node, made by the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,14 @@ struct Header {
     words: [AtomicU64; 8],
     /// 0 undecided, 1 membarrier, 2 fence.
     waking: AtomicU32,
+    /// How many of `far_losses` there are.
+    far_count: AtomicU32,
+    /// Processes of other nodes that died, by their numbers in the job, as the launcher says (it alone writes).
+    far_losses: [AtomicU32; MOST_FAR_LOSSES],
 }
+
+/// Deaths on other nodes that are told here; of more, the fabric tells.
+const MOST_FAR_LOSSES: usize = 1000;
 
 /// What a process tells the others. The first line is read at every send and hardly ever written; the second is
 /// read at first contact, and by its owner, who watches the arrivals.
@@ -58,7 +66,7 @@ struct Header {
 pub(crate) struct Slot {
     pub(crate) doors: Doors,
     state: AtomicU32,
-    _line: [u8; 24],
+    _line: [u8; 12],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -96,6 +104,8 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<File>,
     pub(crate) layout: Layout,
     table: Mapping,
+    /// What threads of this process sleep on beside another transport.
+    pub(crate) doorbells: Doorbells,
 }
 
 impl Segment {
@@ -117,7 +127,7 @@ impl Segment {
             no_room(&e, layout.table_bytes(), format_args!("the table of the {ranks} ranks of this node"))
         })?;
         let table = Mapping::new(&file, 0, layout.table_bytes()).map_err(|e| io("map", e))?;
-        let segment = Segment { file: Arc::new(file), layout, table };
+        let segment = Segment { file: Arc::new(file), layout, table, doorbells: Doorbells::default() };
         segment.agree()?;
         Ok(segment)
     }
@@ -162,6 +172,23 @@ impl Segment {
             Err(1) => Waking::Membarrier,
             Err(_) => Waking::Fence,
         }
+    }
+
+    /// Says that a process of another node died, and wakes everybody. One caller at a time: the launcher.
+    pub(crate) fn lose_far(&self, peer: u32) {
+        let header = self.header();
+        let count = header.far_count.load(Ordering::Relaxed);
+        let Some(place) = header.far_losses.get(count as usize) else { return };
+        place.store(peer, Ordering::Relaxed);
+        header.far_count.store(count + 1, Ordering::Release);
+        self.tell_all();
+    }
+
+    /// The processes of other nodes that died, but for the first `seen`.
+    pub(crate) fn far_losses(&self, seen: u32) -> impl Iterator<Item = u32> + '_ {
+        let header = self.header();
+        let count = (header.far_count.load(Ordering::Acquire) as usize).min(MOST_FAR_LOSSES);
+        header.far_losses[..count].iter().skip(seen as usize).map(|peer| peer.load(Ordering::Relaxed))
     }
 
     fn header(&self) -> &Header {
@@ -218,6 +245,11 @@ impl Segment {
     /// Says that `rank` died, and wakes everybody so that they can see it.
     pub(crate) fn bury(&self, rank: u32) {
         self.slot(rank).leave(DEAD);
+        self.tell_all();
+    }
+
+    /// Makes everybody look at what was announced, also those who sleep.
+    fn tell_all(&self) {
         // All are told before any is woken: who hears of it from another one first knows by then.
         for other in 0..self.layout.ranks {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
@@ -327,6 +359,19 @@ pub fn mark_dead(file: &File, ranks: u32, rank: u32) -> Result<()> {
         Error::new(ErrorClass::OTHER, format!("cannot use the shared-memory segment: {error}"))
     })?;
     Segment::open(file, ranks)?.bury(rank);
+    Ok(())
+}
+
+/// Tells the `ranks` ranks of a node that process `peer` of the job, on another node, died; for the launcher, which must not do it twice
+/// at the same time.
+///
+/// # Errors
+/// As [`mark_dead`].
+pub fn mark_far_dead(file: &File, ranks: u32, peer: u32) -> Result<()> {
+    let file = file.try_clone().map_err(|error| {
+        Error::new(ErrorClass::OTHER, format!("cannot use the shared-memory segment: {error}"))
+    })?;
+    Segment::open(file, ranks)?.lose_far(peer);
     Ok(())
 }
 

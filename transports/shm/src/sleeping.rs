@@ -3,6 +3,7 @@
 use crate::bell::{Arming, BLIND_SLEEP, Doors};
 use crate::segment::Segment;
 use crate::sys;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -47,6 +48,18 @@ impl ShmBell {
     /// The next arming listens to these lanes, one bit each.
     pub fn listen(&self, lanes: u32) {
         self.arming.choose(lanes);
+    }
+
+    /// As [`Bell::sleep`], and ends also when one of `others` is readable: for a process that has another transport beside this one.
+    pub fn sleep_beside(&self, others: &[BorrowedFd<'_>], limit: Duration) {
+        let doors = self.doors();
+        let Some(doorbell) = self.segment.doorbells.take(doors) else {
+            // Nobody can be sure to ring both: the system gives no socket, or all places are taken.
+            return self.sleep(limit.min(BLIND_SLEEP));
+        };
+        let blind = self.blind || doorbell.is_unreachable();
+        let limit = if blind { limit.min(BLIND_SLEEP) } else { limit };
+        self.arming.sleep_by(doors, limit, |_, _, left| doorbell.wait(others, left));
     }
 }
 

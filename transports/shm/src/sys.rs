@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -172,6 +172,26 @@ pub(crate) fn futex_wake(word: &AtomicU32, bits: u32) {
         let call = libc::FUTEX_WAKE_BITSET;
         libc::syscall(libc::SYS_futex, word.as_ptr(), call, i32::MAX, nothing, nothing, bits)
     };
+}
+
+/// Sleeps until one of at most 64 descriptors is readable (or broken), at most `limit`; the readable ones, one bit each. May return early.
+pub(crate) fn poll(descriptors: &[BorrowedFd<'_>], limit: Duration) -> u64 {
+    let mut list: Vec<libc::pollfd> = descriptors
+        .iter()
+        .map(|descriptor| libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs().min(1 << 30) as libc::time_t,
+        tv_nsec: limit.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the list and the time outlive the call; no signal mask is given.
+    let found = unsafe {
+        libc::ppoll(list.as_mut_ptr(), list.len() as libc::nfds_t, &raw const limit, std::ptr::null())
+    };
+    if found <= 0 {
+        return 0;
+    }
+    (0..).zip(&list).filter(|(_, entry)| entry.revents != 0).fold(0, |bits, (index, _)| bits | 1_u64 << index)
 }
 
 /// Makes this process subject to [`membarrier`]; false where the kernel cannot.

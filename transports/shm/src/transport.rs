@@ -7,7 +7,7 @@ use crate::peers::PeerMap;
 use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
-use crate::rounds::{Members, Rounds};
+use crate::rounds::{Members, Rounds, Wakes};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
@@ -57,6 +57,8 @@ pub struct Shm {
     seen_dead: Vec<bool>,
     /// Deaths seen and not yet told.
     lost: Vec<PeerId>,
+    /// Deaths on other nodes that were seen.
+    far_seen: u32,
     single_copy: SingleCopy,
     fenced: bool,
     blind: bool,
@@ -94,7 +96,7 @@ const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
 const SINGLE_COPY_BANDWIDTH: f64 = 1.2e10;
 /// Seconds for each run in a list: the kernel looks up the pages of every run of the other process by themselves.
-const REMOTE_RUN: f64 = 4e-7;
+const REMOTE_RUN: f64 = 5e-7;
 const LOCAL_RUN: f64 = 1.5e-8;
 
 /// Packets at least this long are copied for so long that the next cell can be fetched meanwhile.
@@ -140,6 +142,12 @@ impl Shm {
         self.segment.slot(self.map.local(peer)).state()
     }
 
+    /// Whether `peer` is on this node.
+    #[inline]
+    pub fn is_here(&self, peer: PeerId) -> bool {
+        self.map.contains(peer)
+    }
+
     /// How this process's sends make sure that sleepers wake, for reports.
     pub fn waking(&self) -> &'static str {
         match (self.fenced, self.blind) {
@@ -160,6 +168,12 @@ impl Shm {
         Ok(self.pool.as_ref().expect("opened just now"))
     }
 
+    /// Whether ranks outnumber the cores of the node, as its first rank said; the same at all.
+    pub fn is_crowded(&self) -> bool {
+        // Who fences though the node agreed on the barrier of the sleepers is blind: its ranks have cores of their own.
+        self.fenced && !self.blind
+    }
+
     /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of them took
     /// for all.
     ///
@@ -173,7 +187,8 @@ impl Shm {
     ) -> Result<Rounds> {
         let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
         let pool = Arc::clone(self.pool()?);
-        Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, self.fenced))
+        let wakes = Wakes { fenced: self.fenced, crowded: self.is_crowded() };
+        Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, wakes))
     }
 
     /// The figures of the segment.
@@ -214,6 +229,12 @@ impl Shm {
                 self.seen_dead[local as usize] = true;
                 self.lost.push(self.map.peer(local));
             }
+        }
+        // What lies in other lanes stays on this node.
+        if self.lane == 0 {
+            let before = self.lost.len();
+            self.lost.extend(self.segment.far_losses(self.far_seen).map(PeerId));
+            self.far_seen += (self.lost.len() - before) as u32;
         }
         self.arrivals = seen;
         moved || !self.lost.is_empty()

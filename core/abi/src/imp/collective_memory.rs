@@ -8,7 +8,7 @@ use std::ops::Deref;
 use weft::Process;
 use weft_coll::Block;
 use weft_datatype::{Datatype, Memory};
-use weft_types::{Error, ErrorClass, Result as Outcome, abi};
+use weft_types::{Error, ErrorClass, Result as Outcome, Side, abi};
 
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
@@ -128,11 +128,14 @@ pub(super) unsafe fn read(
     process: &Process,
     (address, count, datatype): Data<*const c_void>,
 ) -> Outcome<(Memory, u64)> {
-    let count = whole(count)?;
-    let datatype = process.types.usable(datatype.handle())?;
-    let span = datatype.span(count)?;
-    check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count)? as u64;
+    let look = || {
+        let count = whole(count)?;
+        let datatype = process.types.usable(datatype.handle())?;
+        let span = datatype.span(count)?;
+        check_address(address.addr(), datatype, span)?;
+        Ok((datatype, span, datatype.packed_bytes(count)? as u64))
+    };
+    let (datatype, span, bytes) = look().map_err(|error: Error| error.on_side(Side::Send))?;
     // SAFETY: the caller's promise; the span is that of `count` elements.
     Ok((unsafe { Memory::read(address.cast(), datatype, span) }, bytes))
 }
@@ -149,7 +152,8 @@ pub(super) unsafe fn write(
     // SAFETY: the caller's promise.
     let argument = unsafe { writable(process, data, copies)? };
     let all = (data.1 as u64).saturating_mul(u64::from(copies));
-    process.types.get(data.2.handle())?.check_distinct(all)?;
+    let distinct = process.types.get(data.2.handle()).and_then(|datatype| datatype.check_distinct(all));
+    distinct.map_err(|error| error.on_side(Side::Receive))?;
     Ok(argument)
 }
 
@@ -162,12 +166,14 @@ pub(super) unsafe fn writable(
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
-    let count = whole(count)?;
-    let datatype = process.types.usable(datatype.handle())?;
-    let all = count.saturating_mul(u64::from(copies));
-    let span = datatype.span(all)?;
-    check_address(address.addr(), datatype, span)?;
-    let bytes = datatype.packed_bytes(count)? as u64;
+    let look = || {
+        let count = whole(count)?;
+        let datatype = process.types.usable(datatype.handle())?;
+        let span = datatype.span(count.saturating_mul(u64::from(copies)))?;
+        check_address(address.addr(), datatype, span)?;
+        Ok((datatype, span, datatype.packed_bytes(count)? as u64))
+    };
+    let (datatype, span, bytes) = look().map_err(|error: Error| error.on_side(Side::Receive))?;
     // SAFETY: the caller's promise; the span is that of all elements.
     Ok((unsafe { Memory::write(address.cast(), datatype, span) }, bytes))
 }
@@ -181,10 +187,11 @@ pub(super) unsafe fn read_copies(
     (address, count, datatype): Data<*const c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
-    let all = (whole(count)? as i64).saturating_mul(i64::from(copies));
+    let count = whole(count).map_err(|error| error.on_side(Side::Send))?;
+    let all = (count as i64).saturating_mul(i64::from(copies));
     // SAFETY: the caller's promise.
     let (memory, _) = unsafe { read(process, (address, all, datatype))? };
-    let bytes = process.types.get(datatype.handle())?.packed_bytes(count as u64)?;
+    let bytes = process.types.get(datatype.handle())?.packed_bytes(count)?;
     Ok((memory, bytes as u64))
 }
 
@@ -246,12 +253,14 @@ pub(super) unsafe fn write_blocks(
     places: Places,
     size: u32,
 ) -> Outcome<(List<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle())?;
+    let datatype = process.types.usable(datatype.handle()).map_err(|error| error.on_side(Side::Receive))?;
     // SAFETY: the caller's promise.
     unsafe {
         let (blocks, span) = blocks(datatype, name, places, size)?;
         for rank in 0..size as usize {
-            datatype.check_distinct(places.counts.get(rank) as u64)?;
+            datatype
+                .check_distinct(places.counts.get(rank) as u64)
+                .map_err(|error| error.on_side(Side::Receive))?;
         }
         check_address(address.addr(), datatype, span)?;
         Ok((blocks, Memory::write(address.cast(), datatype, span)))
@@ -270,7 +279,7 @@ pub(super) unsafe fn read_blocks(
     places: Places,
     size: u32,
 ) -> Outcome<(List<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle())?;
+    let datatype = process.types.usable(datatype.handle()).map_err(|error| error.on_side(Side::Send))?;
     // SAFETY: the caller's promise.
     unsafe {
         let (blocks, span) = blocks(datatype, name, places, size)?;

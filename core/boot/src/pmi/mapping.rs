@@ -36,7 +36,8 @@ pub fn one_node(count: u32) -> String {
     format!("(vector,(0,1,{count}))")
 }
 
-fn blocks(text: &str) -> Result<Vec<(u32, u32, u32)>, NoMapping> {
+/// The blocks as they stand there: first node, nodes, ranks per node.
+pub(crate) fn blocks(text: &str) -> Result<Vec<(u32, u32, u32)>, NoMapping> {
     let compact: String = text.chars().filter(|letter| !letter.is_ascii_whitespace()).collect();
     let body = compact.strip_prefix("(vector,").and_then(|rest| rest.strip_suffix(')')).ok_or(NoMapping)?;
     let inner = body.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or(NoMapping)?;

@@ -1,5 +1,7 @@
 //! Which rank goes to which host. Pure.
 
+use weft_boot::Nodes;
+
 /// A host of the command line or of a host file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedHost {
@@ -33,11 +35,9 @@ pub(crate) fn deal(hosts: &[NamedHost], count: u32, per_host: Option<u32>) -> Ve
     dealt
 }
 
-/// `(vector,(node,1,ranks),...)`: the dealt ranks as launchers write it.
-pub(crate) fn mapping(nodes: &[usize]) -> String {
-    let blocks: Vec<String> =
-        nodes.chunk_by(|a, b| a == b).map(|run| format!("({},1,{})", run[0], run.len())).collect();
-    format!("(vector,{})", blocks.join(","))
+/// The dealt ranks as everybody is told: their hosts as nodes.
+pub(crate) fn nodes(hosts: &[usize]) -> Nodes {
+    Nodes::listed(&hosts.iter().map(|&host| host as u32).collect::<Vec<u32>>())
 }
 
 #[cfg(test)]
@@ -68,11 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn mappings_say_what_was_dealt() {
-        let nodes = deal(&hosts(&[Some(2), Some(1)]), 5, None);
-        let text = mapping(&nodes);
-        assert_eq!(text, "(vector,(0,1,2),(1,1,1),(0,1,2))");
-        let back = weft_boot::pmi::mapping::nodes(&text, 5).expect("a mapping");
-        assert_eq!(back, [0, 0, 1, 0, 0]);
+    fn everybody_is_told_what_was_dealt() {
+        let dealt = deal(&hosts(&[Some(2), Some(1)]), 5, None);
+        let told = nodes(&dealt);
+        assert_eq!(told.to_string(), "(vector,(0,1,2),(1,1,1))");
+        assert_eq!((0..5).map(|rank| told.node(rank)).collect::<Vec<u32>>(), [0, 0, 1, 0, 0]);
     }
 }

@@ -13,10 +13,15 @@
 //! request as source and the first partition (as the sender counts) as tag. Data leave only when granted, and a grant is
 //! given only to a started receive, so an inactive buffer is never written to.
 //!
-//! A send of few partitions ([`sides::FEW`], by the sender's count) needs no grant but the first, which tells it the
+//! A send of few partitions ([`sides::FEW`], by the sender's count) needs no grant but the first. When they are long, it tells the
 //! receiver's request: every partition is a message of its own, named by the receiver's request and the partition, and each start of
 //! the receive posts a receive for every one of them. So partitions travel and match as messages do, also before the receive is
 //! started; they are exactly one for each receive, and in order, so that those of two starts cannot be confused.
+//!
+//! When they are short, the grant tells of a landing in the receiver's engine (`weft_engine::LandingId`): partitions leave as packets
+//! of start number, offset and bytes, neighbours that are ready at one moment in one packet, and nothing is matched or posted. Parts
+//! that find no room or no budget leave as messages with the same names in source and tag, which the started receive
+//! asks for.
 //!
 //! With several threads, marking and looking take no lock (`board`): a thread marks, announces, and sends by itself when nobody holds
 //! the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
@@ -245,6 +250,20 @@ impl Requests {
         self.watched.fresh = false;
         self.watched.seen = engine.changes();
         let mut moved = self.meet_senders(engine);
+        if engine.keeps_messages() {
+            moved |= self.take_messages(engine);
+        }
+        moved |= self.sweep(engine);
+        if engine.losses() != self.watched.losses {
+            self.watched.losses = engine.losses();
+            self.mourn(engine);
+        }
+        moved
+    }
+
+    /// Takes grants, and messages of runs.
+    fn take_messages(&mut self, engine: &mut Engine) -> bool {
+        let mut moved = false;
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_GRANTS)) {
             moved = true;
             if let Ok(request) = engine.imrecv(message, RecvBuf::empty()) {
@@ -258,11 +277,6 @@ impl Requests {
             if let Ok(request) = engine.imrecv(message, buffer) {
                 self.expect(engine, request, status);
             }
-        }
-        moved |= self.sweep(engine);
-        if engine.losses() != self.watched.losses {
-            self.watched.losses = engine.losses();
-            self.mourn(engine);
         }
         moved
     }

@@ -8,15 +8,44 @@ use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
-use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started, Status};
+use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
 
 /// Most partitions of a send that travel as messages of their own (see the parent module).
 pub(super) const FEW: u32 = 64;
 
-/// Whether `partitions` of a send, of `bytes` bytes in all, are few.
-fn are_few(partitions: u32, bytes: u64) -> bool {
-    partitions <= FEW && bytes > 0
+/// Bytes of the longest partition that is short: longer ones leave in several packets, which a message does as well.
+const SHORT: u64 = 8 << 10;
+
+/// How the data of one send travel; both sides find the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Every partition a message of its own, with a receive posted for it.
+    Messages,
+    /// As parts, into a landing of the receiver's engine.
+    Parts,
+    /// In messages for runs of partitions, each start granted by the receiver.
+    Runs,
+}
+
+/// The way of `partitions` partitions of `bytes` bytes each, as the sender counts.
+fn way(partitions: u32, bytes: u64) -> Way {
+    match bytes {
+        1..=SHORT if partitions <= FEW => Way::Parts,
+        1.. if partitions <= FEW => Way::Messages,
+        _ => Way::Runs,
+    }
+}
+
+/// The tag of a message that carries parts of `epoch` from partition `first` on, because they could not leave as parts.
+fn tag_of_parts(epoch: u32, first: u32) -> Tag {
+    Tag((epoch << 8 & 0x7fff_ff00 | first) as i32)
+}
+
+/// What [`tag_of_parts`] says: the first partition, if the epoch is that one.
+fn first_of_parts(tag: Tag, epoch: u32) -> Option<u32> {
+    let first = tag.0 as u32 & 0xff;
+    (tag == tag_of_parts(epoch, first)).then_some(first)
 }
 
 fn already_active() -> Error {
@@ -69,7 +98,7 @@ pub struct SendSide {
     /// Epochs started, and epochs granted by the receiver, which may be one ahead.
     started: u64,
     granted: u64,
-    /// The receiver's request, once it is known.
+    /// The receiver's request or landing, once it is known.
     receiver: Handle,
     ready: Ready,
     /// Whether everything of this epoch has been handed to the engine.
@@ -100,7 +129,7 @@ impl SendSide {
     pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
         let of = self.partitions.number;
         match self.to {
-            Some(to) if self.granted < self.started => {
+            Some(to) if !self.is_granted() => {
                 (format!("tag={}, {of} partitions, the receive is not started", to.tag.0), Some(to.peer))
             }
             Some(to) if !self.handed_over => {
@@ -198,14 +227,14 @@ impl SendSide {
             self.handed_over = self.ready.is_full();
             return Ok(());
         };
-        let few = are_few(self.partitions.number, self.partitions.total());
-        let granted = if few { self.granted > 0 } else { self.granted >= self.started };
-        if !self.active || !granted || self.error.is_some() {
+        if !self.active || !self.is_granted() || self.error.is_some() {
             return Ok(());
         }
         let bytes = self.partitions.bytes;
-        if few {
-            return self.flush_few(engine, to);
+        match self.way() {
+            Way::Parts => return self.flush_parts(engine, to),
+            Way::Messages => return self.flush_few(engine, to),
+            Way::Runs => {}
         }
         // Without bytes there is nothing to cut: one empty message says that everything is ready.
         if bytes == 0 && !self.ready.is_full() {
@@ -223,17 +252,71 @@ impl SendSide {
                 0 => SendBuf::empty(),
                 _ => self.partitions.memory.send_view(0, range.start, range.end - range.start),
             };
-            match engine.send(envelope, SendMode::Standard, buffer) {
-                Ok(Started::Complete) => {}
-                Ok(Started::Pending(request)) => self.moving.requests.push((request, range)),
-                Err(error) => {
-                    self.error = Some(error.clone());
-                    return Err(error);
+            self.send(engine, envelope, buffer, range)?;
+        }
+        self.handed_over = self.ready.is_full();
+        Ok(())
+    }
+
+    fn way(&self) -> Way {
+        way(self.partitions.number, self.partitions.bytes)
+    }
+
+    /// Whether the receiver allows the data of this epoch to leave.
+    fn is_granted(&self) -> bool {
+        match self.way() {
+            Way::Parts | Way::Messages => self.granted > 0,
+            Way::Runs => self.granted >= self.started,
+        }
+    }
+
+    /// Sends what is ready as parts: neighbours that are ready at this moment in one packet.
+    fn flush_parts(&mut self, engine: &mut Engine, to: Counterpart) -> Result<()> {
+        let bytes = self.partitions.bytes;
+        let parts =
+            PartsOf { peer: to.peer, landing: LandingId(self.receiver.0), epoch: self.started as u32 };
+        while let Some(Range { mut start, end }) = self.ready.take_run() {
+            while start < end {
+                let number = u64::from(engine.largest_part(to.peer)) / bytes;
+                let next = start + (number.max(1)).min(u64::from(end - start)) as u32;
+                let range = u64::from(start) * bytes..u64::from(next) * bytes;
+                let data = self.partitions.memory.send_view(0, range.start, range.end - range.start);
+                if number == 0 || !engine.send_part(parts, range.start, &data) {
+                    // No room or no budget: a message waits in the engine for its turn.
+                    let envelope = Envelope {
+                        peer: to.peer,
+                        context: ContextId::PARTITIONS,
+                        source: Rank(self.receiver.0),
+                        tag: tag_of_parts(parts.epoch, start),
+                    };
+                    self.send(engine, envelope, data, range)?;
                 }
+                start = next;
             }
         }
         self.handed_over = self.ready.is_full();
         Ok(())
+    }
+
+    /// Sends a message with these bytes of the whole.
+    fn send(
+        &mut self,
+        engine: &mut Engine,
+        envelope: Envelope,
+        data: SendBuf,
+        range: Range<u64>,
+    ) -> Result<()> {
+        match engine.send(envelope, SendMode::Standard, data) {
+            Ok(Started::Complete) => Ok(()),
+            Ok(Started::Pending(request)) => {
+                self.moving.requests.push((request, range));
+                Ok(())
+            }
+            Err(error) => {
+                self.error = Some(error.clone());
+                Err(error)
+            }
+        }
     }
 
     /// Sends every ready partition as a message of its own.
@@ -249,16 +332,7 @@ impl SendSide {
                     tag: Tag(partition as i32),
                 };
                 let data = self.partitions.memory.send_view(0, start, bytes);
-                match engine.send(envelope, SendMode::Standard, data) {
-                    Ok(Started::Complete) => {}
-                    Ok(Started::Pending(request)) => {
-                        self.moving.requests.push((request, start..start + bytes));
-                    }
-                    Err(error) => {
-                        self.error = Some(error.clone());
-                        return Err(error);
-                    }
-                }
+                self.send(engine, envelope, data, start..start + bytes)?;
             }
         }
         self.handed_over = self.ready.is_full();
@@ -314,9 +388,8 @@ impl SendSide {
 enum Meeting {
     /// The introduction is awaited.
     Listening { request: RequestId, room: Arc<Scratch> },
-    /// The sender is known: its request, the bytes of its partitions, their number if they are few (otherwise 0), and whether
-    /// it knows this request.
-    Met { sender: Handle, partition: u64, few: u32, knows: bool },
+    /// The sender is known: its request, its partitions' bytes and number, how they travel, and whether it knows this request.
+    Met { sender: Handle, partition: u64, number: u32, way: Way, knows: bool },
     /// The sender has other ideas of the number of bytes, or is gone.
     Failed,
     /// `MPI_PROC_NULL`.
@@ -331,7 +404,11 @@ pub struct ReceiveSide {
     from: Option<Counterpart>,
     pub(crate) comm: Handle,
     active: bool,
+    /// Epochs started.
+    started: u64,
     meeting: Meeting,
+    /// Where parts land, once the sender is known to send such.
+    landing: Option<LandingId>,
     arrived: Arrived,
     /// Whether the empty message has come that stands for all partitions of no bytes.
     empty_here: bool,
@@ -348,7 +425,9 @@ impl ReceiveSide {
             from,
             comm,
             active: false,
+            started: 0,
             meeting: Meeting::Nobody,
+            landing: None,
             empty_here: false,
             moving: Moving::default(),
             error: None,
@@ -389,6 +468,9 @@ impl ReceiveSide {
             engine.release(request);
             self.meeting = Meeting::Failed;
         }
+        if let Some(landing) = self.landing.take() {
+            engine.end_landing(landing);
+        }
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -400,6 +482,7 @@ impl ReceiveSide {
             return Err(already_active());
         }
         self.active = true;
+        self.started += 1;
         self.arrived.clear();
         self.empty_here = false;
         Ok(())
@@ -422,17 +505,85 @@ impl ReceiveSide {
                 }
             };
         }
-        if let Meeting::Met { sender, few, knows, .. } = &mut self.meeting {
-            let (sender, few) = (*sender, *few);
-            let answer = few == 0 || !std::mem::replace(knows, true);
-            if answer {
-                self.answer(engine, sender, Answer::Granted(handle));
-            }
-            if few > 0 {
-                self.post(engine, handle, few);
+        if let Meeting::Met { sender, number, way, knows, .. } = &mut self.meeting {
+            let (sender, number, way, knew) = (*sender, *number, *way, std::mem::replace(knows, true));
+            match way {
+                Way::Runs => self.answer(engine, sender, Answer::Granted(handle)),
+                Way::Messages => {
+                    if !knew {
+                        self.answer(engine, sender, Answer::Granted(handle));
+                    }
+                    self.post(engine, handle, number);
+                }
+                Way::Parts => self.land(engine, sender),
             }
         }
         true
+    }
+
+    /// Opens the landing for this epoch; the sender is told of it the first time.
+    fn land(&mut self, engine: &mut Engine, sender: Handle) {
+        let Some(from) = self.from else { return };
+        let landing = match self.landing {
+            Some(landing) => landing,
+            None => {
+                let room = self.partitions.memory.recv_view(0, 0, self.partitions.total());
+                match engine.make_landing(from.peer, room) {
+                    Ok(landing) => {
+                        self.landing = Some(landing);
+                        self.answer(engine, sender, Answer::Granted(Handle(landing.0)));
+                        landing
+                    }
+                    Err(error) => {
+                        self.error = Some(error);
+                        return self.answer(engine, sender, Answer::Refused);
+                    }
+                }
+            }
+        };
+        engine.open_landing(landing, self.started as u32);
+        self.look_at_landing(engine);
+    }
+
+    /// Takes note of the parts that have landed, and receives those that came as messages. Whether there were any.
+    fn look_at_landing(&mut self, engine: &mut Engine) -> bool {
+        let (Some(landing), true) = (self.landing, self.active) else { return false };
+        let (mut some, arrived) = (false, &mut self.arrived);
+        engine.landed(landing, |range| {
+            arrived.add(range);
+            some = true;
+        });
+        if !engine.keeps_messages() {
+            return some;
+        }
+        let selector = Selector {
+            context: ContextId::PARTITIONS,
+            peer: self.from.map(|from| from.peer),
+            source: Some(Rank(landing.0)),
+            tag: None,
+        };
+        while let Some(status) = engine.iprobe(selector) {
+            let Some(range) = self.range_of_parts(status) else { break };
+            let Some((message, _)) = engine.improbe(selector) else { break };
+            let room = self.partitions.memory.recv_view(0, range.start, range.end - range.start);
+            match engine.imrecv(message, room) {
+                Ok(request) => self.moving.requests.push((request, range)),
+                Err(error) => {
+                    self.error = Some(error);
+                    break;
+                }
+            }
+            some = true;
+        }
+        some
+    }
+
+    /// The bytes of the whole that a message brings that parts became; `None` when they are of another epoch.
+    fn range_of_parts(&self, status: Status) -> Option<Range<u64>> {
+        let Meeting::Met { partition, .. } = self.meeting else { return None };
+        let start = u64::from(first_of_parts(status.tag, self.started as u32)?) * partition;
+        let end = start.checked_add(status.bytes)?;
+        (end <= self.partitions.total()).then_some(start..end)
     }
 
     /// Posts a receive for each of the sender's `few` partitions.
@@ -461,8 +612,9 @@ impl ReceiveSide {
         let (theirs, ours) = (introduction.total, self.partitions.total());
         if theirs == ours {
             let partition = theirs / u64::from(introduction.partitions);
-            let few = if are_few(introduction.partitions, theirs) { introduction.partitions } else { 0 };
-            return Meeting::Met { sender: introduction.sender, partition, few, knows: false };
+            let number = introduction.partitions;
+            let way = way(number, partition);
+            return Meeting::Met { sender: introduction.sender, partition, number, way, knows: false };
         }
         self.error = Some(refused(
             if theirs > ours { ErrorClass::TRUNCATE } else { ErrorClass::ARG },
@@ -513,10 +665,13 @@ impl ReceiveSide {
     }
 
     pub(super) fn needs_watching(&mut self) -> bool {
-        self.moving.needs_watching()
+        let fresh = !self.moving.watched && self.landing.is_some() && !self.is_done();
+        self.moving.watched |= fresh;
+        fresh || self.moving.needs_watching()
     }
 
     pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
+        let landed = self.look_at_landing(engine);
         let (arrived, empty_here, error) = (&mut self.arrived, &mut self.empty_here, &mut self.error);
         let swept = self.moving.sweep(engine, |bytes, failed| {
             if failed.is_some() {
@@ -527,7 +682,8 @@ impl ReceiveSide {
             arrived.add(bytes);
         });
         self.publish();
-        swept
+        self.moving.watched |= self.landing.is_some() && !self.is_done();
+        (swept.0 || landed, self.moving.watched)
     }
 
     /// Tells threads that do not hold the process when nothing more will arrive. After every change of what

@@ -49,7 +49,7 @@ pub struct Counterpart {
 /// What the receiver answers to a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// One more epoch may be sent to this request.
+    /// One more epoch may be sent to this request, or all to this landing.
     Granted(Handle),
     /// The two sides describe different numbers of bytes.
     Refused,

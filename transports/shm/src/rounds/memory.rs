@@ -3,7 +3,7 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::{CELLS, IN_CELL, Members, Words, slot_bytes};
+use super::{CELLS, IN_CELL, Members, Wakes, Words, slot_bytes};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -56,8 +56,7 @@ pub(super) struct Memory {
     members: u32,
     /// The rounds that this member has finished.
     finished: u64,
-    /// Whether this process fences itself, because sleepers cannot do it for it.
-    fenced: bool,
+    wakes: Wakes,
     /// By member: its process's sleep words, which live as long as `segment`.
     doors: Box<[NonNull<Doors>]>,
     blocks: (Block, Option<Block>),
@@ -85,7 +84,7 @@ impl Memory {
         pool: &Arc<Pool>,
         block: Block,
         members: &Members,
-        fenced: bool,
+        wakes: Wakes,
     ) -> Memory {
         let count = members.locals.len() as u32;
         // SAFETY: `block` has room for the head and the areas (its maker took it so, and words of others are checked).
@@ -97,7 +96,7 @@ impl Memory {
             me: members.me,
             members: count,
             finished: 0,
-            fenced,
+            wakes,
             doors: members.locals.iter().map(|&local| NonNull::from(&segment.slot(local).doors)).collect(),
             blocks: (block, None),
             pool: Arc::clone(pool),
@@ -114,6 +113,11 @@ impl Memory {
     #[inline]
     pub(super) fn has_slots(&self) -> bool {
         self.slots.is_some()
+    }
+
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.wakes.crowded
     }
 
     fn head(&self) -> &Head {
@@ -187,7 +191,7 @@ impl Memory {
 
     #[inline]
     fn light_barrier(&self) {
-        if self.fenced { fence(Ordering::SeqCst) } else { compiler_fence(Ordering::SeqCst) }
+        if self.wakes.fenced { fence(Ordering::SeqCst) } else { compiler_fence(Ordering::SeqCst) }
     }
 
     #[inline]

@@ -1,0 +1,185 @@
+//! Collectives inside a node of any length, by their script, on plain arguments: predefined datatypes without gaps.
+
+use std::ffi::{c_int, c_void};
+
+use weft_coll::Group;
+use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape, Target, Term};
+use weft_datatype::Kernel;
+use weft_engine::{IN_CELL, Rounds, script};
+
+use crate::ctypes::*;
+use crate::gate;
+use crate::imp::on_node::{self, Steps};
+use crate::raise;
+
+/// A plain call.
+pub(super) struct Call {
+    /// The procedure's name.
+    pub name: &'static str,
+    pub shape: Shape,
+    /// Bytes of a block, as [`Script::new`] wants them.
+    pub bytes: usize,
+    /// Bytes that stay together.
+    pub element: usize,
+    /// What this member contributes lies where its result will.
+    pub in_place: bool,
+    pub memory: Plain,
+}
+
+/// The program's memory of a plain call.
+pub(super) struct Plain {
+    /// What this member contributes.
+    from: *const u8,
+    into: *mut u8,
+    kernel: Option<Kernel>,
+    /// What it contributes to itself is where it belongs already.
+    keeps: bool,
+}
+
+impl Plain {
+    /// Contribution, result, operation, and whether the own contribution is where it belongs already.
+    #[inline(always)]
+    pub(super) fn new(from: *const c_void, into: *mut c_void, kernel: Option<Kernel>, keeps: bool) -> Plain {
+        Plain { from: from.cast(), into: into.cast(), kernel, keeps }
+    }
+}
+
+/// A plain call under way.
+struct PlainCall {
+    rounds: Box<Rounds>,
+    run: Run,
+    memory: Plain,
+}
+
+/// Runs a call of any length to its end, from where a short form stopped if it did; `None` where there are no slots yet, or an
+/// element does not fit one.
+///
+/// # Safety
+/// MPI is active and one thread calls. The program's memory is as the procedure wants it: what the shape reads can be read at
+/// `from`, what it writes can be written at `into`, and the two are the same or apart. No reference to the process is used after
+/// this call has begun.
+#[inline(never)]
+pub(super) unsafe fn at_any_length(comm: MPI_Comm, call: Call) -> Option<c_int> {
+    let (rounds, run) = {
+        // SAFETY: the caller's promise. The reference ends with this block: waiting enters the gate, which makes others.
+        let process = unsafe { gate::process_alone() };
+        let cells = process.comms.rounds(comm.raw())?.cells_here();
+        let group = Group { rank: cells.me(), size: cells.members() };
+        if root(call.shape) >= group.size {
+            return None;
+        }
+        let what = (call.shape, call.bytes as u64, call.element as u64);
+        let script: Script = script(what, group, call.in_place, cells.is_crowded())?;
+        if script.payload() > IN_CELL as u64 && !cells.has_slots() {
+            return None;
+        }
+        let rounds = process.comms.lend_rounds(comm.raw())?;
+        let run = Run::begin(script, &*rounds);
+        (rounds, run)
+    };
+    let mut under_way = PlainCall { rounds, run, memory: call.memory };
+    let ended = on_node::drive(call.name, comm.handle(), &mut under_way);
+    if ended.is_ok() {
+        gate::with(|process| process.comms.return_rounds(comm.raw(), under_way.rounds));
+    }
+    Some(raise::finish_on_comm(call.name, comm, ended))
+}
+
+/// The root of a call; 0 where there is none.
+fn root(shape: Shape) -> u32 {
+    match shape {
+        Shape::Bcast { root } | Shape::Gather { root } | Shape::Scatter { root } | Shape::Reduce { root } => {
+            root
+        }
+        _ => 0,
+    }
+}
+
+impl Steps for PlainCall {
+    #[inline]
+    fn step(&mut self) -> Outcome {
+        self.run.step(&mut *self.rounds, &mut self.memory)
+    }
+
+    fn missing(&self) -> u64 {
+        self.run.missing(&*self.rounds)
+    }
+
+    fn shares_processor(&self) -> bool {
+        self.rounds.cells_here().shares_processor(self.missing())
+    }
+}
+
+impl Plain {
+    #[inline]
+    fn kernel(&self) -> Kernel {
+        self.kernel.expect("a reduction has an operation")
+    }
+
+    /// The bytes of an operand.
+    #[inline]
+    fn term<'a>(&self, term: Term<'a>, len: usize) -> &'a [u8] {
+        match term {
+            Term::Written(bytes) => &bytes[..len],
+            // SAFETY: scripts read inside the contribution, which `at_any_length` was promised; where it lies in the result, they
+            // name it only as an operand of what goes elsewhere.
+            Term::Own(at) => unsafe { std::slice::from_raw_parts(self.from.add(at as usize), len) },
+        }
+    }
+
+    /// A part of the result.
+    #[inline]
+    fn part(&mut self, at: u64, len: usize) -> &mut [u8] {
+        // SAFETY: scripts write inside the result, which `at_any_length` was promised; no other reference to it lives.
+        unsafe { std::slice::from_raw_parts_mut(self.into.add(at as usize), len) }
+    }
+}
+
+impl Operands for Plain {
+    #[inline]
+    fn take(&self, at: u64, to: &mut [u8]) {
+        // SAFETY: scripts read inside the contribution, which `at_any_length` was promised; `to` lies in shared memory.
+        unsafe { std::ptr::copy_nonoverlapping(self.from.add(at as usize), to.as_mut_ptr(), to.len()) };
+    }
+
+    #[inline]
+    fn give(&mut self, at: u64, from: &[u8]) {
+        self.part(at, from.len()).copy_from_slice(from);
+    }
+
+    #[inline]
+    fn keep(&mut self, from: u64, at: u64, len: usize) {
+        if !self.keeps {
+            // SAFETY: as in `take`; contribution and result are apart unless this member keeps what it has.
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.from.add(from as usize), self.into.add(at as usize), len)
+            };
+        }
+    }
+
+    #[inline]
+    fn combine(&mut self, left: Term<'_>, into: Target<'_>) {
+        let kernel = self.kernel();
+        match into {
+            Target::Result(at, len) => {
+                let left = self.term(left, len);
+                kernel.apply(left, self.part(at, len));
+            }
+            Target::Payload(room) => kernel.apply(self.term(left, room.len()), room),
+        }
+    }
+
+    #[inline]
+    fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>) {
+        let kernel = self.kernel();
+        match into {
+            Target::Result(at, len) => {
+                let (left, right) = (self.term(left, len), self.term(right, len));
+                kernel.apply_apart(left, right, self.part(at, len));
+            }
+            Target::Payload(room) => {
+                kernel.apply_apart(self.term(left, room.len()), self.term(right, room.len()), room);
+            }
+        }
+    }
+}

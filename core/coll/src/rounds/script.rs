@@ -1,0 +1,365 @@
+//! How a call is cut into rounds, what a member writes in each and what it makes of the others'.
+
+use super::{Operands, Payloads, Shape, Target, Term, block_of};
+use crate::call::Group;
+use crate::partition::Partition;
+
+/// What more members than two would read in a flat reduction, beyond what two read, from which it goes in two phases: what takes
+/// as long as the second wait.
+const TWO_PHASES_FROM: u64 = 16 << 10;
+/// The same where members share cores: there a wait is a change of processes.
+const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
+/// Bytes of a result that a reduce-scatter in place makes at a time.
+const AT_A_TIME: usize = 4096;
+/// Pieces a call of medium size is cut into, so that writing and reading overlap.
+const PIECES: u64 = 2;
+/// Smallest piece worth a round of its own.
+const LEAST_PIECE: u64 = 8192;
+
+/// What the members of a communicator have to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of a long payload.
+    pub slot: usize,
+    /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
+    pub crowded: bool,
+}
+
+/// Whether a call surely goes in one round, whatever else is true of it: what a short form may do without a script. The converse does
+/// not hold.
+#[inline]
+pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize) -> bool {
+    let blocks = shape.blocks(members);
+    let most = (slot as u64).min(PIECES * LEAST_PIECE - 1);
+    bytes * blocks <= most && bytes * u64::from(members.saturating_sub(2)) < TWO_PHASES_FROM
+}
+
+/// One call at one member, cut into rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script {
+    shape: Shape,
+    group: Group,
+    /// Bytes of a block: of the vector, or what one member gives to one other.
+    bytes: u64,
+    element: u64,
+    in_place: bool,
+    /// Bytes of a block in one round.
+    piece: u64,
+    /// Rounds, or pairs of them.
+    pieces: u64,
+    two_phases: bool,
+    long: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Contributions.
+    Parts,
+    /// Combined parts.
+    Results,
+}
+
+impl Script {
+    /// Cuts a call. `bytes`: the whole of a vector or of a broadcast; of one block where each member gives one or gives one to each.
+    /// `element`: bytes that stay together.
+    pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, room: Room) -> Script {
+        let blocks = shape.blocks(group.size);
+        let element = element.max(1);
+        let from = if room.crowded { TWO_PHASES_FROM_CROWDED } else { TWO_PHASES_FROM };
+        let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
+        let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
+        let fits = (room.slot as u64 / blocks / element * element).max(1);
+        // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
+        let several = if room.crowded { 1 } else { (bytes / (LEAST_PIECE / blocks).max(1)).min(PIECES) };
+        let pieces = bytes.div_ceil(fits).max(several).max(1);
+        let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
+        let piece = piece.min(fits).min(bytes.max(1)).max(1);
+        let pieces = bytes.div_ceil(piece).max(1);
+        Script { shape, group, bytes, element, in_place, piece, pieces, two_phases, long: false }
+    }
+
+    /// The same, told how much a short payload holds.
+    pub(super) fn placed(self, short: usize) -> Script {
+        Script { long: self.payload() > short as u64, ..self }
+    }
+
+    /// Bytes of the longest payload: a call that needs more than the cell itself needs slots.
+    pub fn payload(&self) -> u64 {
+        self.piece.min(self.bytes)
+            * if self.shape == Shape::Barrier { 0 } else { self.shape.blocks(self.group.size) }
+    }
+
+    /// Whether an element fits into a slot at all.
+    pub fn fits(&self, slot: usize) -> bool {
+        self.payload() <= slot as u64 && self.piece >= self.element.min(self.bytes.max(1))
+    }
+
+    /// What must be the same at all members.
+    pub fn signature(&self) -> u16 {
+        self.shape.signature(self.bytes)
+    }
+
+    /// Who calls.
+    pub(super) fn group(&self) -> Group {
+        self.group
+    }
+
+    /// Whether payloads are long ones.
+    pub(super) fn is_long(&self) -> bool {
+        self.long
+    }
+
+    /// Whether the call goes in two phases.
+    pub(super) fn is_in_two_phases(&self) -> bool {
+        self.two_phases
+    }
+
+    /// Rounds, or pairs of them.
+    pub(super) fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
+    /// Whether all is over with one payload of each member: what a short form can do.
+    pub fn is_one_round(&self) -> bool {
+        self.rounds() == 1
+    }
+
+    /// All rounds of the call.
+    pub(super) fn rounds(&self) -> u64 {
+        self.pieces * if self.two_phases { 2 } else { 1 }
+    }
+
+    fn everyone(&self) -> u64 {
+        (1 << self.group.size) - 1
+    }
+
+    pub(super) fn others(&self) -> u64 {
+        self.everyone() & !(1 << self.group.rank)
+    }
+
+    /// Phase and piece of a round: in two phases contributions 0, 1, results 0, contributions 2, results 1, ...
+    pub(super) fn of(&self, round: u64) -> (Phase, u64) {
+        if !self.two_phases {
+            return (Phase::Parts, round);
+        }
+        match round {
+            0 => (Phase::Parts, 0),
+            _ if round == self.rounds() - 1 => (Phase::Results, self.pieces - 1),
+            _ if round % 2 == 1 => (Phase::Parts, round.div_ceil(2)),
+            _ => (Phase::Results, round / 2 - 1),
+        }
+    }
+
+    /// The round of the contributions of a piece.
+    pub(super) fn parts_round(&self, piece: u64) -> u64 {
+        if !self.two_phases { piece } else { (2 * piece).saturating_sub(1) }
+    }
+
+    /// Where a piece begins in its block, and its bytes.
+    fn range(&self, piece: u64) -> (u64, usize) {
+        let begin = piece * self.piece;
+        (begin, (self.bytes - begin).min(self.piece) as usize)
+    }
+
+    /// The part of a piece of `len` bytes that a member combines: begin and bytes.
+    fn part(&self, len: usize, member: u32) -> (usize, usize) {
+        let (count, parts) = (len as u64 / self.element, u64::from(self.group.size));
+        let (begin, bytes) = Partition { count, element: self.element, parts }.span(member, member + 1);
+        (begin as usize, bytes as usize)
+    }
+
+    pub(super) fn writes(&self, phase: Phase) -> bool {
+        let me = self.group.rank;
+        match self.shape {
+            Shape::Bcast { root } | Shape::Scatter { root } => me == root,
+            Shape::Gather { root } => me != root,
+            // In place the root's own operand would be overwritten by what it is combined with.
+            Shape::Reduce { root } if !self.two_phases => me != root || self.in_place,
+            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => {
+                true
+            }
+            Shape::Reduce { .. } => phase == Phase::Parts || self.two_phases,
+        }
+    }
+
+    /// Whose payloads this member waits for in a round.
+    pub(super) fn awaits(&self, phase: Phase) -> u64 {
+        let me = self.group.rank;
+        match self.shape {
+            Shape::Bcast { root } | Shape::Scatter { root } => (1 << root) & self.others(),
+            Shape::Gather { root } => {
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
+            }
+            Shape::Reduce { root } if phase == Phase::Results || !self.two_phases => {
+                if me == root {
+                    self.others()
+                } else {
+                    0
+                }
+            }
+            _ => self.others(),
+        }
+    }
+
+    /// Whether everybody waits for everybody in every round.
+    pub(super) fn joins_all(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter
+        )
+    }
+
+    /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.
+    pub(super) fn wakes(&self) -> u64 {
+        match self.shape {
+            Shape::Bcast { .. } | Shape::Scatter { .. } => self.others(),
+            Shape::Gather { root } | Shape::Reduce { root } => (1 << root) & self.others(),
+            _ => 0,
+        }
+    }
+
+    /// Writes the own payload of a round.
+    pub(super) fn write(
+        &self,
+        phase: Phase,
+        piece: u64,
+        first: u64,
+        operands: &mut impl Operands,
+        to: &mut [u8],
+        from: &dyn Payloads,
+    ) {
+        let (begin, len) = self.range(piece);
+        let me = self.group.rank;
+        let own = |block: u32| u64::from(block) * self.bytes + begin;
+        match (self.shape, phase) {
+            (Shape::Barrier, _) => {}
+            (Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter, _) => {
+                // What stays here needs no detour.
+                for member in (0..self.group.size).filter(|&member| member != me) {
+                    operands.take(own(member), &mut to[block_of(member, me) * len..][..len]);
+                }
+            }
+            (Shape::Allgather, _) => {
+                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len])
+            }
+            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
+                let round = first + self.parts_round(piece);
+                let (at, part) = self.part(len, me);
+                let term = |member: u32| match member == me {
+                    true => Term::Own(begin + at as u64),
+                    false => Term::Written(&from.get(member, round, self.long, len)[at..at + part]),
+                };
+                self.fold(operands, term, Target::Payload(&mut to[..part]));
+            }
+            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) if self.two_phases => {
+                for member in (0..self.group.size).filter(|&member| member != me) {
+                    let (at, part) = self.part(len, member);
+                    operands.take(begin + at as u64, &mut to[at..at + part]);
+                }
+            }
+            _ => operands.take(begin, &mut to[..len]),
+        }
+    }
+
+    /// Combines the terms of all members in the order of ranks.
+    fn fold<'a>(&self, operands: &mut impl Operands, term: impl Fn(u32) -> Term<'a>, mut into: Target<'_>) {
+        let last = self.group.size - 1;
+        operands.combine_two(term(last - 1), term(last), into.again());
+        for member in (0..last - 1).rev() {
+            operands.combine(term(member), into.again());
+        }
+    }
+
+    /// Copies what this member gives to itself, whole, not piece by piece between the others', which would fetch each from farther away.
+    pub(super) fn keep(&self, operands: &mut impl Operands) {
+        let (me, len) = (u64::from(self.group.rank), self.bytes as usize);
+        match self.shape {
+            Shape::Allgather if !self.in_place => operands.keep(0, me * self.bytes, len),
+            Shape::Alltoall if !self.in_place => operands.keep(me * self.bytes, me * self.bytes, len),
+            _ => {}
+        }
+    }
+
+    /// Reads the payloads of a round, which are all there.
+    pub(super) fn read(
+        &self,
+        phase: Phase,
+        piece: u64,
+        round: u64,
+        operands: &mut impl Operands,
+        from: &dyn Payloads,
+    ) {
+        let (begin, len) = self.range(piece);
+        let (me, size) = (self.group.rank, self.group.size);
+        let others = size as usize - 1;
+        let own = |block: u32| u64::from(block) * self.bytes + begin;
+        let get = |member: u32, len: usize| from.get(member, round, self.long, len);
+        match (self.shape, phase) {
+            (Shape::Barrier, _) => {}
+            (Shape::Bcast { root }, _) => {
+                if me != root {
+                    operands.give(begin, get(root, len));
+                }
+            }
+            (Shape::Scatter { root }, _) => match me == root {
+                true => operands.keep(own(me), begin, len),
+                false => operands.give(begin, &get(root, len * others)[block_of(me, root) * len..][..len]),
+            },
+            (Shape::Gather { root }, _) if me != root => {}
+            (Shape::Gather { .. } | Shape::Allgather, _) => {
+                for member in (0..size).filter(|&member| member != me) {
+                    operands.give(own(member), get(member, len));
+                }
+                if matches!(self.shape, Shape::Gather { .. }) && !self.in_place {
+                    operands.keep(begin, own(me), len);
+                }
+            }
+            (Shape::Alltoall, _) => {
+                for member in (0..size).filter(|&member| member != me) {
+                    operands
+                        .give(own(member), &get(member, len * others)[block_of(me, member) * len..][..len]);
+                }
+            }
+            (Shape::ReduceScatter, _) => {
+                let term = |member: u32, at: usize, count: usize| match member == me {
+                    true => Term::Own(own(me) + at as u64),
+                    false => {
+                        Term::Written(&get(member, len * others)[block_of(me, member) * len + at..][..count])
+                    }
+                };
+                if !self.in_place {
+                    return self.fold(operands, |member| term(member, 0, len), Target::Result(begin, len));
+                }
+                // Not straight into the result: the own term may lie there.
+                let mut result = [0; AT_A_TIME];
+                for at in (0..len).step_by(AT_A_TIME) {
+                    let result = &mut result[..AT_A_TIME.min(len - at)];
+                    let count = result.len();
+                    self.fold(operands, |member| term(member, at, count), Target::Payload(result));
+                    operands.give(begin + at as u64, result);
+                }
+            }
+            (Shape::Reduce { root }, _) if me != root => {}
+            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
+                for member in 0..size {
+                    let (at, part) = self.part(len, member);
+                    operands.give(begin + at as u64, get(member, part));
+                }
+            }
+            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) => {
+                if self.two_phases {
+                    return;
+                }
+                let term = |member: u32| match member == me && !self.in_place {
+                    true => Term::Own(begin),
+                    false => Term::Written(get(member, len)),
+                };
+                self.fold(operands, term, Target::Result(begin, len));
+            }
+        }
+    }
+}

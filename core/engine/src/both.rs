@@ -1,0 +1,365 @@
+//! [`Both`]: shared memory to the processes of this node, a fabric to all others, and one bell for either.
+
+use crate::fabric::{Fabric, FabricBell};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
+use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
+use weft_shm::{Shm, ShmBell};
+use weft_types::{PeerId, Result};
+use weft_wire::Header;
+
+/// In a route: the peer is reached by the fabric.
+const BY_FABRIC: u32 = 1 << 31;
+
+/// Two ways of one process: which one leads to a peer depends on the peer alone and never changes.
+#[derive(Debug)]
+pub struct Both {
+    shm: Shm,
+    fabric: Fabric,
+    /// Whose packets are taken first the next time.
+    fabric_first: bool,
+    /// When the fabric was looked at last and had nothing; `None` when it had something.
+    quiet_since: Option<Instant>,
+    /// Bells that are armed: a look before a sleep must not leave the fabric out.
+    armed: Arc<AtomicU32>,
+}
+
+impl Both {
+    /// Joins a node's shared memory and a fabric.
+    pub fn new(shm: Shm, fabric: Fabric) -> Both {
+        Both { shm, fabric, fabric_first: false, quiet_since: None, armed: Arc::default() }
+    }
+
+    /// The shared memory of the node.
+    pub fn shm(&self) -> &Shm {
+        &self.shm
+    }
+
+    /// The same, to work with.
+    pub fn shm_mut(&mut self) -> &mut Shm {
+        &mut self.shm
+    }
+
+    /// Whether the fabric shall be looked at now. A look at it may take far longer than one at shared memory, whose messages must not
+    /// wait for it each time.
+    fn is_fabric_due(&self) -> bool {
+        let Some(since) = self.quiet_since else { return true };
+        self.armed.load(Ordering::Relaxed) != 0 || since.elapsed() >= self.fabric.pause_between_looks()
+    }
+}
+
+/// The same expression for the way that leads to a peer.
+macro_rules! toward {
+    ($both:expr, $peer:expr, $way:ident => $work:expr) => {
+        if $both.shm.is_here($peer) {
+            let $way = &mut $both.shm;
+            $work
+        } else {
+            let $way = &mut $both.fabric;
+            $work
+        }
+    };
+}
+
+impl Transport for Both {
+    type Bell = BothBell;
+
+    fn capabilities(&self, peer: PeerId) -> Capabilities {
+        match self.shm.is_here(peer) {
+            true => self.shm.capabilities(peer),
+            false => self.fabric.capabilities(peer),
+        }
+    }
+
+    fn connect(&mut self, peer: PeerId) -> Result<()> {
+        toward!(self, peer, way => way.connect(peer))
+    }
+
+    #[inline]
+    fn send_inline(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.send_inline(peer, header, payload))
+    }
+
+    fn route(&self, peer: PeerId) -> u32 {
+        match self.shm.is_here(peer) {
+            true => self.shm.route(peer),
+            false => self.fabric.route(peer) | BY_FABRIC,
+        }
+    }
+
+    #[inline]
+    fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
+        match route & BY_FABRIC {
+            0 => self.shm.send_now(route, header, payload),
+            _ => self.fabric.send_now(route & !BY_FABRIC, header, payload),
+        }
+    }
+
+    #[inline]
+    fn send_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.send_copy(peer, header, len, fill))
+    }
+
+    #[inline]
+    fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
+        toward!(self, peer, way => way.peek(peer))
+    }
+
+    #[inline]
+    fn advance(&mut self, peer: PeerId) {
+        toward!(self, peer, way => way.advance(peer));
+    }
+
+    #[inline]
+    fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
+        toward!(self, peer, way => way.receive(peer, handler))
+    }
+
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.shm.is_idle() && (self.fabric.is_idle() || !self.is_fabric_due())
+    }
+
+    /// Both in turns: whoever was first is second the next time, so neither can keep the other from being heard.
+    #[inline]
+    fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
+        self.fabric_first = !self.fabric_first;
+        let first = match self.fabric_first {
+            true => self.fabric.poll(burst, left, sink),
+            false => self.shm.poll(burst, left, sink),
+        };
+        if first.is_some() || *left == 0 {
+            return first;
+        }
+        match self.fabric_first {
+            true => self.shm.poll(burst, left, sink),
+            false => self.fabric.poll(burst, left, sink),
+        }
+    }
+
+    fn ready(&mut self) -> Option<PeerId> {
+        self.fabric_first = !self.fabric_first;
+        match self.fabric_first {
+            true => self.fabric.ready().or_else(|| self.shm.ready()),
+            false => self.shm.ready().or_else(|| self.fabric.ready()),
+        }
+    }
+
+    fn is_gone(&self, peer: PeerId) -> bool {
+        match self.shm.is_here(peer) {
+            true => self.shm.is_gone(peer),
+            false => self.fabric.is_gone(peer),
+        }
+    }
+
+    #[inline]
+    fn progress(&mut self) -> bool {
+        let mut moved = self.shm.progress();
+        if self.is_fabric_due() {
+            let found = self.fabric.progress();
+            self.quiet_since = (!found).then(Instant::now);
+            moved |= found;
+        }
+        moved
+    }
+
+    fn lost(&mut self) -> Option<PeerId> {
+        let Some(peer) = self.shm.lost() else { return self.fabric.lost() };
+        if !self.shm.is_here(peer) {
+            // The launcher told; the fabric would find out by its retries, seconds later.
+            self.fabric.give_up(peer);
+        }
+        Some(peer)
+    }
+
+    fn declare_lost(&mut self, peer: PeerId) {
+        toward!(self, peer, way => way.declare_lost(peer));
+    }
+
+    fn has_left(&self) -> bool {
+        self.shm.has_left() && self.fabric.has_left()
+    }
+
+    fn rest(&mut self) {
+        self.shm.rest();
+        self.fabric.rest();
+    }
+
+    fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
+        toward!(self, peer, way => way.read_remote(peer, address, into))
+    }
+
+    fn read_remote_runs(
+        &mut self,
+        peer: PeerId,
+        remote: &[(u64, usize)],
+        local: &[&[Cell<u8>]],
+    ) -> Result<()> {
+        toward!(self, peer, way => way.read_remote_runs(peer, remote, local))
+    }
+
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        if self.shm.is_here(peer) { None } else { self.fabric.zero_copy(peer) }
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        self.fabric.register(memory, access)
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        self.fabric.deregister(region);
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.get(peer, from, into, token))
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.put(peer, from, to, token))
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.atomic(peer, at, operation, token))
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.flush(peer, token))
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        self.fabric.completed()
+    }
+
+    fn bell(&self) -> BothBell {
+        BothBell {
+            shm: self.shm.bell(),
+            fabric: self.fabric.bell(),
+            armed: Arc::clone(&self.armed),
+            listens: Cell::new(true),
+            is_armed: Cell::new(false),
+        }
+    }
+}
+
+/// What a blocked caller sleeps on: shared memory and, if it listens to lane 0, the descriptors of the fabric.
+#[derive(Debug)]
+pub struct BothBell {
+    shm: ShmBell,
+    fabric: FabricBell,
+    armed: Arc<AtomicU32>,
+    /// Whether it listens to lane 0, which alone has the fabric.
+    listens: Cell<bool>,
+    /// Whether the fabric's part is armed.
+    is_armed: Cell<bool>,
+}
+
+impl Clone for BothBell {
+    fn clone(&self) -> BothBell {
+        BothBell {
+            shm: self.shm.clone(),
+            fabric: self.fabric.clone(),
+            armed: Arc::clone(&self.armed),
+            listens: self.listens.clone(),
+            is_armed: Cell::new(false),
+        }
+    }
+}
+
+impl BothBell {
+    /// As [`ShmBell::ring`].
+    pub fn ring(&self, lane: u32) {
+        self.shm.ring(lane);
+    }
+
+    /// As [`ShmBell::listen`].
+    pub fn listen(&self, lanes: u32) {
+        self.shm.listen(lanes);
+        self.listens.set(lanes & 1 != 0);
+    }
+
+    fn disarm_fabric(&self) {
+        if self.is_armed.replace(false) {
+            self.fabric.disarm();
+            self.armed.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Bell for BothBell {
+    fn arm(&self) {
+        if self.listens.get() && !self.is_armed.replace(true) {
+            // Before the arming of the fabric, so that the look after it leaves nothing out.
+            self.armed.fetch_add(1, Ordering::Relaxed);
+            self.fabric.arm();
+        }
+        self.shm.arm();
+    }
+
+    fn sleep(&self, limit: Duration) {
+        if !self.is_armed.get() {
+            return self.shm.sleep(limit);
+        }
+        let mut descriptors = Vec::new();
+        self.fabric.descriptors(&mut descriptors);
+        self.shm.sleep_beside(&descriptors, self.fabric.limit(limit));
+        self.disarm_fabric();
+    }
+
+    fn disarm(&self) {
+        self.shm.disarm();
+        self.disarm_fabric();
+    }
+}
+
+impl Drop for BothBell {
+    fn drop(&mut self) {
+        self.disarm_fabric();
+    }
+}

@@ -1,0 +1,138 @@
+//! The head's part of the watchdog and of deaths: what ranks of several hosts tell, in one time, and when others know of a loss.
+
+use std::time::Instant;
+
+use weft_boot::stall::{self, Stall};
+
+use super::clocks::{self, Clock};
+use super::frames::{self, Answer, Kind, Question};
+use super::head::Head;
+use crate::judge::Cause;
+use crate::report;
+use crate::watch::Word;
+
+/// A rank that died while the others go on, and when the hosts were told (nanoseconds of [`stall::now`]).
+pub(super) struct Loss {
+    rank: usize,
+    told: u64,
+}
+
+/// Hosts are not asked again for so many nanoseconds.
+const LOOKED_LATELY: u64 = 300_000_000;
+
+impl Head {
+    /// Asks a host whether it is there, and what its clock says.
+    pub(super) fn ask_host(&mut self, index: usize) {
+        let pids = match self.watch.anybody_stalled() {
+            true => self.hosts[index]
+                .ranks
+                .iter()
+                .map(|&rank| self.inside[rank].unwrap_or(self.known[rank].pid))
+                .collect(),
+            false => Vec::new(),
+        };
+        let question = Question { asked: stall::now(), pids };
+        frames::emit(Kind::Ping, 0, &question.emit(), &mut self.hosts[index].out);
+    }
+
+    /// A host answered: its clock, and that it has done what it was told before the question.
+    pub(super) fn answered(&mut self, index: usize, content: &[u8]) {
+        let Some(Answer { asked, clock, states }) = Answer::parse(content) else { return };
+        let now = stall::now();
+        let host = &mut self.hosts[index];
+        for (&rank, state) in host.ranks.iter().zip(states) {
+            self.outside[rank] = state;
+        }
+        if let Some(clock) = Clock::measure(asked, clock, now) {
+            host.clock = Some(Clock::best(host.clock, clock, now));
+        }
+        host.obeyed = host.obeyed.max(asked);
+        self.settle_losses();
+    }
+
+    /// A rank tells that it is blocked, or goes on.
+    pub(super) fn stalled(&mut self, rank: usize, told: Stall) {
+        let now = stall::now();
+        let told = match &self.hosts[self.host_of[rank]].clock {
+            Some(clock) => clock.translate(told, now),
+            None => clocks::unproven(told, now),
+        };
+        self.watch.stalled(rank, told, Instant::now());
+        // What the others do is shown beside it.
+        for index in 0..self.hosts.len() {
+            if !self.hosts[index].gone && now.saturating_sub(self.hosts[index].obeyed) > LOOKED_LATELY {
+                self.ask_host(index);
+            }
+        }
+    }
+
+    /// Tells all ranks, through the memory of each host, that one is gone: whoever sleeps is woken.
+    pub(super) fn tell_of_loss(&mut self, rank: usize) {
+        for host in self.hosts.iter_mut().filter(|host| !host.gone) {
+            frames::emit(Kind::Lost, rank as u32, &[], &mut host.out);
+        }
+        self.losses.push(Loss { rank, told: stall::now() });
+        // The answers say that all were told.
+        for index in 0..self.hosts.len() {
+            if !self.hosts[index].gone {
+                self.ask_host(index);
+            }
+        }
+    }
+
+    /// A loss counts for the watchdog once all hosts know of it: a rank that says later that it waits for the lost one has not looked
+    /// again since.
+    pub(super) fn settle_losses(&mut self) {
+        let known = self.hosts.iter().filter(|host| !host.gone).map(|host| host.obeyed).min();
+        let known = known.unwrap_or(u64::MAX);
+        let settled: Vec<Loss> = self.losses.extract_if(.., |loss| loss.told <= known).collect();
+        for Loss { rank, .. } in settled {
+            if !self.judge.is_running(rank) {
+                self.watch.gone(rank, stall::now(), Instant::now());
+                self.watch.died(rank);
+            }
+        }
+    }
+
+    /// Speaks up when there is something to say.
+    pub(super) fn watch_ranks(&mut self, now: Instant) {
+        match self.watch.tick(now, stall::now(), &|rank| self.outside[rank]) {
+            None => {}
+            Some(Word::Show { text, deadlock }) => {
+                eprint!("{}", report::watched(&(text + &self.hosts_line())));
+                if deadlock {
+                    let host = &self.hosts[self.host_of[0]].name;
+                    let pid = self.known[0].pid;
+                    eprintln!(
+                        "         the job goes on as it is: look into it (rank 0 is process {pid} on {host}) or end it"
+                    );
+                    eprintln!("         (mpiexec --watchdog-abort ends such jobs)");
+                }
+            }
+            Some(Word::End(text)) => {
+                let text = text + &self.hosts_line();
+                let order = self.judge.condemn(Cause::Deadlock { text }, now);
+                self.obey(order);
+            }
+        }
+    }
+
+    /// Who waits for what, for a job that is being ended; empty when nobody has told.
+    pub(super) fn summary(&self) -> String {
+        let text = self.watch.summary(stall::now(), &|rank| self.outside[rank]);
+        if text.is_empty() { text } else { text + &self.hosts_line() }
+    }
+
+    /// Which ranks are where.
+    fn hosts_line(&self) -> String {
+        const LISTED: usize = 8;
+        let listed: Vec<String> = self
+            .hosts
+            .iter()
+            .take(LISTED)
+            .map(|host| format!("{} has {}", host.name, crate::watch::list(&host.ranks)))
+            .collect();
+        let more = if self.hosts.len() > LISTED { ", ..." } else { "" };
+        format!("hosts: {}{more}\n", listed.join(", "))
+    }
+}

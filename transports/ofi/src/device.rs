@@ -1,0 +1,611 @@
+//! An open endpoint with what belongs to it: fabric, domain, address vector, completion queue, registered memory.
+//!
+//! The interface is safe because all memory that operations work on is owned here: messages lie in slots ([`crate::slots`]), which
+//! nobody can touch while the library has them, and everything is closed before the memory goes.
+
+use crate::library::{InfoList, Library, library};
+use crate::offer::Offer;
+use crate::omni_path;
+use crate::select::{REMOTE_MEMORY, Wanted};
+use crate::survey::{choose, describe, find_again};
+use crate::sys::*;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::{NonNull, null, null_mut};
+use weft_api::zero_copy::RemoteMemory;
+use weft_types::{Error, ErrorClass, Result};
+
+/// An object of the library, closed on drop.
+pub(crate) struct Object<T>(NonNull<T>);
+
+impl<T> Object<T> {
+    /// # Safety
+    /// `raw` is null or an open object of the library that nobody else closes, and `T` begins with a [`fid`].
+    unsafe fn new(raw: *mut T) -> Option<Object<T>> {
+        NonNull::new(raw).map(Object)
+    }
+
+    pub(crate) fn raw(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    pub(crate) fn fid(&self) -> *mut fid {
+        self.0.as_ptr().cast()
+    }
+
+    /// The base table of the object.
+    fn ops(&self) -> &fi_ops {
+        // SAFETY: an open object begins with its `fid`, and its table lives as long as the object.
+        unsafe { &*(*self.fid()).ops }
+    }
+
+    fn bind(&self, other: *mut fid, flags: u64) -> c_int {
+        let Some(bind) = self.ops().bind else { return -FI_ENOSYS };
+        // SAFETY: both are open objects.
+        unsafe { bind(self.fid(), other, flags) }
+    }
+
+    fn control(&self, command: c_int, argument: *mut c_void) -> c_int {
+        let Some(control) = self.ops().control else { return -FI_ENOSYS };
+        // SAFETY: an open object; the callers give each command the argument that the manual wants.
+        unsafe { control(self.fid(), command, argument) }
+    }
+}
+
+impl<T> Drop for Object<T> {
+    fn drop(&mut self) {
+        if let Some(close) = self.ops().close {
+            // SAFETY: it is open, and closed once. What it answers (busy, say) cannot be mended here.
+            unsafe { close(self.fid()) };
+        }
+    }
+}
+
+/// Why an operation was not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// Not now: its queue is full, or a connection is being made.
+    Again,
+    /// Never: an error number of the library.
+    Failed(i64),
+}
+
+/// Whether a type and an operation go together, and how many numbers at a time.
+type Validity = unsafe extern "C" fn(*mut fid_ep, u32, u32, *mut usize) -> c_int;
+
+fn begun(result: isize) -> std::result::Result<(), Denied> {
+    match -(result as i64) {
+        0 => Ok(()),
+        number if number == i64::from(FI_EAGAIN) => Err(Denied::Again),
+        number => Err(Denied::Failed(number)),
+    }
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// The address that was given as its context; null for a failed one that had none.
+    pub(crate) context: *mut c_void,
+    /// Bytes received.
+    pub(crate) bytes: usize,
+    /// 0, or the error number.
+    pub(crate) error: i64,
+}
+
+/// An open endpoint.
+pub(crate) struct Device {
+    // In the order in which they are closed.
+    endpoint: Object<fid_ep>,
+    completions: Object<fid_cq>,
+    addresses: Object<fid_av>,
+    domain: Object<fid_domain>,
+    fabric: Object<fid_fabric>,
+    _info: InfoList,
+    library: &'static Library,
+    offer: Offer,
+    /// Readable when something completes.
+    wait: Option<OwnedFd>,
+    next_key: u64,
+}
+
+// SAFETY: the objects are used by one thread at a time (`&mut`, or the engine's lock around everything), which is what
+// `FI_THREAD_DOMAIN` asks.
+unsafe impl Send for Device {}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Device({}, {})", self.offer, self.library)
+    }
+}
+
+impl Device {
+    /// Opens an endpoint of the best provider. Also returns why that one.
+    ///
+    /// # Errors
+    /// No library, no provider, or what the provider refused.
+    pub(crate) fn open(wanted: &Wanted) -> Result<(Device, String)> {
+        if let Some(job) = &wanted.job {
+            omni_path::name_job(job);
+        }
+        let library = library()?;
+        let (offer, why) = choose(library, wanted)?;
+        Ok((Device::open_offer(library, offer)?, why))
+    }
+
+    fn open_offer(library: &'static Library, offer: Offer) -> Result<Device> {
+        let (list, info, tells_delivery) = find_again(library, &offer)?;
+        let failed = |what: &str, number: c_int| {
+            Error::new(
+                ErrorClass::OTHER,
+                format!(
+                    "{library}: {offer} cannot open {what}: {}. WEFT_OFI_PROVIDER chooses another provider, WEFT_TRANSPORT another fabric",
+                    library.reason(i64::from(number))
+                ),
+            )
+        };
+        // SAFETY: the calls are those of the manual (fi_fabric(3), fi_domain(3), fi_endpoint(3)): the description lives in `list`,
+        // every object is made by the one before it, and the attributes live as long as the calls.
+        unsafe {
+            let mut fabric = null_mut();
+            let result = (library.fabric)((*info).fabric_attr, &mut fabric, null_mut());
+            let fabric =
+                Object::new(fabric).filter(|_| result == 0).ok_or_else(|| failed("its fabric", result))?;
+            let mut domain = null_mut();
+            let result = match (*(*fabric.raw()).ops).domain {
+                Some(open) => open(fabric.raw(), info, &mut domain, null_mut()),
+                None => -FI_ENOSYS,
+            };
+            let domain =
+                Object::new(domain).filter(|_| result == 0).ok_or_else(|| failed("its domain", result))?;
+            let tables = &*(*domain.raw()).ops;
+            let mut attributes = fi_av_attr {
+                r#type: if (*(*info).domain_attr).av_type == 0 {
+                    FI_AV_TABLE
+                } else {
+                    (*(*info).domain_attr).av_type
+                },
+                rx_ctx_bits: 0,
+                count: 64,
+                ep_per_node: 0,
+                name: null(),
+                map_addr: null_mut(),
+                flags: 0,
+            };
+            let mut addresses = null_mut();
+            let result = match tables.av_open {
+                Some(open) => open(domain.raw(), &mut attributes, &mut addresses, null_mut()),
+                None => -FI_ENOSYS,
+            };
+            let addresses = Object::new(addresses)
+                .filter(|_| result == 0)
+                .ok_or_else(|| failed("an address vector", result))?;
+            let mut completions = null_mut();
+            let mut result = -FI_ENOSYS;
+            for wait_obj in [FI_WAIT_FD, FI_WAIT_NONE] {
+                let mut attributes = fi_cq_attr {
+                    size: offer.tx_size.min(4096) + offer.rx_size.min(4096),
+                    flags: 0,
+                    format: FI_CQ_FORMAT_MSG,
+                    wait_obj,
+                    signaling_vector: 0,
+                    wait_cond: 0,
+                    wait_set: null_mut(),
+                };
+                if let Some(open) = tables.cq_open {
+                    result = open(domain.raw(), &mut attributes, &mut completions, null_mut());
+                }
+                if result == 0 {
+                    break;
+                }
+                // Providers that cannot wake sleepers are looked at again and again.
+                completions = null_mut();
+            }
+            let completions = Object::new(completions)
+                .filter(|_| result == 0)
+                .ok_or_else(|| failed("a completion queue", result))?;
+            let mut endpoint = null_mut();
+            let result = match tables.endpoint {
+                Some(open) => open(domain.raw(), info, &mut endpoint, null_mut()),
+                None => -FI_ENOSYS,
+            };
+            let endpoint =
+                Object::new(endpoint).filter(|_| result == 0).ok_or_else(|| failed("an endpoint", result))?;
+            for result in [
+                endpoint.bind(addresses.fid(), 0),
+                endpoint.bind(completions.fid(), FI_TRANSMIT | FI_RECV),
+                endpoint.control(FI_ENABLE, null_mut()),
+            ] {
+                if result != 0 {
+                    return Err(failed("an endpoint", result));
+                }
+            }
+            let wait = wait_object(&completions);
+            let offer = Offer { tells_delivery, nic: offer.nic, ..describe(&*info) };
+            Ok(Device {
+                endpoint,
+                completions,
+                addresses,
+                domain,
+                fabric,
+                _info: list,
+                library,
+                offer,
+                wait,
+                next_key: 1,
+            })
+        }
+    }
+
+    /// What was opened.
+    pub(crate) fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    /// Version and file of the library.
+    pub(crate) fn library(&self) -> String {
+        self.library.to_string()
+    }
+
+    /// What an error number means.
+    pub(crate) fn reason(&self, number: i64) -> String {
+        self.library.reason(number)
+    }
+
+    /// What to sleep on, if the provider has such a thing.
+    pub(crate) fn wait(&self) -> Option<OwnedFd> {
+        self.wait.as_ref().and_then(|fd| fd.try_clone().ok())
+    }
+
+    /// Whether the wait object may be slept on now: nothing has completed, nor can without a signal.
+    pub(crate) fn may_sleep(&mut self) -> bool {
+        let mut fids = [self.completions.fid()];
+        // SAFETY: the fabric is open, and the one object of the list is.
+        unsafe {
+            match (*(*self.fabric.raw()).ops).trywait {
+                Some(trywait) => trywait(self.fabric.raw(), fids.as_mut_ptr(), 1) == 0,
+                None => true,
+            }
+        }
+    }
+
+    /// The own address, as others insert it.
+    pub(crate) fn name(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; 256];
+        let mut length = bytes.len();
+        // SAFETY: an enabled endpoint, and a buffer of the length that is given.
+        let result = unsafe {
+            match (*(*self.endpoint.raw()).cm).getname {
+                Some(getname) => getname(self.endpoint.fid(), bytes.as_mut_ptr().cast(), &mut length),
+                None => -FI_ENOSYS,
+            }
+        };
+        if result != 0 || length > bytes.len() {
+            let why = self.reason(i64::from(result));
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!("{} does not tell its address: {why}", self.offer),
+            ));
+        }
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    /// Makes a process's address usable.
+    pub(crate) fn insert(&mut self, address: &[u8]) -> Result<u64> {
+        let mut place = FI_ADDR_UNSPEC;
+        // SAFETY: an open address vector and an address of this provider: the caller compared the providers' names and the lengths.
+        let inserted = unsafe {
+            match (*(*self.addresses.raw()).ops).insert {
+                Some(insert) => {
+                    insert(self.addresses.raw(), address.as_ptr().cast(), 1, &mut place, 0, null_mut())
+                }
+                None => -FI_ENOSYS,
+            }
+        };
+        if inserted == 1 && place != FI_ADDR_UNSPEC {
+            return Ok(place);
+        }
+        let why = if inserted < 0 {
+            self.reason(i64::from(inserted))
+        } else {
+            "the address is not understood".into()
+        };
+        Err(Error::new(ErrorClass::OTHER, format!("{} refuses the address of a process: {why}", self.offer)))
+    }
+
+    /// Registers memory where `access` (`FI_SEND` and such) asks for it.
+    ///
+    /// # Safety
+    /// The memory stays mapped until the region is dropped.
+    pub(crate) unsafe fn register(
+        &mut self,
+        address: *mut u8,
+        bytes: usize,
+        access: u64,
+    ) -> Result<Object<fid_mr>> {
+        let mut region = null_mut();
+        let key = self.next_key;
+        self.next_key += 1;
+        // SAFETY: an open domain, and memory by contract.
+        let mut result = unsafe {
+            match (*(*self.domain.raw()).mr).reg {
+                Some(register) => register(
+                    self.domain.fid(),
+                    address.cast(),
+                    bytes,
+                    access,
+                    0,
+                    key,
+                    0,
+                    &mut region,
+                    null_mut(),
+                ),
+                None => -FI_ENOSYS,
+            }
+        };
+        // SAFETY: null or a region that was just opened.
+        let region = unsafe { Object::new(region) }.filter(|_| result == 0);
+        if let Some(region) = &region
+            && self.offer.mr_mode & FI_MR_ENDPOINT != 0
+        {
+            result = region.bind(self.endpoint.fid(), 0);
+            if result == 0 {
+                result = region.control(FI_ENABLE, null_mut());
+            }
+        }
+        region.filter(|_| result == 0).ok_or_else(|| {
+            let why = self.reason(i64::from(result));
+            Error::new(
+                ErrorClass::NO_MEM,
+                format!(
+                    "{} cannot register {bytes} bytes: {why}. See `ulimit -l` for memory that may be locked",
+                    self.offer
+                ),
+            )
+        })
+    }
+
+    /// Whether also memory that only this process uses must be registered.
+    pub(crate) fn registers_locally(&self) -> bool {
+        self.offer.mr_mode & FI_MR_LOCAL != 0
+    }
+
+    /// What others say to reach the first byte of a region at `address`.
+    pub(crate) fn remote_name(&self, region: &Object<fid_mr>, address: u64) -> RemoteMemory {
+        let by_address = self.offer.mr_mode & FI_MR_VIRT_ADDR != 0;
+        // SAFETY: an open region.
+        let key = unsafe { (*region.raw()).key };
+        RemoteMemory { address: if by_address { address } else { 0 }, key }
+    }
+
+    /// Posts room for a message.
+    ///
+    /// # Safety
+    /// The room and the context (room for a [`fi_context2`]) stay valid and untouched until the operation has ended or the device is
+    /// dropped; `descriptor` belongs to a region around the room where regions are needed.
+    pub(crate) unsafe fn receive(
+        &mut self,
+        room: *mut u8,
+        bytes: usize,
+        descriptor: *mut c_void,
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        // SAFETY: an enabled endpoint has the table; the rest by contract.
+        begun(unsafe {
+            match (*(*self.endpoint.raw()).msg).recv {
+                Some(recv) => {
+                    recv(self.endpoint.raw(), room.cast(), bytes, descriptor, FI_ADDR_UNSPEC, context)
+                }
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of the message.
+    pub(crate) unsafe fn send(
+        &mut self,
+        message: *const u8,
+        bytes: usize,
+        descriptor: *mut c_void,
+        to: u64,
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        // SAFETY: an enabled endpoint has the table; the rest by contract.
+        begun(unsafe {
+            match (*(*self.endpoint.raw()).msg).send {
+                Some(send) => send(self.endpoint.raw(), message.cast(), bytes, descriptor, to, context),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Sends a message of at most `inject_size` bytes, which is copied before this returns.
+    pub(crate) fn inject(&mut self, message: &[u8], to: u64) -> std::result::Result<(), Denied> {
+        debug_assert!(message.len() <= self.offer.inject_size);
+        // SAFETY: an enabled endpoint has the table, and the message is no longer needed afterwards.
+        begun(unsafe {
+            match (*(*self.endpoint.raw()).msg).inject {
+                Some(inject) => inject(self.endpoint.raw(), message.as_ptr().cast(), message.len(), to),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Reads memory of another process.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of the room.
+    pub(crate) unsafe fn read(
+        &mut self,
+        room: *mut u8,
+        bytes: usize,
+        descriptor: *mut c_void,
+        from: (u64, RemoteMemory),
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        // SAFETY: the table is looked for; the rest by contract.
+        begun(unsafe {
+            match self.remote_table().and_then(|table| table.read) {
+                Some(read) => read(
+                    self.endpoint.raw(),
+                    room.cast(),
+                    bytes,
+                    descriptor,
+                    from.0,
+                    from.1.address,
+                    from.1.key,
+                    context,
+                ),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Writes to memory of another process; ends when the bytes are visible there.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of what is written.
+    pub(crate) unsafe fn write(
+        &mut self,
+        source: *const u8,
+        bytes: usize,
+        descriptor: *mut c_void,
+        to: (u64, RemoteMemory),
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        let local = libc::iovec { iov_base: source.cast_mut().cast(), iov_len: bytes };
+        let remote = fi_rma_iov { addr: to.1.address, len: bytes, key: to.1.key };
+        let mut descriptors = [descriptor];
+        let message = fi_msg_rma {
+            msg_iov: &raw const local,
+            desc: descriptors.as_mut_ptr(),
+            iov_count: 1,
+            addr: to.0,
+            rma_iov: &raw const remote,
+            rma_iov_count: 1,
+            context,
+            data: 0,
+        };
+        // SAFETY: the table is looked for; the description is read before the call returns; the rest by contract.
+        begun(unsafe {
+            match self.remote_table().and_then(|table| table.writemsg) {
+                Some(write) => write(self.endpoint.raw(), &message, FI_DELIVERY_COMPLETE),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    fn remote_table(&self) -> Option<&fi_ops_rma> {
+        if !self.offer.can(REMOTE_MEMORY) {
+            return None;
+        }
+        // SAFETY: an endpoint that was opened with the capability has the table, which lives as long as the endpoint.
+        unsafe { (*self.endpoint.raw()).rma.as_ref() }
+    }
+
+    fn atomic_table(&self) -> Option<&fi_ops_atomic> {
+        if !self.offer.can(FI_ATOMIC) {
+            return None;
+        }
+        // SAFETY: as in `remote_table`.
+        unsafe { (*self.endpoint.raw()).atomic.as_ref() }
+    }
+
+    /// Whether numbers of eight bytes can be added to and exchanged.
+    pub(crate) fn has_atomics(&self) -> bool {
+        let Some(table) = self.atomic_table() else { return false };
+        let mut count = 0;
+        let mut offered = |valid: Option<Validity>, operation| {
+            // SAFETY: an open endpoint, and room for the answer.
+            valid.is_some_and(
+                |valid| unsafe { valid(self.endpoint.raw(), FI_UINT64, operation, &mut count) } == 0,
+            )
+        };
+        offered(table.readwritevalid, FI_SUM) && offered(table.compwritevalid, FI_CSWAP) && count > 0
+    }
+
+    /// An atomic operation on eight bytes of another process: of the three numbers at `numbers` the first is the operand, the second
+    /// what is compared with (where `compares`), the third becomes what was found.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of the numbers.
+    pub(crate) unsafe fn atomic(
+        &mut self,
+        numbers: *mut u64,
+        compares: bool,
+        descriptor: *mut c_void,
+        at: (u64, RemoteMemory),
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        let Some(table) = self.atomic_table() else { return Err(Denied::Failed(i64::from(FI_ENOSYS))) };
+        let (fetch, exchange) = (table.readwrite, table.compwrite);
+        // SAFETY: three numbers by contract.
+        let (operand, compared, found) =
+            unsafe { (numbers.cast(), numbers.add(1).cast(), numbers.add(2).cast()) };
+        let endpoint = self.endpoint.raw();
+        let (to, RemoteMemory { address, key }) = at;
+        // SAFETY: an endpoint with the table; the rest by contract.
+        begun(unsafe {
+            match (compares, fetch, exchange) {
+                (false, Some(fetch), _) => fetch(
+                    endpoint, operand, 1, descriptor, found, descriptor, to, address, key, FI_UINT64, FI_SUM,
+                    context,
+                ),
+                (true, _, Some(exchange)) => exchange(
+                    endpoint, operand, 1, descriptor, compared, descriptor, found, descriptor, to, address,
+                    key, FI_UINT64, FI_CSWAP, context,
+                ),
+                _ => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Lets the provider work, and takes what has ended, in order.
+    pub(crate) fn poll(&mut self, mut ended: impl FnMut(Ended)) {
+        const BATCH: usize = 32;
+        let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
+        // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
+        let count = unsafe {
+            match (*(*self.completions.raw()).ops).read {
+                Some(read) => read(self.completions.raw(), entries.as_mut_ptr().cast(), BATCH),
+                None => 0,
+            }
+        };
+        if count > 0 {
+            for entry in &entries[..count as usize] {
+                ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
+            }
+        } else if count == -(FI_EAVAIL as isize)
+            && let Some(failure) = self.failure()
+        {
+            ended(failure);
+        }
+    }
+
+    /// The failed operation at the head of the queue.
+    fn failure(&mut self) -> Option<Ended> {
+        // SAFETY: zero is a value of every field: no buffer for details.
+        let mut entry: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        // SAFETY: an open completion queue.
+        let count = unsafe {
+            match (*(*self.completions.raw()).ops).readerr {
+                Some(readerr) => readerr(self.completions.raw(), &mut entry, 0),
+                None => 0,
+            }
+        };
+        (count > 0).then(|| Ended { context: entry.op_context, bytes: 0, error: i64::from(entry.err.max(1)) })
+    }
+}
+
+/// The descriptor behind a completion queue, as one of our own.
+fn wait_object(completions: &Object<fid_cq>) -> Option<OwnedFd> {
+    let mut fd: c_int = -1;
+    if completions.control(FI_GETWAIT, (&raw mut fd).cast()) != 0 || fd < 0 {
+        return None;
+    }
+    // SAFETY: the queue has the descriptor open.
+    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok()
+}

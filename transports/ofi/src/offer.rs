@@ -1,0 +1,93 @@
+//! What a provider offers, as plain data: all that the choice between providers looks at.
+#![forbid(unsafe_code)]
+
+use crate::sys;
+use std::fmt;
+use std::net::IpAddr;
+
+/// One `fi_info` of the library, without pointers. Bits are those of [`sys`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// Name of the provider, layers joined by `;`: only shown and compared with what a user forces, never a reason.
+    pub provider: String,
+    /// Its domain: a network interface, a device.
+    pub domain: String,
+    /// Its fabric: what can reach each other.
+    pub fabric: String,
+    /// `FI_MSG` and such.
+    pub caps: u64,
+    /// What the program must do (`FI_CONTEXT` and such).
+    pub mode: u64,
+    /// What registered memory needs (`FI_MR_LOCAL` and such).
+    pub mr_mode: i32,
+    /// Form of the addresses (`FI_SOCKADDR_IN` and such).
+    pub addr_format: u32,
+    /// The own address, where it is one of the internet's.
+    pub ip: Option<IpAddr>,
+    /// Longest message in bytes.
+    pub max_msg_size: usize,
+    /// Longest message in bytes that is copied at once.
+    pub inject_size: usize,
+    /// Sends that may be under way.
+    pub tx_size: usize,
+    /// Receives that may be posted.
+    pub rx_size: usize,
+    /// Order that messages and remote accesses keep (`FI_ORDER_SAS` and such).
+    pub msg_order: u64,
+    /// `FI_PROGRESS_AUTO` or `FI_PROGRESS_MANUAL`.
+    pub data_progress: u32,
+    /// `FI_RM_ENABLED` where the provider keeps its queues from overrunning.
+    pub resource_mgmt: u32,
+    /// Bytes of a key of registered memory.
+    pub mr_key_size: usize,
+    /// Transmit contexts of one endpoint.
+    pub max_ep_tx_ctx: usize,
+    /// Endpoints of a domain.
+    pub ep_cnt: usize,
+    /// Whether a write can tell when its bytes are visible at the target (`FI_DELIVERY_COMPLETE`).
+    pub tells_delivery: bool,
+    /// The device behind it, where the provider tells.
+    pub nic: Option<Nic>,
+}
+
+/// A network device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// It sits on the PCI bus, so the provider drives a device and not the kernel's sockets.
+    pub on_bus: bool,
+    /// Bits per second, 0 where not known.
+    pub speed: usize,
+    /// Whether its link is known to be down.
+    pub down: bool,
+}
+
+impl Offer {
+    /// Whether all of these capabilities are offered.
+    pub fn can(&self, caps: u64) -> bool {
+        self.caps & caps == caps
+    }
+
+    /// Whether it drives a device itself: one is on the bus, or the addresses are of a kind that only devices have.
+    pub fn drives_a_device(&self) -> bool {
+        let devices_only = matches!(
+            self.addr_format,
+            sys::FI_ADDR_PSMX2 | sys::FI_ADDR_EFA | sys::FI_ADDR_OPX | sys::FI_ADDR_CXI
+        );
+        self.nic.is_some_and(|nic| nic.on_bus) || devices_only
+    }
+
+    /// Bits per second of its link, 0 where not known.
+    pub fn speed(&self) -> usize {
+        self.nic.map_or(0, |nic| nic.speed)
+    }
+}
+
+impl fmt::Display for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.provider, if self.domain.is_empty() { "?" } else { &self.domain })?;
+        if let Some(ip) = self.ip {
+            write!(f, " ({ip})")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,668 @@
+//! [`Ofi`]: one process's end of a fabric that libfabric drives.
+
+use crate::bell::{OfiBell, Sleepers};
+use crate::card::{OfiCard, OfiDirectory};
+use crate::contact::{Peer, SILENCE, STUCK};
+use crate::device::{Denied, Device};
+use crate::flow::WINDOW;
+use crate::operations::{OperationId, Operations};
+use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes, header_of};
+use crate::select::Wanted;
+use crate::slots::{Done, Piece, Slot, Slots, Work};
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
+use weft_api::{Capabilities, Refused, Transport};
+use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_wire::Header;
+
+/// Longest message in bytes, where the provider takes such long ones.
+const LONGEST: usize = 16 << 10;
+/// Largest payload that is copied at once, where the provider itself copies less.
+const LEAST_INLINE: usize = 192;
+/// Slots in all: what was received and not taken, posted, or is being sent.
+const MOST_SLOTS: usize = 4096;
+/// Receives that are posted for each peer, and for nobody in particular.
+const POSTED_EACH: usize = 16;
+const POSTED_AT_LEAST: usize = 48;
+
+/// Calls of progress without movement between looks at the clock.
+const IDLE_CALLS: u32 = 64;
+/// Calls of progress after the last words.
+const ATTEMPTS: u32 = 8;
+/// The number of nobody.
+const NO_PEER: u32 = u32::MAX;
+
+/// What the library does with a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use {
+    /// A message is to come.
+    Receive,
+    /// A message goes to this peer.
+    Send(u32),
+    /// It is written to a peer's memory.
+    Operation(OperationId),
+    /// An atomic's numbers.
+    Atomic(OperationId),
+}
+
+/// One process's end; see the crate.
+#[derive(Debug)]
+pub struct Ofi {
+    pub(crate) slots: Slots,
+    pub(crate) me: PeerId,
+    pub(crate) directory: Box<dyn OfiDirectory>,
+    pub(crate) card: OfiCard,
+    why: String,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) numbers: HashMap<u32, u32>,
+    /// By slot.
+    pub(crate) uses: Vec<Use>,
+    pub(crate) operations: Operations,
+    /// Pieces that the library did not take, with the peer's number.
+    pub(crate) waiting: VecDeque<(u32, Piece)>,
+    /// Receives that the library has.
+    posted: usize,
+    /// Peers with messages, in turn.
+    ready: VecDeque<u32>,
+    /// Peers to whom news are due.
+    pub(crate) due: Vec<u32>,
+    pub(crate) lost: VecDeque<PeerId>,
+    done: Vec<Done>,
+    sleepers: Arc<Sleepers>,
+    /// Longest message, bytes.
+    pub(crate) longest: usize,
+    inject: usize,
+    idle_calls: u32,
+    pub(crate) next_round: Instant,
+    /// The time when it was last looked at, which is often enough.
+    pub(crate) clock: Instant,
+    /// Whether processes of this provider listen with TCP at their addresses, as this one does.
+    pub(crate) has_doors: bool,
+    /// Somebody wants to end and waits for what is on its way.
+    pub(crate) leaving: Cell<bool>,
+}
+
+impl Ofi {
+    /// Opens an endpoint for process `me`. Other processes need [`Ofi::card`] before they can talk to it.
+    ///
+    /// # Errors
+    /// No library, no provider that does what is needed (each with the reason why not), or what it refused.
+    pub fn open(me: PeerId, wanted: &Wanted, directory: Box<dyn OfiDirectory>) -> Result<Ofi> {
+        let (device, why) = Device::open(wanted)?;
+        let offer = device.offer();
+        let (longest, inject) = (offer.max_msg_size.min(LONGEST), offer.inject_size.min(LONGEST));
+        let card = OfiCard { provider: offer.provider.clone(), key: random_key(), address: device.name()? };
+        let sleepers = Sleepers::new(device.wait()).map_err(|error| {
+            Error::new(ErrorClass::NO_MEM, format!("no descriptor to sleep on: {error} (see `ulimit -n`)"))
+        })?;
+        let mut ofi = Ofi {
+            slots: Slots::new(device, longest),
+            me,
+            directory,
+            card,
+            why,
+            peers: Vec::new(),
+            numbers: HashMap::new(),
+            uses: Vec::new(),
+            operations: Operations::default(),
+            waiting: VecDeque::new(),
+            posted: 0,
+            ready: VecDeque::new(),
+            due: Vec::new(),
+            lost: VecDeque::new(),
+            done: Vec::new(),
+            sleepers: Arc::new(sleepers),
+            longest,
+            inject,
+            idle_calls: 0,
+            next_round: Instant::now() + STUCK,
+            clock: Instant::now(),
+            has_doors: false,
+            leaving: Cell::new(false),
+        };
+        ofi.has_doors = ofi.answers_at_its_door();
+        ofi.grow()?;
+        ofi.post_receives();
+        Ok(ofi)
+    }
+
+    /// What others must know to find this process.
+    pub fn card(&self) -> &OfiCard {
+        &self.card
+    }
+
+    /// Which provider was chosen, why, and why not the others; several lines.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Whether the provider drives a device itself, and not the kernel's sockets.
+    pub fn drives_a_device(&self) -> bool {
+        self.slots.device_ref().offer().drives_a_device()
+    }
+
+    /// Version and file of the library.
+    pub fn library(&self) -> String {
+        self.slots.device_ref().library()
+    }
+
+    fn grow(&mut self) -> Result<()> {
+        self.slots.grow()?;
+        self.uses.resize(self.slots.count(), Use::Receive);
+        Ok(())
+    }
+
+    /// A free slot, if need be a new one.
+    pub(crate) fn slot(&mut self) -> Option<Slot> {
+        if let Some(slot) = self.slots.take() {
+            return Some(slot);
+        }
+        if self.slots.count() >= MOST_SLOTS || self.grow().is_err() {
+            return None;
+        }
+        self.slots.take()
+    }
+
+    /// Posts as many receives as there should be, or can.
+    pub(crate) fn post_receives(&mut self) {
+        let wanted = POSTED_AT_LEAST + POSTED_EACH * self.peers.len();
+        let wanted = wanted.min(self.slots.device_ref().offer().rx_size.max(1)).min(MOST_SLOTS / 2);
+        while self.posted < wanted {
+            let Some(slot) = self.slot() else { return };
+            if self.slots.receive(slot).is_err() {
+                // Full for now, or the endpoint is broken, which sends will tell.
+                return self.slots.give_back(slot);
+            }
+            self.uses[slot.index()] = Use::Receive;
+            self.posted += 1;
+        }
+    }
+
+    fn peer(&self, id: PeerId) -> Option<&Peer> {
+        self.numbers.get(&id.0).map(|&number| &self.peers[number as usize])
+    }
+
+    pub(crate) fn prefix(&self, number: u32, what: What) -> Prefix {
+        let peer = &self.peers[number as usize];
+        let (taken, arrived) = peer.flow.seen();
+        Prefix { key: peer.key, from: self.me, sequence: peer.flow.next(), taken, arrived, what }
+    }
+
+    /// Sends a message that lies in a slot; the slot is the library's, or free again.
+    fn send_slot(&mut self, number: u32, slot: Slot, bytes: usize) -> std::result::Result<(), Refused> {
+        let peer = &mut self.peers[number as usize];
+        match self.slots.send(slot, bytes, peer.address) {
+            Ok(()) => {
+                self.uses[slot.index()] = Use::Send(number);
+                peer.in_flight += 1;
+                peer.stuck = None;
+                Ok(())
+            }
+            Err(denied) => {
+                self.slots.give_back(slot);
+                Err(self.refused(number, denied))
+            }
+        }
+    }
+
+    pub(crate) fn refused(&mut self, number: u32, denied: Denied) -> Refused {
+        match denied {
+            Denied::Again => {
+                let peer = &mut self.peers[number as usize];
+                if peer.in_flight == 0 && peer.stuck.is_none() {
+                    peer.stuck = Some(Instant::now());
+                }
+                Refused::Full
+            }
+            Denied::Failed(_) => {
+                self.lose(number);
+                Refused::Dead
+            }
+        }
+    }
+
+    /// Says something that is no packet. False: not now.
+    ///
+    /// Always by a slot: of a message without one nobody learns to whom it failed.
+    pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
+        let Some(slot) = self.slot() else { return false };
+        let body = named.map_or([0; 4], |named| named.0.to_le_bytes());
+        let bytes = if named.is_some() { PREFIX + body.len() } else { PREFIX };
+        let message = self.slots.bytes_mut(slot, PREFIX + body.len());
+        message[..PREFIX].copy_from_slice(&prefix.emit());
+        message[PREFIX..].copy_from_slice(&body);
+        let sent = self.send_slot(number, slot, bytes).is_ok();
+        if sent {
+            self.peers[number as usize].flow.news();
+        }
+        sent
+    }
+
+    /// Tells the peers to whom news are due.
+    fn tell_news(&mut self) {
+        for at in (0..self.due.len()).rev() {
+            let number = self.due[at];
+            let peer = &self.peers[number as usize];
+            if peer.gone || peer.resting || self.say(number, self.prefix(number, What::News), None) {
+                self.due.swap_remove(at);
+                self.peers[number as usize].due = false;
+            }
+        }
+    }
+
+    pub(crate) fn news_are_due(&mut self, number: u32) {
+        if !std::mem::replace(&mut self.peers[number as usize].due, true) {
+            self.due.push(number);
+        }
+    }
+
+    fn handle(&mut self, done: Done) {
+        let good = done.error == 0;
+        let slot = match done.work {
+            Work::Slot(slot) => slot,
+            Work::Piece(operation) => return self.operations.piece_ended(operation, good, 0),
+            Work::Unknown => {
+                // A small message that nobody keeps track of has failed: the questions find out whose.
+                let now = Instant::now();
+                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, now - SILENCE));
+                self.next_round = now;
+                return;
+            }
+        };
+        match self.uses[slot.index()] {
+            Use::Receive => {
+                self.posted -= 1;
+                if good && self.arrived(slot, done.bytes) {
+                    return;
+                }
+            }
+            Use::Send(number) => {
+                self.peers[number as usize].in_flight -= 1;
+                if !good {
+                    self.lose(number);
+                }
+            }
+            Use::Operation(operation) => self.operations.piece_ended(operation, good, 0),
+            Use::Atomic(operation) => {
+                let found = self.slots.bytes(slot, 24)[16..].try_into().expect("eight bytes");
+                self.operations.piece_ended(operation, good, u64::from_ne_bytes(found));
+            }
+        }
+        self.slots.give_back(slot);
+    }
+
+    /// A message came. False: its slot is not needed any more.
+    fn arrived(&mut self, slot: Slot, bytes: usize) -> bool {
+        let message = self.slots.bytes(slot, bytes.min(self.longest));
+        let Some(prefix) = Prefix::parse(message) else { return false };
+        let named = named_in(message);
+        if prefix.key != self.card.key || prefix.from == self.me {
+            return false;
+        }
+        // Whoever cannot be found cannot be answered either.
+        let Ok(number) = self.introduce(prefix.from) else { return false };
+        let peer = &mut self.peers[number as usize];
+        if peer.gone && prefix.what != What::Data {
+            return false;
+        }
+        peer.heard = self.clock;
+        peer.asked = false;
+        peer.flow.told(prefix.taken, prefix.arrived);
+        peer.resting = prefix.what == What::Rest;
+        match prefix.what {
+            What::Data => {
+                if peer.flow.arrive(prefix.sequence, (slot, bytes as u32)).is_err() {
+                    return false;
+                }
+                if !std::mem::replace(&mut peer.listed, true) {
+                    self.ready.push_back(number);
+                }
+                return true;
+            }
+            What::News | What::Rest => {}
+            What::Ask => {
+                if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
+                    peer.missing = Some((self.clock, prefix.sequence));
+                }
+                self.news_are_due(number);
+            }
+            What::Lost => {
+                // Who names this process has lost something of it.
+                let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
+                if let Ok(number) = self.introduce(named) {
+                    self.lose(number);
+                }
+            }
+        }
+        false
+    }
+
+    /// Ready for another packet to a peer.
+    fn sendable(&self, number: u32) -> std::result::Result<(), Refused> {
+        let peer = &self.peers[number as usize];
+        if peer.gone {
+            Err(Refused::Dead)
+        } else if peer.flow.has_room() {
+            Ok(())
+        } else {
+            Err(Refused::Full)
+        }
+    }
+
+    fn inline(&mut self, number: u32, header: Header, payload: &[u8]) -> std::result::Result<(), Refused> {
+        self.sendable(number)?;
+        let bytes = HEAD + payload.len();
+        if bytes > self.inject {
+            return self.copy(number, header, payload.len(), |place| place.copy_from_slice(payload));
+        }
+        let mut message = [0; HEAD + LEAST_INLINE];
+        let prefix = self.prefix(number, What::Data).emit();
+        message[..PREFIX].copy_from_slice(&prefix);
+        message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
+        message[HEAD..bytes].copy_from_slice(payload);
+        let peer = &mut self.peers[number as usize];
+        match self.slots.device().inject(&message[..bytes], peer.address) {
+            Ok(()) => {
+                peer.flow.was_sent();
+                peer.flow.news();
+                Ok(())
+            }
+            Err(denied) => Err(self.refused(number, denied)),
+        }
+    }
+
+    fn copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        number: u32,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        self.sendable(number)?;
+        let slot = self.slot().ok_or(Refused::Full)?;
+        let prefix = self.prefix(number, What::Data).emit();
+        let message = self.slots.bytes_mut(slot, HEAD + len);
+        message[..PREFIX].copy_from_slice(&prefix);
+        message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
+        fill(&mut message[HEAD..]);
+        self.send_slot(number, slot, HEAD + len)?;
+        let flow = &mut self.peers[number as usize].flow;
+        flow.was_sent();
+        flow.news();
+        Ok(())
+    }
+
+    pub(crate) fn number(&self, id: PeerId) -> std::result::Result<u32, Refused> {
+        // Who was never connected has no place yet.
+        self.numbers.get(&id.0).copied().ok_or(Refused::Full)
+    }
+}
+
+/// The process that a message about a death names.
+fn named_in(message: &[u8]) -> Option<PeerId> {
+    let body = message.get(PREFIX..PREFIX + 4)?;
+    Some(PeerId(u32::from_le_bytes(body.try_into().expect("four bytes"))))
+}
+
+/// A number that no other process is likely to hold.
+fn random_key() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish() as u32
+}
+
+impl Transport for Ofi {
+    type Bell = OfiBell;
+
+    fn capabilities(&self, _peer: PeerId) -> Capabilities {
+        let offer = self.slots.device_ref().offer();
+        let device = offer.drives_a_device();
+        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { 3e9 };
+        Capabilities {
+            max_inline: self
+                .inject
+                .saturating_sub(HEAD)
+                .clamp(0, LEAST_INLINE)
+                .max(LEAST_INLINE.min(self.longest - HEAD)),
+            max_copy: self.longest - HEAD,
+            single_copy: false,
+            latency: if device { 1.5e-6 } else { 12e-6 },
+            copy_bandwidth: speed.min(8e9),
+            single_copy_bandwidth: 1e9,
+            most_runs: 1,
+            remote_run: 0.0,
+            local_run: 0.0,
+        }
+    }
+
+    fn connect(&mut self, peer: PeerId) -> Result<()> {
+        self.introduce(peer).map(drop)
+    }
+
+    fn route(&self, peer: PeerId) -> u32 {
+        self.numbers.get(&peer.0).copied().unwrap_or(NO_PEER)
+    }
+
+    fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
+        route != NO_PEER && self.inline(route, header, payload).is_ok()
+    }
+
+    fn send_inline(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused> {
+        self.inline(self.number(peer)?, header, payload)
+    }
+
+    fn send_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        self.copy(self.number(peer)?, header, len, fill)
+    }
+
+    fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
+        let &number = self.numbers.get(&peer.0)?;
+        let &(slot, bytes) = self.peers[number as usize].flow.front()?;
+        let message = self.slots.bytes(slot, bytes as usize);
+        Some((header_of(message), &message[HEAD..]))
+    }
+
+    fn advance(&mut self, peer: PeerId) {
+        let Some(&number) = self.numbers.get(&peer.0) else { return };
+        let flow = &mut self.peers[number as usize].flow;
+        let Some((slot, _)) = flow.take() else { return };
+        let owes = flow.owes_news();
+        self.slots.give_back(slot);
+        if owes {
+            self.news_are_due(number);
+        }
+    }
+
+    fn ready(&mut self) -> Option<PeerId> {
+        for _ in 0..self.ready.len() {
+            let number = self.ready.pop_front()?;
+            let peer = &mut self.peers[number as usize];
+            if peer.flow.front().is_none() {
+                peer.listed = false;
+            } else {
+                // Its next turn comes after everybody else's.
+                self.ready.push_back(number);
+                return Some(peer.id);
+            }
+        }
+        None
+    }
+
+    fn is_gone(&self, peer: PeerId) -> bool {
+        self.peer(peer).is_some_and(|peer| peer.gone)
+    }
+
+    fn progress(&mut self) -> bool {
+        let mut done = std::mem::take(&mut self.done);
+        self.slots.poll(&mut done);
+        let moved = !done.is_empty();
+        for one in done.drain(..) {
+            self.handle(one);
+        }
+        self.done = done;
+        if moved {
+            self.post_receives();
+        }
+        if !self.due.is_empty() {
+            self.tell_news();
+        }
+        if !self.waiting.is_empty() {
+            self.begin_waiting();
+        }
+        let awaited = self.sleepers.is_awaited();
+        if !moved {
+            self.idle_calls += 1;
+            if awaited || self.idle_calls >= IDLE_CALLS || self.leaving.get() {
+                self.idle_calls = 0;
+                let now = Instant::now();
+                self.clock = now;
+                if now >= self.next_round || self.leaving.get() {
+                    self.next_round = now + STUCK / 2;
+                    self.ask(now);
+                }
+            }
+        }
+        if awaited {
+            let safe = !moved && self.slots.device().may_sleep();
+            self.sleepers.may_sleep(safe);
+        }
+        moved
+    }
+
+    fn has_left(&self) -> bool {
+        let waits =
+            |peer: &Peer| !peer.gone && !peer.resting && (peer.in_flight > 0 || !peer.flow.has_left());
+        let waiting = self.operations.is_busy() || self.peers.iter().any(waits);
+        self.leaving.set(waiting);
+        !waiting
+    }
+
+    fn rest(&mut self) {
+        for number in 0..self.peers.len() as u32 {
+            let peer = &self.peers[number as usize];
+            if !peer.gone && !peer.resting {
+                self.say(number, self.prefix(number, What::Rest), None);
+            }
+        }
+        // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
+        for _ in 0..ATTEMPTS {
+            self.progress();
+        }
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        if let Some(&number) = self.numbers.get(&peer.0) {
+            self.peers[number as usize].gone = true;
+            self.operations.lose(number);
+        }
+    }
+
+    fn declare_lost(&mut self, peer: PeerId) {
+        for number in 0..self.peers.len() as u32 {
+            let other = &self.peers[number as usize];
+            if other.gone || other.resting || other.id == peer {
+                continue;
+            }
+            for _ in 0..ATTEMPTS {
+                if self.say(number, self.prefix(number, What::Lost), Some(peer)) {
+                    break;
+                }
+                self.progress();
+            }
+        }
+        for _ in 0..ATTEMPTS {
+            self.progress();
+        }
+    }
+
+    fn lost(&mut self) -> Option<PeerId> {
+        self.lost.pop_front()
+    }
+
+    fn zero_copy(&self, _peer: PeerId) -> Option<ZeroCopy> {
+        self.what_zero_copy_can()
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        self.register_memory(memory, access)
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        self.deregister_memory(region);
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.transfer(peer, false, from, into, Some(token))
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        self.transfer(peer, true, to, from, token)
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        self.write_copy(peer, length, fill, to, token)
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.change(peer, at, operation, token)
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        self.tell_when_flushed(peer, token)
+    }
+
+    #[inline]
+    fn completed(&mut self) -> Option<Completed> {
+        self.operations.next()
+    }
+
+    fn bell(&self) -> OfiBell {
+        OfiBell(Arc::clone(&self.sleepers))
+    }
+}
+
+const _: () = assert!((WINDOW as usize) < MOST_SLOTS);

@@ -1,0 +1,284 @@
+//! Which provider is chosen, over capability sets of providers as their manuals describe them (libfabric's section 7 pages and, for
+//! numbers, what the library itself answers where it runs here). No hardware is needed: the choice sees nothing but data.
+
+use std::net::IpAddr;
+use weft_ofi::offer::{Nic, Offer};
+use weft_ofi::select::{Choice, Merit, REMOTE_MEMORY, Wanted, Why, explain, select};
+use weft_ofi::sys::*;
+
+const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
+const BASE: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV;
+
+fn offer(provider: &str, domain: &str) -> Offer {
+    Offer {
+        provider: provider.into(),
+        domain: domain.into(),
+        fabric: "fabric".into(),
+        caps: BASE | REMOTE_MEMORY | REACH,
+        mode: 0,
+        mr_mode: 0,
+        addr_format: FI_SOCKADDR_IN,
+        ip: None,
+        max_msg_size: usize::MAX,
+        inject_size: 64,
+        tx_size: 1024,
+        rx_size: 1024,
+        msg_order: FI_ORDER_SAS,
+        data_progress: FI_PROGRESS_MANUAL,
+        resource_mgmt: FI_RM_ENABLED,
+        mr_key_size: 8,
+        max_ep_tx_ctx: 1,
+        ep_cnt: 32768,
+        tells_delivery: true,
+        nic: None,
+    }
+}
+
+fn card(gigabits: usize) -> Option<Nic> {
+    Some(Nic { on_bus: true, speed: gigabits * 1_000_000_000, down: false })
+}
+
+fn at(ip: &str, offer: Offer) -> Offer {
+    let ip: IpAddr = ip.parse().unwrap();
+    let addr_format = if ip.is_ipv4() { FI_SOCKADDR_IN } else { FI_SOCKADDR_IN6 };
+    Offer { ip: Some(ip), addr_format, ..offer }
+}
+
+/// fi_opx(7): RDM only, FI_CONTEXT2 required, FI_MR_SCALABLE only, atomics; 4 bytes of data with a completion.
+fn opx() -> Offer {
+    Offer {
+        caps: BASE | REMOTE_MEMORY | FI_ATOMIC | REACH,
+        mode: FI_CONTEXT2,
+        mr_mode: FI_MR_SCALABLE,
+        addr_format: FI_ADDR_OPX,
+        inject_size: 64,
+        nic: card(100),
+        ..offer("opx", "hfi1_0")
+    }
+}
+
+/// fi_psm2(7): FI_CONTEXT required, manual progress, at most 64 bytes injected; the description names no device.
+fn psm2() -> Offer {
+    Offer {
+        caps: BASE | REMOTE_MEMORY | FI_ATOMIC | REACH,
+        mode: FI_CONTEXT,
+        mr_mode: FI_MR_BASIC,
+        addr_format: FI_ADDR_PSMX2,
+        ..offer("psm2", "hfi1_0")
+    }
+}
+
+/// fi_cxi(7): FI_MR_ENDPOINT required, no modes, no wait objects, 192 bytes injected, scalable endpoints.
+fn cxi() -> Offer {
+    Offer {
+        caps: BASE | REMOTE_MEMORY | FI_ATOMIC | REACH,
+        mr_mode: FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
+        addr_format: FI_ADDR_CXI,
+        inject_size: 192,
+        mr_key_size: 4,
+        max_ep_tx_ctx: 16,
+        nic: card(200),
+        ..offer("cxi", "cxi0")
+    }
+}
+
+/// fi_efa(7): unordered on the wire but ordered for the program, keys of the provider's, no injecting worth the name.
+fn efa() -> Offer {
+    Offer {
+        mr_mode: FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL,
+        addr_format: FI_ADDR_EFA,
+        inject_size: 32,
+        nic: card(100),
+        ..offer("efa", "rdmap0s6-rdm")
+    }
+}
+
+/// fi_efa(7), the datagram's rules on an RDM endpoint that they would make unusable.
+fn prefixed() -> Offer {
+    Offer { mode: FI_MSG_PREFIX, max_msg_size: 8192, resource_mgmt: FI_RM_DISABLED, ..efa() }
+}
+
+/// fi_verbs(7) below fi_rxm(7): what the device needs of memory passes through; first sends are refused while it connects.
+fn verbs() -> Offer {
+    let memory = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+    at(
+        "10.0.0.1",
+        Offer { mr_mode: memory, nic: card(200), tx_size: 384, ..offer("verbs;ofi_rxm", "mlx5_0") },
+    )
+}
+
+/// fi_tcp(7) of 2.x: RDM without a layer above it.
+fn tcp(ip: &str) -> Offer {
+    at(ip, Offer { inject_size: 128, max_ep_tx_ctx: 1, ..offer("tcp", "eth0") })
+}
+
+/// fi_tcp(7) below fi_rxm(7), as 1.17 answers.
+fn tcp_rxm(ip: &str) -> Offer {
+    at(ip, Offer { tx_size: 2048, rx_size: 2048, ..offer("tcp;ofi_rxm", "eth0") })
+}
+
+/// fi_shm(7): inside a node only.
+fn shm() -> Offer {
+    Offer {
+        caps: BASE | REMOTE_MEMORY | FI_ATOMIC | FI_LOCAL_COMM,
+        addr_format: FI_ADDR_STR,
+        inject_size: 4096,
+        ..offer("shm", "shm")
+    }
+}
+
+/// fi_sockets(7): can do everything, slowly; the library names it last.
+fn sockets(ip: &str) -> Offer {
+    let caps = BASE | REMOTE_MEMORY | FI_ATOMIC | REACH;
+    at(
+        ip,
+        Offer {
+            caps,
+            data_progress: FI_PROGRESS_AUTO,
+            max_msg_size: 1 << 23,
+            max_ep_tx_ctx: 16,
+            inject_size: 255,
+            ..offer("sockets", "eth0")
+        },
+    )
+}
+
+/// fi_udp(7) alone: datagrams of one packet that may be lost (its RDM form is made by fi_rxd(7)).
+fn udp(ip: &str) -> Offer {
+    at(ip, Offer { caps: FI_MSG | FI_SEND | FI_RECV | REACH, max_msg_size: 1472, ..offer("udp", "eth0") })
+}
+
+/// fi_udp(7) below fi_rxd(7): no remote memory worth the name, no order promised.
+fn udp_rxd(ip: &str) -> Offer {
+    at(ip, Offer { caps: BASE | REACH, msg_order: 0, ..offer("udp;ofi_rxd", "eth0") })
+}
+
+fn wanted(address: &str) -> Wanted {
+    Wanted { between_nodes: true, address: Some(address.parse().unwrap()), ..Wanted::default() }
+}
+
+fn chosen(offers: &[Offer], wanted: &Wanted) -> (String, Choice) {
+    let choice = select(offers, wanted).expect("something can be used");
+    (offers[choice.index].provider.clone(), choice)
+}
+
+const HERE: &str = "10.0.0.1";
+
+#[test]
+fn every_provider_that_can_be_used_is_used_when_it_is_alone() {
+    for only in [opx(), psm2(), cxi(), efa(), verbs(), tcp(HERE), tcp_rxm(HERE), sockets(HERE), udp_rxd(HERE)]
+    {
+        let (name, choice) = chosen(std::slice::from_ref(&only), &wanted(HERE));
+        assert_eq!((name, choice.merit, choice.others), (only.provider, None, vec![]));
+    }
+}
+
+#[test]
+fn a_device_comes_before_sockets_wherever_it_stands_in_the_list() {
+    for device in [opx(), psm2(), cxi(), efa(), verbs()] {
+        for list in [
+            [tcp_rxm(HERE), device.clone(), sockets(HERE)],
+            [device.clone(), sockets(HERE), tcp_rxm(HERE)],
+            [sockets(HERE), tcp_rxm(HERE), device.clone()],
+        ] {
+            let (name, choice) = chosen(&list, &wanted(HERE));
+            assert_eq!(name, device.provider);
+            assert_eq!(choice.merit, Some(Merit::Device));
+            assert!(choice.others.iter().all(|(_, why)| *why == Why::Worse(Merit::Device)));
+        }
+    }
+}
+
+#[test]
+fn a_faster_link_wins_and_a_dead_one_does_not_count() {
+    let slow = Offer { nic: card(25), ..verbs() };
+    let (name, choice) = chosen(&[slow.clone(), cxi()], &wanted(HERE));
+    assert_eq!((name.as_str(), choice.merit), ("cxi", Some(Merit::Speed(200_000_000_000))));
+    let dead = Offer { nic: Some(Nic { on_bus: true, speed: 400_000_000_000, down: true }), ..cxi() };
+    let (name, choice) = chosen(&[dead, slow], &wanted(HERE));
+    assert_eq!(name, "verbs;ofi_rxm");
+    assert_eq!(choice.others, [(0, Why::LinkDown)]);
+}
+
+#[test]
+fn without_a_device_the_library_s_order_decides_between_equals() {
+    let list = [tcp(HERE), tcp_rxm(HERE), sockets(HERE), udp_rxd(HERE)];
+    let (name, choice) = chosen(&list, &wanted(HERE));
+    assert_eq!((name.as_str(), choice.merit), ("tcp", Some(Merit::First)));
+    assert_eq!(choice.others[2], (3, Why::Worse(Merit::RemoteMemory)));
+    // More capabilities than are needed are no merit.
+    assert_eq!(choice.others[1], (2, Why::Worse(Merit::First)));
+}
+
+#[test]
+fn each_requirement_that_is_not_met_is_named() {
+    let cases = [
+        (udp(HERE), Why::ShortMessages(1472)),
+        (prefixed(), Why::Mode(FI_MSG_PREFIX)),
+        (Offer { mode: 0, max_msg_size: usize::MAX, ..prefixed() }, Why::Overruns),
+        (Offer { mr_mode: FI_MR_RAW | FI_MR_LOCAL, ..verbs() }, Why::Memory(FI_MR_RAW)),
+        (Offer { caps: FI_TAGGED | REMOTE_MEMORY | REACH, ..tcp(HERE) }, Why::NoMessages),
+        (shm(), Why::NodeOnly),
+        (tcp("192.168.7.7"), Why::OtherAddress("192.168.7.7".parse().unwrap())),
+        (tcp("fe80::1"), Why::OtherAddress("fe80::1".parse().unwrap())),
+    ];
+    for (bad, why) in cases {
+        assert_eq!(select(std::slice::from_ref(&bad), &wanted(HERE)), Err(vec![(0, why.clone())]));
+        let (name, choice) = chosen(&[bad, tcp(HERE)], &wanted(HERE));
+        assert_eq!((name.as_str(), choice.others), ("tcp", vec![(0, why)]), "the fallback is found");
+    }
+}
+
+#[test]
+fn inside_a_node_shared_memory_will_do() {
+    let inside = Wanted { between_nodes: false, ..wanted(HERE) };
+    assert_eq!(chosen(&[shm(), tcp(HERE)], &inside).0, "shm");
+    let outside_only = Offer { caps: BASE | FI_REMOTE_COMM, ..tcp(HERE) };
+    assert_eq!(select(&[outside_only], &inside), Err(vec![(0, Why::RemoteOnly)]));
+}
+
+#[test]
+fn a_name_forces_a_provider_or_nothing() {
+    let list = [opx(), tcp(HERE), tcp_rxm(HERE)];
+    let named = |name: &str| Wanted { provider: Some(name.into()), ..wanted(HERE) };
+    let (name, choice) = chosen(&list, &named("tcp;ofi_rxm"));
+    assert_eq!(name, "tcp;ofi_rxm");
+    assert_eq!(choice.others, [(0, Why::NotAsked), (1, Why::NotAsked)]);
+    let nothing = select(&list, &named("cxi"));
+    assert_eq!(nothing.as_ref().unwrap_err().len(), 3);
+    let text = explain(&list, &named("cxi"), &nothing);
+    assert!(text.starts_with("libfabric: no provider named cxi can carry"), "{text}");
+}
+
+#[test]
+fn the_explanation_says_why_this_one_and_why_not_each_other() {
+    let list = [tcp_rxm(HERE), shm(), opx(), tcp("192.168.7.7"), udp(HERE)];
+    let wanted = wanted(HERE);
+    let text = explain(&list, &wanted, &select(&list, &wanted));
+    assert_eq!(
+        text,
+        "libfabric: opx on hfi1_0: over a device, remote memory; better than the next by driving a device itself
+  not tcp;ofi_rxm on eth0 (10.0.0.1): the chosen one is better by driving a device itself
+  not shm on shm: it stays inside a node (no FI_REMOTE_COMM), and the job does not
+  not tcp at other addresses than the one by which this node is known
+  not udp on eth0 (10.0.0.1): its messages end at 1472 bytes, and 2048 are needed"
+    );
+    assert_eq!(
+        explain(&[], &wanted, &select(&[], &wanted)),
+        "libfabric: no provider can carry this job's messages"
+    );
+}
+
+#[test]
+fn the_order_of_equals_is_the_only_thing_that_a_shuffle_changes() {
+    let list =
+        [opx(), psm2(), cxi(), efa(), verbs(), tcp(HERE), tcp_rxm(HERE), shm(), sockets(HERE), udp(HERE)];
+    for turn in 0..list.len() {
+        let mut turned = list.clone();
+        turned.rotate_left(turn);
+        // Both have 200 Gbit/s and everything else that counts.
+        let (name, _) = chosen(&turned, &wanted(HERE));
+        let first = turned.iter().find(|offer| offer.speed() == 200_000_000_000).unwrap();
+        assert_eq!(name, first.provider);
+    }
+}

@@ -168,10 +168,9 @@ struct Nano(f64);
 
 impl fmt::Display for Nano {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanoseconds = self.0 / NANO;
-        let digits =
-            if nanoseconds > 0.0 { (3.0 - nanoseconds.log10().floor()).clamp(0.0, 9.0) } else { 0.0 };
-        write!(f, "{nanoseconds:.*}", digits as usize)
+        // By way of the text, so that what was read is written alike.
+        let rounded: f64 = format!("{:.3e}", self.0 / NANO).parse().unwrap_or_default();
+        write!(f, "{rounded}")
     }
 }
 

@@ -302,7 +302,7 @@ impl Engine {
 
     /// The request in `slot` when the bits of `mask` of its generation are those of `generation`: for handles that have no room
     /// for all of it.
-    #[inline]
+    #[inline(always)]
     pub fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
         self.state.requests.recall(slot, generation, mask)
     }

@@ -392,7 +392,7 @@ impl Requests {
     }
 
     /// See [`crate::Engine::recall`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
         let request = self.slots.get(slot as usize)?;
         let same = (u32::from(request.generation) ^ generation) & mask == 0;

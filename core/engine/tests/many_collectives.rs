@@ -4,7 +4,7 @@
 //! Covers of `musts.md`, chapter 6: isolation (6.1), many outstanding in any order, mixed with messages (6.12), persistent ones started in
 //! another order at each rank (6.13), intercommunicators (6.2.3), some of them run by the devices (`weft_api::offload`).
 //!
-//! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+//! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, `WEFT_PROGRAMS_OF_COLLECTIVES=n` if nothing is said of seeds.
 
 use std::sync::Arc;
 use weft_coll::{Call, Group, InterCall, Model, Root, Schedule, Sides, Vector, plan, plan_inter};
@@ -606,7 +606,8 @@ fn run(seed: u64) {
 fn random_programs_of_collectives_and_messages() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let first: u64 = number("WEFT_SEED").unwrap_or(0);
-    let count = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(60) };
+    let asked = number("WEFT_SEEDS").or(number("WEFT_PROGRAMS_OF_COLLECTIVES"));
+    let count = if number("WEFT_SEED").is_some() { 1 } else { asked.unwrap_or(60) };
     for seed in first..first + count {
         let result = std::panic::catch_unwind(|| run(seed));
         if let Err(panic) = result {

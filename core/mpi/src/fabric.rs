@@ -158,6 +158,7 @@ fn fabric(
                     params::Provider::Auto => None,
                     params::Provider::Named(name) => Some(name.clone()),
                 },
+                job: Some(job.job_id.clone()),
             };
             Fabric::ofi(me, &wanted, directory)
         }

@@ -12,7 +12,7 @@ pub struct Curve {
 }
 
 /// A chart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Chart {
     /// Above everything.
     pub title: String,

@@ -41,6 +41,7 @@ fn main() {
         between_nodes: false,
         address: address.as_ref().map(|address| address.parse().expect("an IP address")),
         provider: provider.clone(),
+        job: None,
     };
     match role.as_deref() {
         Some("server") => run(0, &wanted, &mut stdin().lock(), &mut stdout()),

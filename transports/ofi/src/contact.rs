@@ -7,7 +7,7 @@ use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::What;
 use crate::slots::Slot;
-use crate::sys::FI_ADDR_STR;
+use crate::sys::{FI_ADDR_STR, FI_ORDER_SAS};
 use crate::transport::Ofi;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Pause between questions of a process that wants to end.
 const IMPATIENCE: Duration = Duration::from_millis(20);
+/// How long a message may be later than one that was sent after it, by a provider that keeps the order.
+const MISSING: Duration = Duration::from_secs(10);
 /// How long a way may refuse everything before it is looked whether anybody is there; also the pause between looks at the silent.
 pub(crate) const STUCK: Duration = Duration::from_millis(500);
 /// How long the own address may take to answer.
@@ -52,6 +54,8 @@ pub(crate) struct Peer {
     /// Where it can be knocked at, where that tells something.
     pub(crate) door: Option<SocketAddr>,
     pub(crate) knock: Option<Knock>,
+    /// Since when something is missing that later messages were sent after, and up to which number.
+    pub(crate) missing: Option<(Instant, u16)>,
 }
 
 impl Ofi {
@@ -125,6 +129,7 @@ impl Ofi {
             stuck: None,
             door,
             knock: None,
+            missing: None,
         });
         self.post_receives();
         number
@@ -146,11 +151,24 @@ impl Ofi {
     /// them an answer the next time they look; who does not answer is knocked at.
     pub(crate) fn ask(&mut self, now: Instant) {
         let leaving = self.leaving.get();
+        let keeps_order = self.slots.device_ref().offer().msg_order & FI_ORDER_SAS != 0;
         for number in 0..self.peers.len() as u32 {
             let peer = &mut self.peers[number as usize];
             if peer.gone || peer.resting {
                 continue;
             }
+            match peer.missing {
+                Some((_, next)) if !peer.flow.lacks(next) => peer.missing = None,
+                // It was on a connection that broke, and will never come.
+                Some((since, _)) if keeps_order && now.duration_since(since) >= MISSING => {
+                    let id = peer.id;
+                    self.say(number, self.prefix(number, What::Lost), Some(id));
+                    self.lose(number);
+                    continue;
+                }
+                _ => {}
+            }
+            let peer = &mut self.peers[number as usize];
             if let Some(knock) = &mut peer.knock {
                 match knock.look() {
                     Answer::Waiting => {}

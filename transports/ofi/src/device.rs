@@ -5,6 +5,7 @@
 
 use crate::library::{InfoList, Library, library};
 use crate::offer::Offer;
+use crate::omni_path;
 use crate::select::{REMOTE_MEMORY, Wanted};
 use crate::survey::{choose, describe, find_again};
 use crate::sys::*;
@@ -123,6 +124,9 @@ impl Device {
     /// # Errors
     /// No library, no provider, or what the provider refused.
     pub(crate) fn open(wanted: &Wanted) -> Result<(Device, String)> {
+        if let Some(job) = &wanted.job {
+            omni_path::name_job(job);
+        }
         let library = library()?;
         let (offer, why) = choose(library, wanted)?;
         Ok((Device::open_offer(library, offer)?, why))

@@ -21,6 +21,7 @@ mod contact;
 mod device;
 mod knock;
 mod library;
+mod omni_path;
 mod one_sided;
 mod operations;
 mod slots;

@@ -45,6 +45,8 @@ pub struct Wanted {
     pub address: Option<IpAddr>,
     /// Only this provider, by name (`WEFT_OFI_PROVIDER`).
     pub provider: Option<String>,
+    /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
+    pub job: Option<String>,
 }
 
 /// Why an offer cannot be used.

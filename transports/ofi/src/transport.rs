@@ -327,12 +327,16 @@ impl Ofi {
                 return true;
             }
             What::News | What::Rest => {}
-            What::Ask => self.news_are_due(number),
+            What::Ask => {
+                if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
+                    peer.missing = Some((self.clock, prefix.sequence));
+                }
+                self.news_are_due(number);
+            }
             What::Lost => {
-                if let Some(named) = named
-                    && named != self.me
-                    && let Ok(number) = self.introduce(named)
-                {
+                // Who names this process has lost something of it.
+                let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
+                if let Ok(number) = self.introduce(named) {
                     self.lose(number);
                 }
             }

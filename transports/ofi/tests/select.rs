@@ -154,7 +154,7 @@ fn udp_rxd(ip: &str) -> Offer {
 }
 
 fn wanted(address: &str) -> Wanted {
-    Wanted { between_nodes: true, address: Some(address.parse().unwrap()), provider: None }
+    Wanted { between_nodes: true, address: Some(address.parse().unwrap()), ..Wanted::default() }
 }
 
 fn chosen(offers: &[Offer], wanted: &Wanted) -> (String, Choice) {

@@ -11,6 +11,7 @@
 //! * A connection that the device gives up is a lost peer: what had arrived stays readable, nothing else is accepted.
 #![forbid(unsafe_code)]
 
+mod completions;
 mod contact;
 mod flight;
 pub mod handshake;

@@ -2,15 +2,15 @@
 
 use crate::contact::{NOTHING, SILENCE};
 use crate::flight::Holds;
-use crate::handshake::{Hello, PeerCard};
+use crate::handshake::PeerCard;
 use crate::one_sided::{FOUND, Registered};
 use crate::peers::{Peers, State};
 use crate::slots::Slots;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use weft_api::verbs::{
-    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, Hca, HcaRefusal, LocalKey,
-    Nanos, ProtectionDomain, QueuePairPlan, Service, SharedReceiveQueueId, Work, WorkRequest,
+    Access, CompletionQueueId, Data, Hca, HcaRefusal, LocalKey, Nanos, ProtectionDomain, QueuePairPlan,
+    Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -24,9 +24,7 @@ use weft_wire::Header;
 pub const MAX_COPY: usize = 16 << 10;
 
 pub(crate) const HEADER_BYTES: usize = 16;
-const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
-/// A received datagram has 40 bytes in front.
-const DATAGRAM_PREFIX: usize = 40;
+pub(crate) const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
 const RECEIVE_SLOTS: u32 = 256;
 const SEND_SLOTS: u32 = 128;
 /// Of all connections together, where the device has so many.
@@ -39,8 +37,6 @@ pub(crate) const MESSAGES: usize = 64;
 pub(crate) const MOST_POSTED: usize = 128;
 /// Completions handled before the caller gets its turn.
 const BURST: usize = 64;
-/// Receive slots that go back to the device with one doorbell.
-const RETURNED: usize = 16;
 /// How long the last requests of a burst, that nothing tells of, may stay so when nobody needs what they hold.
 const QUIET: Nanos = 10_000_000;
 /// Share of the device's bandwidth, and bytes per second, that packets reach which both ends copy.
@@ -85,9 +81,9 @@ pub struct Rdma<H> {
     pub(crate) completions: CompletionQueueId,
     pub(crate) receives: SharedReceiveQueueId,
     pub(crate) send_slots: Slots,
-    receive_slots: Slots,
+    pub(crate) receive_slots: Slots,
     /// Receive slots that are not posted.
-    returned: Vec<u32>,
+    pub(crate) returned: Vec<u32>,
     /// Where atomics put what they find.
     pub(crate) found: Slots,
     pub(crate) registered: Registered,
@@ -102,7 +98,7 @@ pub struct Rdma<H> {
     /// Somebody waits until everything has left.
     leaving: Cell<bool>,
     /// Peers with messages, in turn.
-    ready: VecDeque<u32>,
+    pub(crate) ready: VecDeque<u32>,
     pub(crate) lost: VecDeque<PeerId>,
     /// Operations that are over.
     pub(crate) ended: VecDeque<Completed>,
@@ -203,82 +199,6 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// Takes a completion in. Whether it is news: a question answered, or unsignaled sends heard of, is none to whoever waits.
-    fn completed_work(&mut self, done: Completion, now: Nanos) -> bool {
-        self.counts.completions += 1;
-        let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
-        if done.queue_pair == self.card.datagrams {
-            if received {
-                self.datagram(done);
-            }
-            return true;
-        }
-        let mut news = received || done.status != CompletionStatus::Success;
-        let index = self.peers.of_pair(done.queue_pair);
-        if received {
-            let slot = done.id as u32;
-            let good = done.status == CompletionStatus::Success && done.bytes as usize >= HEADER_BYTES;
-            match index {
-                Some(index) if good => {
-                    let peer = self.peers.at_mut(index);
-                    peer.resting = false;
-                    peer.heard = now;
-                    peer.inbox.push_back((slot, done.bytes));
-                    if !std::mem::replace(&mut peer.listed, true) {
-                        self.ready.push_back(index);
-                    }
-                }
-                _ => self.repost(slot),
-            }
-        } else if let Some(index) = index {
-            if done.status == CompletionStatus::Success {
-                self.peers.at_mut(index).heard = now;
-            }
-            while let Some((holds, last)) = self.peers.at_mut(index).flight.retire(done.id) {
-                news |= !matches!(holds, Holds::Question);
-                // Those before it went well, or they would have said so.
-                self.give_back(holds, if last { done.status } else { CompletionStatus::Success });
-            }
-        }
-        if done.status != CompletionStatus::Success
-            && let Some(index) = index
-        {
-            self.lose(index);
-        }
-        news
-    }
-
-    /// A datagram came.
-    fn datagram(&mut self, done: Completion) {
-        let slot = done.id as u32;
-        let address = self.receive_slots.address(slot) + DATAGRAM_PREFIX as u64;
-        let length = (done.bytes as usize).saturating_sub(DATAGRAM_PREFIX);
-        let hello = (done.status == CompletionStatus::Success)
-            .then(|| Hello::parse(self.hca.bytes(address, length)))
-            .flatten();
-        self.repost(slot);
-        if let Some(hello) = hello {
-            self.greeted(hello);
-        }
-    }
-
-    /// A receive slot can be used again.
-    fn repost(&mut self, slot: u32) {
-        self.returned.push(slot);
-        if self.returned.len() >= RETURNED {
-            self.return_slots();
-        }
-    }
-
-    fn return_slots(&mut self) {
-        self.counts.receives += self.returned.len() as u64;
-        self.counts.receive_doorbells += 1;
-        for slot in self.returned.drain(..) {
-            let segment = [self.receive_slots.segment(slot, SLOT_BYTES)];
-            let posted = self.hca.post_receive(self.receives, u64::from(slot), &segment);
-            debug_assert_eq!(posted, Ok(()), "the queue has room for every slot");
-        }
-    }
-
     /// A slot to send from. When there is none, what unsignalled requests hold is asked for.
     pub(crate) fn take_slot(&mut self) -> std::result::Result<u32, Refused> {
         let slot = self.send_slots.take();

@@ -9,6 +9,7 @@
 //! wire/          packets, invariant CRC                      psn.rs        numbers that wrap
 //! memory.rs      regions: keys, bounds, rights               queues.rs     completion and receive queues
 //! requester.rs   the sending half of a connection            request.rs    work requests as they are kept
+//! emission.rs    its packets
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
 //! device.rs      the doors                                arena.rs      memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
@@ -28,6 +29,7 @@ mod arena;
 mod card;
 mod datagram;
 mod device;
+mod emission;
 mod faults;
 mod host_memory;
 mod memory;

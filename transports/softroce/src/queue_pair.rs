@@ -122,7 +122,7 @@ impl QueuePair {
         packet.solicited = request.solicited;
         let mut read = Ok(());
         packet.emit_around(request.length as usize, out, |out| {
-            read = crate::requester::bytes_of(&request, 0, request.length, memory, out);
+            read = crate::emission::bytes_of(&request, 0, request.length, memory, out);
         });
         if read.is_err() {
             ended.completions.push(completion(&request, CompletionStatus::LocalProtection, self.number));

@@ -4,10 +4,11 @@
 //! those). `cursor` names the next packet to go out; going back N moves it to the oldest unacknowledged packet, and nothing
 //! else. Everything before `unacknowledged` is done for good.
 
-use crate::memory::{self, Fault, Memory, Regions};
+use crate::emission::emit;
+use crate::memory::{self, Memory, Regions};
 use crate::psn::Psn;
 use crate::request::{Data, Posted};
-use crate::wire::{AtomicEth, Opcode, Packet, Reth, Syndrome};
+use crate::wire::{Packet, Syndrome};
 use std::collections::VecDeque;
 use weft_api::verbs::{
     CompletedWork, Completion, CompletionStatus, Nanos, ProtectionDomain, QueuePairNumber, Sending, Work,
@@ -18,27 +19,27 @@ const MAX_WINDOW: u32 = 128;
 /// Packets in flight at least, however lossy the way is.
 const MIN_WINDOW: u32 = 2;
 /// An acknowledgement is asked for at least this often.
-const ACK_EVERY: u32 = 16;
+pub(crate) const ACK_EVERY: u32 = 16;
 /// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads under way
 /// they must fit into the buffers on the way.
 const READ_PART: u32 = 32 << 10;
 
 #[derive(Debug)]
-struct Entry {
-    request: Posted,
+pub(crate) struct Entry {
+    pub(crate) request: Posted,
     /// Its first packet number; means nothing before it is started.
-    first: Psn,
+    pub(crate) first: Psn,
     /// Packet numbers it takes.
-    packets: u32,
+    pub(crate) packets: u32,
     /// Where its bytes begin in the request's, and how many they are: a long read is asked for in parts.
-    offset: u32,
-    length: u32,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
     /// Whether the rest of the request follows in the next entry.
-    part: bool,
+    pub(crate) part: bool,
     /// Answer packets that are here, for reads and atomics.
-    answered: u32,
+    pub(crate) answered: u32,
     /// What was wrong with it when it should have started.
-    refused: Option<CompletionStatus>,
+    pub(crate) refused: Option<CompletionStatus>,
 }
 
 /// The next packet to go out: of which entry (by its distance from the front of the queue), which packet.
@@ -510,118 +511,5 @@ pub(crate) fn completion(request: &Posted, status: CompletionStatus, own: QueueP
         immediate: None,
         solicited: false,
         from: None,
-    }
-}
-
-/// Writes packet number `packet` of an entry.
-fn emit<M: Memory>(
-    entry: &Entry,
-    packet: u32,
-    psn: Psn,
-    to: QueuePairNumber,
-    mtu: u32,
-    (fills_window, silent): (bool, bool),
-    memory: &M,
-    out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    let request = &entry.request;
-    let last = packet + 1 == entry.packets;
-    let mut wire = Packet::new(opcode(request.work, packet == 0, last), to.0, psn);
-    match request.work {
-        Work::Read { from } => {
-            let skipped = packet * mtu;
-            wire.reth = Some(Reth {
-                address: from.address.wrapping_add(u64::from(entry.offset + skipped)),
-                rkey: from.key.0,
-                length: entry.length - skipped,
-            });
-            wire.ack_request = true;
-            wire.emit(out);
-            return Ok(());
-        }
-        Work::CompareSwap { at, compare, swap } => {
-            wire.atomic = Some(AtomicEth { address: at.address, rkey: at.key.0, swap_or_add: swap, compare });
-            wire.ack_request = true;
-            wire.emit(out);
-            return Ok(());
-        }
-        Work::FetchAdd { at, add } => {
-            wire.atomic =
-                Some(AtomicEth { address: at.address, rkey: at.key.0, swap_or_add: add, compare: 0 });
-            wire.ack_request = true;
-            wire.emit(out);
-            return Ok(());
-        }
-        Work::Write { to, immediate } => {
-            if packet == 0 {
-                wire.reth = Some(Reth { address: to.address, rkey: to.key.0, length: request.length });
-            }
-            wire.immediate = immediate.filter(|_| last);
-        }
-        Work::Send { immediate } => wire.immediate = immediate.filter(|_| last),
-        Work::Datagram { .. } => unreachable!("datagrams are not posted to connections"),
-    }
-    // Who may send no more without an answer asks for one.
-    wire.ack_request = last && !silent || fills_window || (packet + 1).is_multiple_of(ACK_EVERY);
-    wire.solicited = request.solicited && last;
-    let offset = packet * mtu;
-    let length = (request.length - offset).min(mtu);
-    let mut read = Ok(());
-    wire.emit_around(length as usize, out, |out| read = bytes_of(request, offset, length, memory, out));
-    read
-}
-
-/// Appends `length` bytes from `offset` on of a request's data.
-///
-/// # Errors
-/// Some of them are not there (any more); as many others were appended.
-pub(crate) fn bytes_of<M: Memory>(
-    request: &Posted,
-    offset: u32,
-    length: u32,
-    memory: &M,
-    out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    let end = out.len() + length as usize;
-    match &request.data {
-        Data::Inline(bytes) => {
-            out.extend(&bytes[offset as usize..][..length as usize]);
-            Ok(())
-        }
-        Data::Segments(segments) => {
-            memory::gather(memory, segments.as_slice(), u64::from(offset), length as usize, out)
-                .inspect_err(|Fault| out.resize(end, 0))
-        }
-    }
-}
-
-fn opcode(work: Work, first: bool, last: bool) -> Opcode {
-    match work {
-        Work::Send { immediate } => match (first, last, immediate.is_some()) {
-            (true, false, _) => Opcode::SEND_FIRST,
-            (false, false, _) => Opcode::SEND_MIDDLE,
-            (false, true, false) => Opcode::SEND_LAST,
-            (false, true, true) => Opcode::SEND_LAST_IMMEDIATE,
-            (true, true, false) => Opcode::SEND_ONLY,
-            (true, true, true) => Opcode::SEND_ONLY_IMMEDIATE,
-        },
-        Work::Write { immediate, .. } => match (first, last, immediate.is_some()) {
-            (true, false, _) => Opcode::WRITE_FIRST,
-            (false, false, _) => Opcode::WRITE_MIDDLE,
-            (false, true, false) => Opcode::WRITE_LAST,
-            (false, true, true) => Opcode::WRITE_LAST_IMMEDIATE,
-            (true, true, false) => Opcode::WRITE_ONLY,
-            (true, true, true) => Opcode::WRITE_ONLY_IMMEDIATE,
-        },
-        Work::Read { .. } => Opcode::READ_REQUEST,
-        Work::CompareSwap { .. } => Opcode::COMPARE_SWAP,
-        Work::FetchAdd { .. } => Opcode::FETCH_ADD,
-        Work::Datagram { immediate, .. } => {
-            if immediate.is_some() {
-                Opcode::DATAGRAM_SEND_IMMEDIATE
-            } else {
-                Opcode::DATAGRAM_SEND
-            }
-        }
     }
 }

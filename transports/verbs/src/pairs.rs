@@ -340,3 +340,93 @@ pub(crate) fn empty_plan(cap: ibv_qp_cap) -> ibv_qp_init_attr {
         sq_sig_all: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(link: Link, own: &str) -> Choice {
+        Choice {
+            device: "mlx5_0".to_owned(),
+            port: 2,
+            link,
+            gid_index: 3,
+            address: DeviceAddress { socket: own.parse().unwrap(), lid: 7 },
+            emulated: false,
+            why: String::new(),
+        }
+    }
+
+    /// A queue pair that no device knows: only its bookkeeping can be used.
+    fn pair(room: u32) -> Pair {
+        Pair {
+            raw: null_mut(),
+            service: Service::ReliableConnection,
+            state: QueuePairState::ReadyToSend,
+            room,
+            open: 0,
+            unheard: 0,
+            heard: VecDeque::new(),
+            over: 0,
+            handles: HashMap::new(),
+        }
+    }
+
+    #[test]
+    fn ethernet_goes_by_the_global_identifier() {
+        let route = route(&choice(Link::Ethernet, "10.0.0.7:4791"), "10.0.0.9:4791".parse().unwrap());
+        assert_eq!((route.is_global, route.dlid, route.port_num), (1, 0, 2));
+        assert_eq!((route.grh.sgid_index, route.grh.hop_limit), (3, 64));
+        assert_eq!(route.grh.dgid.raw, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 9]);
+    }
+
+    #[test]
+    fn infiniband_goes_by_the_local_identifier_within_its_subnet() {
+        let own = choice(Link::InfiniBand, "[fe80::2:c903]:4791");
+        let near = route(&own, "[fe80::2:c904]:4791@1f".parse().unwrap());
+        assert_eq!((near.is_global, near.dlid), (0, 0x1f));
+        let far = route(&own, "[fec0::2:c904]:4791@1f".parse().unwrap());
+        assert_eq!((far.is_global, far.dlid), (1, 0x1f), "a router is asked");
+    }
+
+    #[test]
+    fn room_comes_back_with_what_is_heard_of() {
+        let mut pair = pair(8);
+        let post = |pair: &mut Pair, wanted| {
+            assert!(pair.has_room(1));
+            let (id, signaled) = pair.number(5, wanted, 0);
+            pair.posted(signaled);
+            (id & SILENT != 0, signaled)
+        };
+        for _ in 0..3 {
+            assert_eq!(post(&mut pair, false), (false, false));
+        }
+        assert_eq!(post(&mut pair, false), (true, true), "half of the queue is unheard of");
+        assert_eq!(post(&mut pair, true), (false, true));
+        for _ in 0..3 {
+            post(&mut pair, false);
+        }
+        assert!(!pair.has_room(1));
+        pair.completed(true);
+        assert!(pair.has_room(4) && !pair.has_room(5), "one stands for four");
+        pair.completed(true);
+        assert!(pair.has_room(5) && !pair.has_room(6), "the wanted one for itself");
+        for _ in 0..3 {
+            pair.completed(false);
+        }
+        assert!(pair.has_room(8), "each that is flushed says so");
+        assert_eq!(pair.state, QueuePairState::Error);
+    }
+
+    #[test]
+    fn a_full_queue_always_has_one_that_will_be_heard_of() {
+        for room in 1..20 {
+            let mut pair = pair(room);
+            while pair.has_room(1) {
+                let (_, signaled) = pair.number(1, false, 0);
+                pair.posted(signaled);
+            }
+            assert!(!pair.heard.is_empty(), "with room for {room}");
+        }
+    }
+}

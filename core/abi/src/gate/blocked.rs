@@ -9,7 +9,7 @@ use weft_api::Bell;
 use weft_engine::{EngineBell, Waiter};
 use weft_types::HandleKind;
 
-use super::{GATE, MULTIPLE, after, look, phase, progress_lanes, progress_process, shared, turn};
+use super::{GATE, MULTIPLE, after, look, phase, progress_lanes, progress_process, shared};
 use crate::watch::Wait;
 
 /// A call that found nothing at its first look.
@@ -211,7 +211,7 @@ impl<'a> CallBell<'a> {
             return progress_lanes(home) | process;
         }
         let (listening, _) = self.listening.get();
-        let mut moved = home != 0 && listening & 1 != 0 && turn(&mut |_| Some(())).0;
+        let mut moved = home != 0 && listening & 1 != 0 && super::help_process();
         for (number, lane) in shared().lanes.iter() {
             if number != home && listening >> number & 1 != 0 {
                 moved |= after(number, lane.help());

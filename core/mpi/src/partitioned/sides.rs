@@ -273,7 +273,8 @@ impl SendSide {
     /// Sends what is ready as parts: neighbours that are ready at this moment in one packet.
     fn flush_parts(&mut self, engine: &mut Engine, to: Counterpart) -> Result<()> {
         let bytes = self.partitions.bytes;
-        let parts = PartsOf { peer: to.peer, landing: LandingId(self.receiver.0), epoch: self.started as u32 };
+        let parts =
+            PartsOf { peer: to.peer, landing: LandingId(self.receiver.0), epoch: self.started as u32 };
         while let Some(Range { mut start, end }) = self.ready.take_run() {
             while start < end {
                 let number = u64::from(engine.largest_part(to.peer)) / bytes;

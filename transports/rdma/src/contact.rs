@@ -203,9 +203,8 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// Repeats questions whose answer is overdue.
-    pub(crate) fn ask_again(&mut self) -> bool {
+    pub(crate) fn ask_again(&mut self) {
         let now = self.hca.now();
-        let mut moved = false;
         for place in (0..self.asking.len()).rev() {
             let index = self.asking[place];
             let peer = self.peers.at_mut(index);
@@ -213,7 +212,6 @@ impl<H: Hca> Rdma<H> {
             if now < *next {
                 continue;
             }
-            moved = true;
             if now - *since > PATIENCE {
                 self.lose(index);
                 continue;
@@ -223,7 +221,6 @@ impl<H: Hca> Rdma<H> {
             let (id, card, pair) = (peer.id, *card, peer.pair);
             self.say(Step::Ask, id, card, pair);
         }
-        moved
     }
 
     /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would never

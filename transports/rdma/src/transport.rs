@@ -451,7 +451,7 @@ impl<H: Hca> Transport for Rdma<H> {
             self.close_bursts(now);
         }
         if !self.asking.is_empty() {
-            moved |= self.ask_again();
+            self.ask_again();
         }
         if now >= self.next_round {
             self.next_round = now + SILENCE / 2;

@@ -171,8 +171,10 @@ impl Agent {
         // Deaths first: the end of one must not be taken for the cause of another's.
         ends.sort_by_key(|(_, end)| matches!(end, End::Exit(_)));
         for (index, end) in ends {
-            // It may have said good-bye, or why it ends, with its last breath.
-            self.listen(index)?;
+            // It may have said good-bye, or why it ends, with its last breath; and the others, that they go on without it.
+            for other in 0..self.ranks.len() {
+                self.listen(other)?;
+            }
             self.read_output(index)?;
             self.ranks[index].ended = true;
             let mut steps = Vec::new();

@@ -538,6 +538,11 @@ pub trait Hca {
     /// Lets the device work, where it has no hardware that does. True when something moved.
     fn progress(&mut self) -> bool;
 
+    /// An address of which the network says for certain that nobody is there, each once; most devices never know.
+    fn unreachable(&mut self) -> Option<DeviceAddress> {
+        None
+    }
+
     /// The bell to sleep on.
     fn bell(&self) -> Self::Bell;
 }

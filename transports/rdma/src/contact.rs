@@ -5,8 +5,8 @@ use crate::handshake::{Hello, PeerCard, Step};
 use crate::peers::State;
 use crate::transport::{MOST_POSTED, Rdma, cannot};
 use weft_api::verbs::{
-    Access, CompletionStatus, Data, Hca, Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, Remote,
-    RemoteAddress, RemoteKey, Sending, Service, Work, WorkRequest,
+    Access, CompletionStatus, Data, DeviceAddress, Hca, Nanos, ProtectionDomain, QueuePairNumber,
+    QueuePairPlan, Remote, RemoteAddress, RemoteKey, Sending, Service, Work, WorkRequest,
 };
 use weft_api::zero_copy::{Completed, Outcome};
 use weft_types::{PeerId, Result};
@@ -16,8 +16,6 @@ pub(crate) const SILENCE: Nanos = 2_000_000_000;
 
 const FIRST_RETRY: Nanos = 20_000_000;
 const LONGEST_RETRY: Nanos = 1_000_000_000;
-/// How long an unanswered question is repeated.
-const PATIENCE: Nanos = 30_000_000_000;
 
 /// How connections send: 67 ms of silence, then seven tries; a peer without receive requests is waited for.
 const SENDING: Sending =
@@ -49,7 +47,7 @@ impl<H: Hca> Rdma<H> {
         let card = self.directory.find(id)?;
         let pair = self.make_pair()?;
         let now = self.hca.now();
-        let state = State::Asking { since: now, next: now + FIRST_RETRY, pause: FIRST_RETRY, card };
+        let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, card };
         let index = self.peers.insert(id, state, pair, now);
         self.asking.push(index);
         self.say(Step::Ask, id, card, pair);
@@ -120,7 +118,7 @@ impl<H: Hca> Rdma<H> {
                 let Ok(pair) = self.make_pair() else { return };
                 let Ok(card) = self.directory.find(id) else { return self.hca.destroy_queue_pair(pair) };
                 let now = self.hca.now();
-                let state = State::Asking { since: now, next: Nanos::MAX, pause: FIRST_RETRY, card };
+                let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, card };
                 self.peers.insert(id, state, pair, now)
             }
         };
@@ -202,18 +200,25 @@ impl<H: Hca> Rdma<H> {
         self.ended.push_back(Completed { token, outcome });
     }
 
-    /// Repeats questions whose answer is overdue.
+    /// The network says that nobody is at an address: who was asked there will not answer.
+    pub(crate) fn nobody_at(&mut self, address: DeviceAddress) {
+        for place in (0..self.asking.len()).rev() {
+            let index = self.asking[place];
+            if matches!(self.peers.at(index).state, State::Asking { card, .. } if card.address == address) {
+                self.lose(index);
+            }
+        }
+    }
+
+    /// Repeats questions whose answer is overdue, for ever: a program answers when it calls MPI, and may compute for long before it does so
+    /// for the first time. Of deaths the network or the launcher tells.
     pub(crate) fn ask_again(&mut self) {
         let now = self.hca.now();
         for place in (0..self.asking.len()).rev() {
             let index = self.asking[place];
             let peer = self.peers.at_mut(index);
-            let State::Asking { since, next, pause, card } = &mut peer.state else { continue };
+            let State::Asking { next, pause, card } = &mut peer.state else { continue };
             if now < *next {
-                continue;
-            }
-            if now - *since > PATIENCE {
-                self.lose(index);
                 continue;
             }
             *pause = (*pause * 2).min(LONGEST_RETRY);

@@ -11,7 +11,7 @@ use weft_types::PeerId;
 #[derive(Debug)]
 pub(crate) enum State {
     /// The question is under way.
-    Asking { since: Nanos, next: Nanos, pause: Nanos, card: PeerCard },
+    Asking { next: Nanos, pause: Nanos, card: PeerCard },
     /// Messages flow.
     Open { remote_pair: QueuePairNumber },
     /// It has failed; what it still holds is about to be given back.

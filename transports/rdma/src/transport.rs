@@ -272,7 +272,8 @@ impl<H: Hca> Rdma<H> {
             return;
         }
         self.close_at = Nanos::MAX;
-        for index in std::mem::take(&mut self.open) {
+        let mut open = std::mem::take(&mut self.open);
+        for index in open.drain(..) {
             let peer = self.peers.at_mut(index);
             peer.open = false;
             let connected = matches!(peer.state, State::Open { .. });
@@ -281,6 +282,9 @@ impl<H: Hca> Rdma<H> {
                 peer.open = true;
                 self.open.push(index);
             }
+        }
+        if self.open.is_empty() {
+            self.open = open; // Its memory, for the next time.
         }
     }
 
@@ -449,6 +453,9 @@ impl<H: Hca> Transport for Rdma<H> {
         }
         if !self.open.is_empty() {
             self.close_bursts(now);
+        }
+        while let Some(address) = self.hca.unreachable() {
+            self.nobody_at(address);
         }
         if !self.asking.is_empty() {
             self.ask_again();

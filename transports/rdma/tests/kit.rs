@@ -63,6 +63,32 @@ fn a_process_that_computes_for_a_minute_is_waited_for() {
     }
 }
 
+/// Nor is one that computes before it looks at its device for the first time. One that was never there is told.
+#[test]
+fn a_process_that_computes_before_its_first_call_is_waited_for_and_a_dead_one_is_not() {
+    for seed in 0..4 {
+        let mut fabric = virtual_fabric(3, seed, seed as f64 * 0.01);
+        fabric.kill(2);
+        fabric.ends[0].connect(PeerId(1)).unwrap();
+        fabric.ends[0].connect(PeerId(2)).unwrap();
+        let (begun, mut lost) = (fabric.air.borrow().now, Vec::new());
+        while fabric.air.borrow().now < begun + 60_000_000_000 {
+            fabric.ends[0].progress();
+            fabric.idle();
+            fabric.air.borrow_mut().now += 1_000_000;
+            lost.extend(fabric.ends[0].lost());
+        }
+        assert_eq!(lost, [PeerId(2)], "seed {seed}");
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(7));
+        while fabric.ends[0].send_inline(PeerId(1), header, b"hello").is_err() {
+            fabric.round();
+        }
+        while fabric.ends[1].peek(PeerId(0)).is_none() {
+            fabric.round();
+        }
+    }
+}
+
 /// A process may end when what it sent has arrived, and only then; and nobody waits for one that has ended.
 #[test]
 fn what_has_left_has_arrived_and_the_resting_are_not_waited_for() {

@@ -66,6 +66,8 @@ pub struct Card<W> {
     waiting: Option<SocketAddr>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
+    /// Addresses where nobody is, for the owner.
+    nobody: Vec<SocketAddr>,
 }
 
 impl<W: Wire> Card<W> {
@@ -74,7 +76,15 @@ impl<W: Wire> Card<W> {
         let mut device = Device::new(local, HostMemory::new());
         let domain = device.make_domain();
         device.wait_for_the_silent(wire.tells_unreachable());
-        Card { device, domain, wire, waiting: None, outgoing: Vec::new(), incoming: Vec::new() }
+        Card {
+            device,
+            domain,
+            wire,
+            waiting: None,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            nobody: Vec::new(),
+        }
     }
 
     /// The device inside.
@@ -221,6 +231,9 @@ impl<W: Wire> Hca for Card<W> {
         }
         while let Some(news) = self.wire.unreachable() {
             self.device.unreachable(news.address, news.certain);
+            if news.certain {
+                self.nobody.push(news.address);
+            }
             moved = true;
         }
         if self.device.deadline().is_some_and(|at| at <= now) {
@@ -229,6 +242,10 @@ impl<W: Wire> Hca for Card<W> {
         // Before anybody is told of it.
         self.device.memory().settle();
         self.transmit(now) | moved
+    }
+
+    fn unreachable(&mut self) -> Option<DeviceAddress> {
+        self.nobody.pop().map(DeviceAddress::from)
     }
 
     fn bell(&self) -> W::Bell {

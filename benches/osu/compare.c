@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include "line.h"
+#include "operations.h"
 #include "pairs.h"
 #include <sched.h>
 #include <time.h>
@@ -142,18 +143,16 @@ static void one_partitioned(size_t size)
     }
 }
 
-static void one_barrier(size_t size)
-{
-    (void)size;
-    MPI_Barrier(MPI_COMM_WORLD);
-}
+/* ---- collectives: NAME blocking, i-NAME started and completed, p-NAME a persistent one, overlap-NAME what a nonblocking one adds to
+ * a computation that takes as long as it does alone ---- */
 
-static void one_allreduce(size_t size)
-{
-    MPI_Allreduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
+enum kind { OF_PAIRS, CALL, START_AND_WAIT, PERSISTENT_START, OVERLAP };
 
-/* The root of a rooted collective: the next rank with every call. With one root for all calls it would send, or the others would,
+static const struct operation *operation;
+static MPI_Request persistent = MPI_REQUEST_NULL;
+static double compute_seconds;
+
+/* The root of a rooted operation: the next rank with every call. With one root for all calls it would send, or the others would,
  * without ever waiting, and the row would be a rate of issue instead of a time. Between two ranks, two calls are a round trip. */
 static int next_root(void)
 {
@@ -161,29 +160,34 @@ static int next_root(void)
     return calls++ % ranks;
 }
 
-static void one_bcast(size_t size)
+static void one_call(size_t size)
 {
-    MPI_Bcast(out, (int)size, MPI_CHAR, next_root(), MPI_COMM_WORLD);
+    operation->run(size, next_root(), BLOCKING, NULL);
 }
 
-static void one_allgather(size_t size)
+static void one_start_and_wait(size_t size)
 {
-    MPI_Allgather(out, (int)size, MPI_CHAR, in, (int)size, MPI_CHAR, MPI_COMM_WORLD);
+    MPI_Request request;
+    operation->run(size, next_root(), NONBLOCKING, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-static void one_alltoall(size_t size)
+static void one_persistent_start(size_t size)
 {
-    MPI_Alltoall(out, (int)size, MPI_CHAR, in, (int)size, MPI_CHAR, MPI_COMM_WORLD);
+    (void)size;
+    MPI_Start(&persistent);
+    MPI_Wait(&persistent, MPI_STATUS_IGNORE);
 }
 
-static void one_reduce(size_t size)
+static void one_overlapped(size_t size)
 {
-    MPI_Reduce(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, next_root(), MPI_COMM_WORLD);
-}
-
-static void one_reduce_scatter(size_t size)
-{
-    MPI_Reduce_scatter_block(out, in, (int)(size / sizeof(double)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Request request;
+    double until;
+    operation->run(size, next_root(), NONBLOCKING, &request);
+    until = now() + compute_seconds;
+    while (now() < until)
+        ;
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 static void one_ring(size_t size)
@@ -197,31 +201,54 @@ static void one_ring(size_t size)
 }
 
 struct row {
-    const char *name;
+    char name[64];
     void (*one)(size_t);
     int pair;     /* needs exactly two ranks */
     int windows;  /* messages in flight one way; both ways when 2 */
     int sizeless; /* one row, of size 0 */
     double part;  /* of one operation in what is reported: half a round trip */
+    enum kind kind;
+    const struct operation *operation;
 };
 
-static const struct row rows[] = {
-    {"latency", one_latency, 1, 0, 0, 0.5},     {"bw", one_bandwidth, 1, 1, 0, 1},    {"bibw", one_both_ways, 1, 2, 0, 1},
-    {"part8", one_partitioned, 1, 0, 0, 0.5},
-    {"barrier", one_barrier, 0, 0, 1, 1},       {"allreduce", one_allreduce, 0, 0, 0, 1}, {"bcast", one_bcast, 0, 0, 0, 1},
-    {"allgather", one_allgather, 0, 0, 0, 1},   {"alltoall", one_alltoall, 0, 0, 0, 1},
-    {"reduce", one_reduce, 0, 0, 0, 1},         {"reduce_scatter", one_reduce_scatter, 0, 0, 0, 1},   {"ring", one_ring, 0, 0, 0, 1},
+static const struct row pairs[] = {
+    {"latency", one_latency, 1, 0, 0, 0.5, OF_PAIRS, NULL},   {"bw", one_bandwidth, 1, 1, 0, 1, OF_PAIRS, NULL},
+    {"bibw", one_both_ways, 1, 2, 0, 1, OF_PAIRS, NULL},      {"part8", one_partitioned, 1, 0, 0, 0.5, OF_PAIRS, NULL},
+    {"ring", one_ring, 0, 0, 0, 1, OF_PAIRS, NULL},
 };
+static const struct {
+    const char *prefix;
+    void (*one)(size_t);
+    enum kind kind;
+} kinds[] = {
+    {"", one_call, CALL},
+    {"i-", one_start_and_wait, START_AND_WAIT},
+    {"p-", one_persistent_start, PERSISTENT_START},
+    {"overlap-", one_overlapped, OVERLAP},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs, KINDS = sizeof kinds / sizeof *kinds, ROWS = PAIRS + KINDS * OPERATIONS };
+static struct row rows[ROWS];
 
-/* Times one row and prints it. All ranks do the same number of operations, which rank 0 decides. */
-static void measure(const struct row *row, size_t size)
+static void list_rows(void)
+{
+    int k, of, count = 0;
+    for (k = 0; k < PAIRS; k++)
+        rows[count++] = pairs[k];
+    for (k = 0; k < KINDS; k++)
+        for (of = 0; of < OPERATIONS; of++) {
+            struct row *row = &rows[count++];
+            *row = (struct row){.one = kinds[k].one, .sizeless = operations[of].sizeless, .part = 1, .kind = kinds[k].kind,
+                                .operation = &operations[of]};
+            snprintf(row->name, sizeof row->name, "%s%s", kinds[k].prefix, operations[of].name);
+        }
+}
+
+/* Seconds of one operation: the 10th percentile of batches of some calls. All ranks do the same number, which rank 0 decides. */
+static double time_of(const struct row *row, size_t size)
 {
     int plan[2], i, batch, calls; /* plan: operations in a batch, batches */
-    double took, once = 0, bare = measure_line(), bare_after;
+    double took, once = 0;
 
-    options.window = 64;
-    while (options.window > 4 && (size_t)options.window * size > ((size_t)8 << 20))
-        options.window /= 2;
     /* The first calls pay for connections, the next show about how long one takes; slow ones need few. */
     for (i = 0, calls = 5; i < calls; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
@@ -238,6 +265,8 @@ static void measure(const struct row *row, size_t size)
     plan[0] = once < batch_seconds ? (int)(batch_seconds / (once + 1e-9)) : 1;
     if (plan[0] > 1000)
         plan[0] = 1000;
+    /* Every rank is the root equally often in a batch, or the 10th percentile would be that of the ranks that need not wait. */
+    plan[0] = (plan[0] + ranks - 1) / ranks * ranks;
     took = plan[0] * once;
     plan[1] = (int)(row_seconds / (took + 1e-9));
     plan[1] = plan[1] < FEWEST_BATCHES ? FEWEST_BATCHES : plan[1] > MOST_BATCHES ? MOST_BATCHES : plan[1];
@@ -250,7 +279,36 @@ static void measure(const struct row *row, size_t size)
             row->one(size);
         samples[batch] = (now() - began) / plan[0];
     }
-    took = tenth_percentile(plan[1]) * row->part;
+    return tenth_percentile(plan[1]);
+}
+
+/* Measures one row and prints it. */
+static void measure(const struct row *row, size_t size)
+{
+    double took, bare = measure_line(), bare_after;
+
+    options.window = 64;
+    while (options.window > 4 && (size_t)options.window * size > ((size_t)8 << 20))
+        options.window /= 2;
+    operation = row->operation;
+    if (operation)
+        set_size(operation, size);
+#if MPI_VERSION < 4
+    if (row->kind == PERSISTENT_START)
+        return;
+#endif
+    if (row->kind == PERSISTENT_START)
+        operation->run(size, 0, PERSISTENT, &persistent);
+    compute_seconds = 0;
+    took = time_of(row, size) * row->part;
+    if (row->kind == OVERLAP) {
+        compute_seconds = took;
+        MPI_Bcast(&compute_seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        took = time_of(row, size) - compute_seconds;
+        took = took < 1e-9 ? 1e-9 : took;
+    }
+    if (row->kind == PERSISTENT_START)
+        MPI_Request_free(&persistent);
     bare_after = measure_line();
     if (rank == 0) {
         int messages = options.window * row->windows;
@@ -295,7 +353,7 @@ int main(int argc, char **argv)
         else if (value && !strcmp(argv[i], "--time"))
             row_seconds = atof(value) * 1e-3;
         else
-            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,part8,barrier,allreduce,bcast,allgather,alltoall,reduce,reduce_scatter,ring]\n"
+            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,part8,ring,OPERATION,i-OPERATION,p-OPERATION,overlap-OPERATION,...]\n"
                     "           [--sizes 8,1K,...] [--cores 0,1] [--batch MICROSECONDS] [--time MILLISECONDS of a row]\n"
                     "`scripts/compare-peers` runs it under several implementations and compares.");
     }
@@ -309,17 +367,21 @@ int main(int argc, char **argv)
     }
     /* Not before MPI_Init: a library that binds its ranks itself would undo it. */
     bind_to(cores);
-    out = buffer(most * ranks);
-    in = buffer(most * ranks);
+    /* Two blocks at least: a rank has two neighbours. */
+    out = buffer(most * (ranks > 2 ? ranks : 2));
+    in = buffer(most * (ranks > 2 ? ranks : 2));
     requests = malloc(sizeof *requests * 2 * 64);
     share_line();
-    for (k = 0; k < sizeof rows / sizeof *rows; k++) {
+    list_rows();
+    make_operands(out, in);
+    for (k = 0; k < ROWS; k++) {
         if (!in_list(names, rows[k].name) || (rows[k].pair && ranks != 2))
             continue;
         for (s = 0; s < (rows[k].sizeless ? 1 : count); s++)
             measure(&rows[k], rows[k].sizeless ? 0 : list[s]);
     }
     free_partitioned();
+    free_operands();
     MPI_Finalize();
     return 0;
 }

@@ -78,6 +78,8 @@ static void *run(void *argument)
     pthread_barrier_wait(&barrier);
     for (i = 0; i < windows; i++)
         window_of_messages(comm, data);
+    /* Nobody ends before all are through: how a thread waits depends on how many there are. */
+    pthread_barrier_wait(&barrier);
     free(data);
     return NULL;
 }
@@ -136,12 +138,13 @@ int main(int argc, char **argv)
         pthread_barrier_wait(&barrier);
         for (i = 0; i < windows; i++)
             window_of_messages(comms[0], data);
+        pthread_barrier_wait(&barrier);
         free(data);
     }
-    for (t = 1; t < threads; t++)
-        pthread_join(others[t], NULL);
     figures[0] = MPI_Wtime() - began;
     figures[1] = processor_time() - used;
+    for (t = 1; t < threads; t++)
+        pthread_join(others[t], NULL);
     MPI_Reduce(figures, sums, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     messages = (double)windows * WINDOW * threads * (ranks / 2);
     if (rank == 0)

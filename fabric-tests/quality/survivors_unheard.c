@@ -10,6 +10,7 @@
  * Stderr: rank 0 went on to its end
  * Absent: FAIL
  * Aborts: yes
+ * Node: one
  */
 #include "check.h"
 #include <signal.h>

@@ -4,13 +4,14 @@
 //! * [`Process`] is reached through [`with`] only. What runs inside never calls user code (reduction, attribute and error
 //!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
-//!   one branch on a plain load. With MPI_THREAD_MULTIPLE a mutex is held inside `with`, which is never while waiting.
+//!   one branch on a plain load. With MPI_THREAD_MULTIPLE a lock is held inside `with`, which is never while waiting; it is biased to
+//!   a thread that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write.
 //!   Locks are switched on (a session, see [`check_may_open`]) by the thread that makes those calls, which is in no other then.
 //! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
 //!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 //!
-//! With MPI_THREAD_MULTIPLE the process's mutex guards lane 0 and all objects; every other lane has its own
+//! With MPI_THREAD_MULTIPLE the process's lock guards lane 0 and all objects; every other lane has its own
 //! (`weft::lanes`). Lock order: the process, then one lane; who holds a lane takes nothing more. A thread reaches a lane
 //! without the process's lock through what it remembers of communicators and datatypes (`crate::snapshot`).
 //!
@@ -36,13 +37,14 @@ mod blocked;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 use weft::Process;
 use weft::always::Always;
 use weft::comm::Changes;
 use weft::lanes::{Lanes, Turn};
+use weft_engine::bias::{BiasedLock, Guard};
 use weft_engine::handover::{self, Announced};
 use weft_types::{Error, ErrorClass, PeerId};
 
@@ -66,7 +68,8 @@ pub(crate) const FORKED: u32 = 32;
 struct Gate {
     phase: AtomicU32,
     process: UnsafeCell<Option<Process>>,
-    lock: Mutex<()>,
+    /// Held while the process is made.
+    starting: Mutex<()>,
     always: Mutex<Always>,
     /// What threads reach without the process.
     shared: OnceLock<Shared>,
@@ -88,6 +91,8 @@ struct Gate {
 
 /// What threads reach without the process's lock.
 pub(crate) struct Shared {
+    /// The lock of the process.
+    lock: BiasedLock<()>,
     /// The lanes other than lane 0.
     pub(crate) lanes: Arc<Lanes>,
     /// Whether what a thread remembers is still true.
@@ -111,7 +116,7 @@ unsafe impl Sync for Gate {}
 static GATE: Gate = Gate {
     phase: AtomicU32::new(0),
     process: UnsafeCell::new(None),
-    lock: Mutex::new(()),
+    starting: Mutex::new(()),
     always: Mutex::new(Always::new()),
     shared: OnceLock::new(),
     watchers: AtomicU32::new(0),
@@ -158,14 +163,16 @@ fn not_active() -> Raised {
 /// # Errors
 /// As [`Process::start`].
 pub(crate) fn start() -> weft_types::Result<()> {
-    let _guard = locked(&GATE.lock);
-    // SAFETY: the lock is held; before the first start nobody is inside `with`, because no phase bit is set, and
+    let _guard = locked(&GATE.starting);
+    // SAFETY: one thread at a time is here; before the first start nobody is inside `with`, because no phase bit is set, and
     // afterwards the process is left alone.
     let process = unsafe { &mut *GATE.process.get() };
     if process.is_none() {
         let started = process.insert(Process::start_with(always(|always| always.tools.settings()))?);
         let ranks = started.job.local_ranks.len().max(1);
         let shared = Shared {
+            // The lanes have the places of their numbers.
+            lock: BiasedLock::new((), 0),
             lanes: Arc::clone(&started.lanes),
             changes: Arc::clone(&started.comms.changes),
             oversubscribed: started.spins() == 1,
@@ -254,7 +261,7 @@ pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
 #[cold]
 #[inline(never)]
 fn with_lock<R>(work: impl FnOnce(&mut Process) -> R) -> R {
-    let guard = locked(&GATE.lock);
+    let guard = shared().lock.lock();
     // No read-modify-write: the lock is held.
     GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     // SAFETY: the lock is held, and `work` does not come back here.
@@ -266,7 +273,7 @@ fn with_lock<R>(work: impl FnOnce(&mut Process) -> R) -> R {
 
 /// As [`with_lock`], for progress and looks, which answer first whether something moved: watchers need not hear of others.
 fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
-    let guard = locked(&GATE.lock);
+    let guard = shared().lock.lock();
     // SAFETY: as in `with_lock`.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let result = work(process);
@@ -276,7 +283,7 @@ fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
 
 /// Unlocks, wakes whoever sleeps for what happened under the lock, and does what others have left to this thread meanwhile.
 #[inline(never)]
-fn give_back(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
+fn give_back(guard: Guard<'_, ()>, process: &mut Process, changed: bool) {
     let marked_by_others = process.requests.is_marked_by_others();
     unlock(guard, process, changed);
     if marked_by_others {
@@ -294,21 +301,21 @@ pub(crate) fn announce_marks() {
 #[cold]
 #[inline(never)]
 fn serve_marks() {
-    let try_lock = || match GATE.lock.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    };
-    handover::look_after(&GATE.marks, try_lock, |guard| {
-        // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
-        let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
-        process.requests.serve_marks(&mut process.engine);
-        unlock(guard, process, true);
-    });
+    // Whoever makes this fail came in on the slow way and looks at the marks when it goes.
+    handover::look_after(
+        &GATE.marks,
+        || shared().lock.try_lock(),
+        |guard| {
+            // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
+            let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+            process.requests.serve_marks(&mut process.engine);
+            unlock(guard, process, true);
+        },
+    );
 }
 
 /// Unlocks, and wakes whoever sleeps for what happened under the lock.
-fn unlock(guard: MutexGuard<'_, ()>, process: &mut Process, changed: bool) {
+fn unlock(guard: Guard<'_, ()>, process: &mut Process, changed: bool) {
     // Relaxed: who watches counted itself before it took the lock for its last look.
     let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
     if process.engine.take_ended_watched() || watched {
@@ -388,13 +395,18 @@ fn after(number: u32, turn: Turn<()>) -> bool {
     true
 }
 
-/// Progresses lane 0 and everything of the process, unless somebody else holds it.
+/// Progresses lane 0 and everything of the process, unless somebody else holds it or works with it so much that the lock is biased
+/// to him.
 pub(crate) fn progress_process() -> bool {
-    let guard = match GATE.lock.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(error)) => error.into_inner(),
-        Err(TryLockError::WouldBlock) => return false,
-    };
+    shared().lock.try_lock_to_help().is_some_and(progress_with)
+}
+
+/// As [`progress_process`], by a thread that waits for the lock, and does not work with lane 0 itself.
+fn help_process() -> bool {
+    progress_with(shared().lock.lock_to_help())
+}
+
+fn progress_with(guard: Guard<'_, ()>) -> bool {
     // SAFETY: as in `with_lock`.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let moved = process.progress();
@@ -497,7 +509,7 @@ pub(crate) fn identity() -> Option<(u32, u32)> {
 /// Ends some processes of the job, this one among them, and never returns: the others go on where they have said that
 /// they can (section 11.4.2); otherwise as [`abort`].
 pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
-    let _guard = GATE.lock.try_lock();
+    let _guard = GATE.shared.get().and_then(|shared| shared.lock.try_lock_to_help());
     // SAFETY: as in `abort`: the process ends here, and of it only the launcher's channel and the transports' word for
     // the others are touched, which are atomic operations on shared memory.
     if let Some(process) = unsafe { &mut *GATE.process.get() }
@@ -512,7 +524,7 @@ pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
 /// Ends the whole job with `code`; never returns. Called when nothing of this process can be trusted to work, so
 /// it takes the launcher without the lock if need be.
 pub(crate) fn abort(code: i32, message: &str) -> ! {
-    let _guard = GATE.lock.try_lock();
+    let _guard = GATE.shared.get().and_then(|shared| shared.lock.try_lock_to_help());
     // SAFETY: the process ends here; if another thread is inside `with`, it is not waiting for us, and the launcher's
     // channel is the only part touched.
     if let Some(process) = unsafe { &mut *GATE.process.get() } {

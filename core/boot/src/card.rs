@@ -50,6 +50,8 @@ pub struct Card {
     pub binding: Option<CpuSet>,
     /// NUMA node this rank was placed on.
     pub numa_node: Option<u32>,
+    /// The RDMA device that this rank shall use: the nearest to its CPUs, shared evenly where several are.
+    pub rail: Option<String>,
     /// CPUs of each of the local ranks, in their order; empty when none was given any. On a machine that is only described
     /// (`HWLOC_XMLFILE`, `HWLOC_SYNTHETIC`) these are CPUs of the description, and nobody is bound.
     pub local_cpus: Vec<CpuSet>,
@@ -87,6 +89,7 @@ impl Card {
         optional(&mut text, "universe", self.universe_size);
         optional(&mut text, "bind", self.binding.as_ref());
         optional(&mut text, "numa", self.numa_node);
+        optional(&mut text, "rail", self.rail.as_ref());
         if !self.local_cpus.is_empty() {
             let lists: Vec<String> = self.local_cpus.iter().map(CpuSet::to_string).collect();
             field(&mut text, "cpus", lists.join("/"));
@@ -128,6 +131,7 @@ impl Card {
                 "maxprocs" => card.maxprocs = number(item, &value)?,
                 "universe" => card.universe_size = Some(number(item, &value)?),
                 "bind" => card.binding = Some(number(item, &value)?),
+                "rail" => card.rail = Some(value),
                 "numa" => card.numa_node = Some(number(item, &value)?),
                 "cpus" => {
                     card.local_cpus =
@@ -314,6 +318,7 @@ mod tests {
                 local_ranks,
                 command,
                 maxprocs,
+                rail: strings.1.clone(),
                 wdir: strings.1,
                 initial_errhandler: strings.2,
                 memory_alloc_kinds: strings.3.clone(),

@@ -19,6 +19,7 @@ pub mod machine;
 mod nodes;
 pub mod pmi;
 pub mod segment;
+pub mod settings;
 mod share;
 pub mod stall;
 

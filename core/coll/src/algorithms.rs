@@ -44,7 +44,7 @@ fn commutes(call: &Call<'_>, _: Group, _: &Model) -> bool {
 /// Bytes of the part of a call that is the same at all ranks: one block, the whole vector, the sum of all blocks. Not inlined:
 /// merged with a caller, lengths of other calls are looked at before it is known which call it is, which memory checkers report.
 #[inline(never)]
-fn bytes_of(call: &Call<'_>) -> f64 {
+pub(crate) fn bytes_of(call: &Call<'_>) -> f64 {
     let bytes = match call {
         Call::Barrier
         | Call::Gatherv { .. }

@@ -32,6 +32,7 @@ mod bcast;
 pub mod call;
 mod circulant;
 pub mod execution;
+pub mod figures;
 mod gather;
 pub mod inter;
 pub mod layout;
@@ -44,19 +45,23 @@ mod reduce_scatter;
 pub mod registry;
 pub mod reproducible;
 pub mod rounds;
+pub mod rules;
 mod scan;
 pub mod schedule;
 pub mod simulation;
+pub mod text;
 mod tree;
 
 pub use call::{Block, Call, Group, Vector};
 pub use execution::Execution;
+pub use figures::Figures;
 pub use inter::{InterCall, Root, Sides, plan_inter};
 pub use layout::{Layout, Level, Partition};
 pub use model::{Estimate, Link, Model};
-pub use registry::{Algorithm, plan, rank_algorithms};
+pub use registry::{Algorithm, plan, plan_by, rank_algorithms};
 pub use reproducible::plan_reproducible;
-pub use schedule::{Buffer, Builder, Range, Schedule, ScratchNeed, Step, StepId};
+pub use rules::{Rule, Rules};
+pub use schedule::{Buffer, Builder, Collective, Outline, Range, Schedule, ScratchNeed, Step, StepId};
 
 use weft_types::Tag;
 

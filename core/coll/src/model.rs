@@ -107,6 +107,11 @@ impl Model {
         Model { layout: Layout { levels: vec![level] }, ..Model::default() }
     }
 
+    /// Nodes on which `size` ranks live: the groups of the outermost level.
+    pub fn nodes(&self, size: u32) -> u32 {
+        self.layout.levels.first().map_or(1, |level| level.groups.groups(size))
+    }
+
     /// The link between two ranks.
     pub fn link(&self, a: u32, b: u32) -> &Link {
         let apart = self.layout.levels.iter().find(|level| level.groups.group(a) != level.groups.group(b));

@@ -3,6 +3,7 @@
 use crate::algorithms;
 use crate::call::{Call, Group};
 use crate::model::{Estimate, Model};
+use crate::rules::{Rule, Rules};
 use crate::schedule::{Builder, Schedule};
 
 /// One algorithm.
@@ -32,7 +33,7 @@ impl Algorithm {
     pub fn build(&self, call: &Call<'_>, group: Group, model: &Model) -> Schedule {
         let mut b = Builder::new();
         self.add(&mut b, call, group, model);
-        b.finish()
+        b.finish().of(call, group)
     }
 
     pub(crate) fn add(&self, b: &mut Builder, call: &Call<'_>, group: Group, model: &Model) {
@@ -59,6 +60,32 @@ impl Algorithm {
 /// This rank's schedule for a call, by the algorithm that the model finds cheapest.
 pub fn plan(call: &Call<'_>, group: Group, model: &Model) -> Schedule {
     choose(call, group, model).build(call, group, model)
+}
+
+/// This rank's schedule for a call, by the first rule that fits it (those of earlier `rules` first), and by the model when none does.
+pub fn plan_by(call: &Call<'_>, group: Group, model: &Model, rules: &[&Rules]) -> Schedule {
+    let chosen = choose_by(call, group, model, rules);
+    match chosen.rule {
+        Some(rule) => chosen.algorithm.build(call, group, &rule.adjust(model)),
+        None => chosen.algorithm.build(call, group, model),
+    }
+}
+
+/// What decides a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<'r> {
+    /// What it takes.
+    pub algorithm: &'static Algorithm,
+    /// The rule that says so; `None`: the model finds it cheapest.
+    pub rule: Option<&'r Rule>,
+}
+
+/// What [`plan_by`] takes, and why.
+pub fn choose_by<'r>(call: &Call<'_>, group: Group, model: &Model, rules: &[&'r Rules]) -> Chosen<'r> {
+    match rules.iter().find_map(|rules| rules.find(call, group, model)) {
+        Some(rule) => Chosen { algorithm: rule.algorithm, rule: Some(rule) },
+        None => Chosen { algorithm: choose(call, group, model), rule: None },
+    }
 }
 
 /// The algorithm [`plan`] takes.

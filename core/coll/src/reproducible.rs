@@ -44,5 +44,5 @@ pub fn plan_reproducible(call: &Call<'_>, group: Group, model: &Model) -> Schedu
         }
         _ => return plan(call, group, model),
     }
-    b.finish()
+    b.finish().of(call, group)
 }

@@ -193,6 +193,7 @@ pub struct Run {
     first: u64,
     written: u64,
     read: u64,
+    unattended: bool,
 }
 
 impl Run {
@@ -201,7 +202,20 @@ impl Run {
         let (script, first) = (script.placed(S::SHORT), slots.next());
         // A short form may have written the one cell of the call before it gave up waiting.
         let shown = slots.missing(first, script.signature(), 1 << script.group().rank) == 0;
-        Run { script, first, written: u64::from(shown), read: 0 }
+        Run { script, first, written: u64::from(shown), read: 0, unattended: false }
+    }
+
+    /// The same for a nonblocking call: its member does other things between two steps, so that every payload wakes whoever may sleep
+    /// for it. (Where all wait for all, otherwise he does who sees the round whole.)
+    #[must_use]
+    pub fn unattended(self) -> Run {
+        Run { unattended: true, ..self }
+    }
+
+    /// The same call from its beginning, at the cells' next round.
+    #[must_use]
+    pub fn again<S: Slots>(self, slots: &S) -> Run {
+        Run { unattended: self.unattended, ..Run::begin(self.script, slots) }
     }
 
     /// Goes as far as it can without waiting.
@@ -224,6 +238,9 @@ impl Run {
                         }
                         slots.end(self.first + rounds);
                         slots.wake(script.others());
+                        if !script.is_one_round() {
+                            script.keep(operands);
+                        }
                         return Outcome::Done;
                     }
                     slots.finish(self.first + self.held());
@@ -267,8 +284,11 @@ impl Run {
         let first = self.first;
         slots.fill(round, script.is_long(), |to, from| script.write(phase, piece, first, operands, to, from));
         slots.publish(round, signature);
-        slots.wake(script.wakes());
-        script.keep(piece, operands);
+        slots.wake(if self.unattended { script.others() } else { script.wakes() });
+        if script.is_one_round() {
+            // While the others write.
+            script.keep(operands);
+        }
         self.written += 1;
         true
     }

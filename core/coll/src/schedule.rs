@@ -4,6 +4,7 @@
 //! that touch the same bytes, one of them writing, keep their order; all others may run at the same time. Steps
 //! that must wait for a reason other than data (a barrier, a window of messages) are ordered by [`Builder::order`].
 
+use crate::call::{Call, Group};
 use crate::layout::Members;
 use std::collections::BTreeMap;
 
@@ -118,9 +119,59 @@ pub struct Schedule {
     successors: Vec<StepId>,
     scratch: Vec<ScratchNeed>,
     reduces: bool,
+    outline: Option<Outline>,
+}
+
+/// What all members know alike of the collective that a schedule is their part of: by this a device may be asked whether it
+/// runs the schedules of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// The collective.
+    pub collective: Collective,
+    /// Number of members.
+    pub ranks: u32,
+    /// Packed bytes of the message or vector; no member's part has a longer message.
+    pub bytes: u64,
+}
+
+/// The collectives that have an [`Outline`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// `MPI_Barrier`.
+    Barrier,
+    /// `MPI_Bcast` from this rank.
+    Bcast(u32),
+    /// `MPI_Reduce` to this rank.
+    Reduce(u32),
+    /// `MPI_Allreduce`.
+    Allreduce,
+}
+
+impl Outline {
+    fn of(call: &Call<'_>, group: Group) -> Option<Outline> {
+        let (collective, bytes) = match *call {
+            Call::Barrier => (Collective::Barrier, 0),
+            Call::Bcast { root, bytes } => (Collective::Bcast(root), bytes),
+            Call::Reduce { root, vector, .. } => (Collective::Reduce(root), vector.bytes()),
+            Call::Allreduce { vector, .. } => (Collective::Allreduce, vector.bytes()),
+            _ => return None,
+        };
+        Some(Outline { collective, ranks: group.size, bytes })
+    }
 }
 
 impl Schedule {
+    /// What all members know of the collective; `None` where they know different things, or it is not told.
+    pub fn outline(&self) -> Option<&Outline> {
+        self.outline.as_ref()
+    }
+
+    /// The same schedule, as this member's part of a call on a communicator.
+    #[must_use]
+    pub(crate) fn of(self, call: &Call<'_>, group: Group) -> Schedule {
+        Schedule { outline: Outline::of(call, group), ..self }
+    }
+
     /// The steps, by [`StepId`].
     pub fn steps(&self) -> &[Step] {
         &self.steps
@@ -150,6 +201,7 @@ impl Schedule {
     /// The same steps with other ranks: those of a larger communicator, for a schedule of some of its ranks.
     #[must_use]
     pub fn with_ranks(mut self, name: impl Fn(u32) -> u32) -> Schedule {
+        self.outline = None;
         for step in &mut self.steps {
             match step {
                 Step::Send { to: rank, .. } | Step::Recv { from: rank, .. } => *rank = name(*rank),
@@ -359,7 +411,9 @@ impl Builder {
         }
         let successors = self.edges.iter().map(|&(_, later)| later).collect();
         let reduces = self.steps.iter().any(|step| matches!(step, Step::Reduce { .. }));
-        Schedule { steps: self.steps, waits_for, first_successor, successors, scratch: self.scratch, reduces }
+        let outline = None;
+        let Builder { steps, scratch, .. } = self;
+        Schedule { steps, waits_for, first_successor, successors, scratch, reduces, outline }
     }
 }
 

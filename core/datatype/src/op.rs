@@ -3,7 +3,7 @@
 use crate::kernels;
 use crate::memory::Elements;
 use crate::object::Datatype;
-use crate::predefined::{Class, Predefined};
+use crate::predefined::{Class, Kind, Predefined};
 use crate::unnamed::Element;
 use crate::value_index;
 use weft_types::abi::*;
@@ -31,6 +31,9 @@ pub enum PredefinedOp {
     NoOp,
 }
 
+/// A loop with two operands to read and one to write.
+type Apart = unsafe fn(&[u8], &[u8], &mut [u8]);
+
 /// The loop for one operation on one type, chosen once per call.
 #[derive(Clone, Copy)]
 pub struct Kernel {
@@ -38,7 +41,8 @@ pub struct Kernel {
     /// a kernel knows that this one has them.
     onto: unsafe fn(&[u8], &mut [u8]),
     /// `into = left op right`; `None` where a copy and the other loop do as well.
-    apart: Option<unsafe fn(&[u8], &[u8], &mut [u8])>,
+    apart: Option<Apart>,
+    meaning: Option<(PredefinedOp, Kind)>,
 }
 
 /// Bytes that are combined at a time where a loop with three operands is made of a copy and one with two: the result
@@ -52,13 +56,18 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
+    /// Which operation it is, on elements of which representation; `None` for types made of several elements.
+    pub const fn meaning(self) -> Option<(PredefinedOp, Kind)> {
+        self.meaning
+    }
+
     pub(crate) const fn new(onto: fn(&[u8], &mut [u8])) -> Kernel {
-        Kernel { onto, apart: None }
+        Kernel { onto, apart: None, meaning: None }
     }
 
     /// With a loop that has three operands.
     pub(crate) const fn apart(onto: fn(&[u8], &mut [u8]), apart: fn(&[u8], &[u8], &mut [u8])) -> Kernel {
-        Kernel { onto, apart: Some(apart) }
+        Kernel { onto, apart: Some(apart), meaning: None }
     }
 
     /// Of loops that need certain instructions.
@@ -66,11 +75,8 @@ impl Kernel {
     /// # Safety
     /// This processor has them.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) const unsafe fn compiled_for(
-        onto: unsafe fn(&[u8], &mut [u8]),
-        apart: unsafe fn(&[u8], &[u8], &mut [u8]),
-    ) -> Kernel {
-        Kernel { onto, apart: Some(apart) }
+    pub(crate) const unsafe fn compiled_for(onto: unsafe fn(&[u8], &mut [u8]), apart: Apart) -> Kernel {
+        Kernel { onto, apart: Some(apart), meaning: None }
     }
 
     /// `into = left op into`, element by element; both hold the same number of elements in their memory layout, at
@@ -252,7 +258,9 @@ impl PredefinedOp {
     }
 
     fn lookup(self, predefined: &Predefined) -> Result<Kernel> {
-        predefined.kind().and_then(|kind| kernels::find(self, kind)).ok_or_else(|| {
+        let find =
+            |kind| kernels::find(self, kind).map(|kernel| Kernel { meaning: Some((self, kind)), ..kernel });
+        predefined.kind().and_then(find).ok_or_else(|| {
             Error::new(
                 ErrorClass::OP,
                 format!("{} on {} is not available on this processor", self.name(), predefined.name()),

@@ -7,12 +7,12 @@ use crate::engine::{Engine, State};
 use crate::layouts::Scattered;
 use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
-use crate::requests::{ANSWERED, Phase, TAKEN};
+use crate::requests::{ANSWERED, KEYED, Phase, TAKEN};
 use std::ops::ControlFlow;
 use weft_api::{Handler, Sink, Transport};
 use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{Error, ErrorClass, PeerId};
-use weft_wire::{Announce, Announced, Cts, Header, Kind, SyncPrefix};
+use weft_wire::{Announce, Announced, Cts, Header, Kind, RemotePlace, SyncPrefix};
 
 /// What is to be done with the transport because of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(crate) enum Todo {
     Fetch(u32),
     /// Nothing was taken: this process has not been met.
     Meet,
+    /// The receiver of a send has offered room to write to.
+    Write(u32),
     /// The packet makes no sense: no more is said to or heard from this peer.
     Broken(&'static str),
 }
@@ -77,6 +79,7 @@ impl Engine {
             Todo::Nothing | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
+            Todo::Write(slot) => self.write_there(slot),
             Todo::Broken(what) => self.broken(id, what),
         }
         if self.state.peers.at(index).ledger.is_due() {
@@ -196,8 +199,13 @@ impl State {
                 Todo::Nothing
             }
             Some(Kind::More) => self.more_is_wanted(index, header),
+            Some(Kind::Written) => self.written(index, header),
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
+            Some(Kind::Lost) => {
+                self.hearsay = Some(PeerId(header.id()));
+                Todo::Nothing
+            }
             Some(Kind::Part) => self.part(index, header, payload),
             None => Todo::Broken("a packet of unknown kind"),
         }
@@ -279,6 +287,13 @@ impl State {
     }
 
     fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        let (payload, place) = match header.flags() & Announce::KEYED {
+            0 => (payload, None),
+            _ => match RemotePlace::parse(payload) {
+                Some((front, place)) if front.len() == Announce::BYTES => (front, Some(place)),
+                _ => return Todo::Broken("an announcement that cannot be read"),
+            },
+        };
         let read = match header.flags() & Announce::SCATTERED {
             0 => Announce::parse(payload).map(|(announce, data)| (announce, data, None)),
             _ => Announced::parse(payload).and_then(|(announce, announced)| {
@@ -305,6 +320,7 @@ impl State {
                 self.requests.moving += 1;
                 self.announcement_left(index, credit);
                 self.expect(slot, self.peers.at(index).id, header, &announce, scattered);
+                self.expect_place(slot, place);
                 self.place(slot, 0, data);
                 self.lead_goes_to(index, LeadTarget::Request(slot), left, announce.lead);
                 self.met(slot, synchronous)
@@ -317,6 +333,7 @@ impl State {
                 message.remote = announce.request;
                 message.address = announce.address;
                 message.scattered = scattered;
+                message.place_there = place;
                 message.credit = credit;
                 self.lead_goes_to(index, LeadTarget::Message(slot), left, announce.lead);
                 Todo::Nothing
@@ -345,6 +362,15 @@ impl State {
         request.moved = 0;
         let capacity = request.recv_buf().len() as u64;
         request.wanted = announce.length.min(capacity);
+    }
+
+    /// Notes in a receive where its announced message can be read.
+    pub(crate) fn expect_place(&mut self, slot: u32, place: Option<RemotePlace>) {
+        if let Some(RemotePlace { address, key }) = place {
+            let request = self.requests.at_mut(slot);
+            (request.address, request.read) = (address, key);
+            request.flags |= KEYED;
+        }
     }
 
     /// Where the rest of a lead goes; a lead that is here already gives its budget back when a receive has it.
@@ -443,6 +469,13 @@ impl State {
     }
 
     fn clear_to_send(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        let (payload, place) = match header.flags() & Cts::INTO {
+            0 => (payload, None),
+            _ => match RemotePlace::parse(payload) {
+                Some((front, place)) => (front, Some(place)),
+                None => return Todo::Broken("a demand for data that cannot be read"),
+            },
+        };
         let (Some(slot), Some(cts)) = (self.own_send(index, header.id()), Cts::parse(payload)) else {
             return Todo::Broken("a demand for data of no message");
         };
@@ -453,6 +486,13 @@ impl State {
         request.flags |= ANSWERED;
         request.remote = cts.request;
         request.wanted = header.value();
+        if let Some(RemotePlace { address, key }) = place {
+            if request.phase != Phase::Waiting || request.moved > 0 || request.wanted == 0 {
+                return Todo::Broken("room for a message that is on its way");
+            }
+            (request.address, request.read) = (address, key);
+            return Todo::Write(slot);
+        }
         if request.phase == Phase::Waiting {
             self.start_stream(index, slot);
         }

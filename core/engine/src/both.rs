@@ -5,6 +5,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_shm::{Shm, ShmBell};
 use weft_types::{PeerId, Result};
@@ -209,6 +214,67 @@ impl Transport for Both {
         local: &[&[Cell<u8>]],
     ) -> Result<()> {
         toward!(self, peer, way => way.read_remote_runs(peer, remote, local))
+    }
+
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        if self.shm.is_here(peer) { None } else { self.fabric.zero_copy(peer) }
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        self.fabric.register(memory, access)
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        self.fabric.deregister(region);
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.get(peer, from, into, token))
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.put(peer, from, to, token))
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.atomic(peer, at, operation, token))
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        toward!(self, peer, way => way.flush(peer, token))
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        self.fabric.completed()
     }
 
     fn bell(&self) -> BothBell {

@@ -17,7 +17,7 @@ use weft_proto::{
     sender_budget, single_with_gaps,
 };
 use weft_types::{PeerId, Result};
-use weft_wire::{Announce, Header, Kind, SmallPacket, SyncPrefix};
+use weft_wire::{Announce, Header, Kind, RemotePlace, SmallPacket, SyncPrefix};
 
 /// Packets of one stream pushed before others get a turn.
 const STREAM_BURST: u32 = 16;
@@ -150,6 +150,7 @@ impl Engine {
         peer.limits.lead = eager / 2;
         peer.limits.piece = config.piece.max(1024);
         peer.max_inline = peer.max_inline.min(eager);
+        self.state.peers.at_mut(index).means = self.means(id);
         index
     }
 
@@ -314,6 +315,10 @@ impl Engine {
         if self.state.requests.at(slot).length > u64::from(self.state.peers.at(index).limits.eager) {
             self.ask_whether_readable(index);
         }
+        let place = match self.state.peers.at(index).means {
+            Some(_) => self.place_to_read(index, slot),
+            None => None,
+        };
         let telling = self.state.telling(index, slot);
         let peer = self.state.peers.at_mut(index);
         let request = self.state.requests.at_mut(slot);
@@ -325,6 +330,7 @@ impl Engine {
             _ => 0,
         };
         let taken = telling.is_some()
+            || peer.means.is_some() && peer.is_moved_by_device(request.length)
             || address != 0
                 && plan(&peer.capabilities, &self.state.config, request.length, true, [None; 2])
                     == ReceivePlan::SingleCopy;
@@ -372,6 +378,18 @@ impl Engine {
                     });
                     if sent.is_ok() {
                         peer.layouts.get_or_insert_default().told(telling);
+                        request.announced(synchronous, 0, 0);
+                    }
+                    return self.judge(index, sent);
+                }
+                if let Some(place) = place.filter(|_| lead == 0) {
+                    let header = header.with_flags(flags | Announce::KEYED);
+                    let bytes = Announce::BYTES + RemotePlace::BYTES;
+                    let sent = self.fabric.send_copy(peer.id, header, bytes, |out| {
+                        out[..Announce::BYTES].copy_from_slice(&announce.emit());
+                        place.put(out);
+                    });
+                    if sent.is_ok() {
                         request.announced(synchronous, 0, 0);
                     }
                     return self.judge(index, sent);

@@ -4,12 +4,14 @@ use crate::internal::Notice;
 use crate::landings::Landings;
 use crate::messages::Messages;
 use crate::peers::Peers;
-use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, Requests, WATCHED};
+use crate::requests::{ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::Schedules;
+use crate::streams::Streams;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
+use crate::zero_copy::ZeroCopies;
 use std::collections::VecDeque;
 use weft_api::{Handler, Transport};
 use weft_datatype::{RecvBuf, SendBuf};
@@ -41,6 +43,7 @@ pub(crate) struct State {
     pub(crate) schedules: Schedules,
     /// Peers with something to push.
     pub(crate) busy: Vec<u32>,
+    pub(crate) streams: Streams,
     /// Peers to whom budget is to be given back.
     pub(crate) owing: Vec<u32>,
     /// Receives in phase Reading.
@@ -53,12 +56,16 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
+    /// A process that others lost, as they said: why their messages have a wrong length. Nothing else is believed of it.
+    pub(crate) hearsay: Option<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
     pub(crate) ended_watched: bool,
     /// Whether a receive or probe that finds nothing must look twice: a process was lost, or one may hold messages back.
     pub(crate) wary: bool,
+    /// What devices move.
+    pub(crate) zero_copies: ZeroCopies,
 }
 
 impl Engine {
@@ -78,15 +85,18 @@ impl Engine {
             notices: VecDeque::new(),
             schedules: Schedules::default(),
             busy: Vec::new(),
+            streams: Streams::default(),
             owing: Vec::new(),
             reading: VecDeque::new(),
             own_held: 0,
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
+            hearsay: None,
             changes: 0,
             ended_watched: false,
             wary: false,
+            zero_copies: ZeroCopies::default(),
         };
         Ok(Engine { fabric: transports, state })
     }
@@ -292,7 +302,7 @@ impl Engine {
 
     /// The request in `slot` when the bits of `mask` of its generation are those of `generation`: for handles that have no room
     /// for all of it.
-    #[inline]
+    #[inline(always)]
     pub fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
         self.state.requests.recall(slot, generation, mask)
     }
@@ -339,7 +349,11 @@ impl Engine {
     #[inline(always)]
     fn is_idle(&self) -> bool {
         let state = &self.state;
-        state.busy.is_empty() && state.reading.is_empty() && state.notices.is_empty() && self.fabric.is_idle()
+        state.busy.is_empty()
+            && state.reading.is_empty()
+            && state.notices.is_empty()
+            && state.streams.busy.is_empty()
+            && self.fabric.is_idle()
     }
 
     /// Counts (and wraps) whenever packets were taken or requests may have ended in another way: as long as it stays the same,
@@ -356,12 +370,21 @@ impl Engine {
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();
         }
+        if self.state.zero_copies.is_active() {
+            moved |= self.progress_zero_copies();
+        }
         if let Some(peer) = self.fabric.lost() {
             self.lose(peer);
             moved = true;
         }
+        if self.awaits_device() {
+            moved |= self.take_from_device();
+        }
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
+        }
+        if !self.state.streams.busy.is_empty() {
+            moved |= self.step_streams();
         }
         self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
@@ -384,7 +407,11 @@ impl Engine {
 
     /// Whether nothing is under way that finalize must wait for: sends, matched receives, packets without room.
     pub fn is_quiet(&self) -> bool {
-        self.state.requests.moving == 0 && self.state.busy.is_empty() && self.fabric.has_left()
+        let state = &self.state;
+        state.requests.moving == 0
+            && state.busy.is_empty()
+            && state.streams.busy.is_empty()
+            && self.fabric.has_left()
     }
 
     /// Whether everything sent has arrived at its process's end.
@@ -502,7 +529,7 @@ impl State {
         if error.is_some() {
             request.error = error;
         }
-        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED) != 0;
+        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED | LEASED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
@@ -517,6 +544,9 @@ impl State {
     fn hand_over(&mut self, slot: u32) {
         let request = self.requests.at(slot);
         self.ended_watched |= request.flags & WATCHED != 0;
+        if request.flags & LEASED != 0 {
+            self.zero_copies.request_ended(slot);
+        }
         if request.token == 0 && request.flags & RELEASED == 0 {
             return;
         }

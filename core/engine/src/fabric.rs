@@ -7,17 +7,29 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
+use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_verbs::{Verbs, VerbsBell, Wish, choose, survey};
 use weft_wire::Header;
 
 /// A way to processes of other nodes (and of this one, where it is forced).
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one per process")]
 pub enum Fabric {
     /// RDMA by the emulator, over UDP.
     Softroce(Rdma<Card<Udp>>),
+    /// RDMA by a device of the system.
+    Verbs(Rdma<Verbs>),
+    /// Whatever libfabric drives.
+    Ofi(Ofi),
 }
 
 /// What a blocked caller sleeps on.
@@ -25,6 +37,10 @@ pub enum Fabric {
 pub enum FabricBell {
     /// See [`UdpBell`].
     Softroce(UdpBell),
+    /// See [`VerbsBell`].
+    Verbs(VerbsBell),
+    /// See [`OfiBell`].
+    Ofi(OfiBell),
 }
 
 /// The same expression for whichever way it is.
@@ -32,6 +48,8 @@ macro_rules! each_fabric {
     ($fabric:expr, $way:ident => $work:expr) => {
         match $fabric {
             Fabric::Softroce($way) => $work,
+            Fabric::Verbs($way) => $work,
+            Fabric::Ofi($way) => $work,
         }
     };
 }
@@ -41,6 +59,8 @@ macro_rules! each_bell {
     ($bell:expr, $way:ident => $work:expr) => {
         match $bell {
             FabricBell::Softroce($way) => $work,
+            FabricBell::Verbs($way) => $work,
+            FabricBell::Ofi($way) => $work,
         }
     };
 }
@@ -64,11 +84,67 @@ impl Fabric {
         Ok((Fabric::Softroce(rdma), name))
     }
 
+    /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address of this
+    /// host that the others reach, where there is such a one; `rail`, if it can be used. Returns what [`Fabric::softroce`] does.
+    ///
+    /// # Errors
+    /// There is no library, no device that can be used (with the reason for each), or it refused something.
+    pub fn verbs(
+        me: PeerId,
+        address: Option<IpAddr>,
+        rail: Option<&str>,
+        directory: Box<dyn Directory>,
+    ) -> Result<(Fabric, String)> {
+        let wish = Wish { address, numa_node: None };
+        let mut choices = choose(&survey()?, wish).map_err(|why| {
+            Error::new(
+                ErrorClass::OTHER,
+                format!(
+                    "no RDMA device can be used: {why}. WEFT_TRANSPORT=softroce does without a device, by UDP"
+                ),
+            )
+        })?;
+        // The launcher shares the devices out among the ranks of a node.
+        choices.sort_by_key(|choice| rail.is_some_and(|rail| choice.device != rail));
+        let best = choices.into_iter().next().expect("none is an error");
+        let rdma = Rdma::open(Verbs::open(best)?, me, directory)?;
+        let name = rdma.card().to_string();
+        Ok((Fabric::Verbs(rdma), name))
+    }
+
+    /// Opens an endpoint of libfabric's provider that suits process `me` best. Returns what [`Fabric::softroce`] does.
+    ///
+    /// # Errors
+    /// There is no library, no provider that can be used (with the reason for each), or it refused something.
+    pub fn ofi(me: PeerId, wanted: &Wanted, directory: Box<dyn OfiDirectory>) -> Result<(Fabric, String)> {
+        let ofi = Ofi::open(me, wanted, directory)?;
+        let name = ofi.card().to_string();
+        Ok((Fabric::Ofi(ofi), name))
+    }
+
+    /// What was chosen inside the fabric and why, where there was a choice; lines.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+        }
+    }
+
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
     /// memory, about a system call's time where it takes one.
     pub(crate) fn pause_between_looks(&self) -> Duration {
         match self {
             Fabric::Softroce(_) => Duration::from_micros(1),
+            // The device writes its completions to memory.
+            Fabric::Verbs(_) => Duration::ZERO,
+            // Devices write to memory; sockets are system calls.
+            Fabric::Ofi(ofi) => {
+                if ofi.drives_a_device() {
+                    Duration::ZERO
+                } else {
+                    Duration::from_micros(1)
+                }
+            }
         }
     }
 }
@@ -190,9 +266,72 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.read_remote_runs(peer, remote, local))
     }
 
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        each_fabric!(self, way => way.zero_copy(peer))
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        each_fabric!(self, way => way.register(memory, access))
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        each_fabric!(self, way => way.deregister(region));
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.get(peer, from, into, token))
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.put(peer, from, to, token))
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.atomic(peer, at, operation, token))
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.flush(peer, token))
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        each_fabric!(self, way => way.completed())
+    }
+
     fn bell(&self) -> FabricBell {
         match self {
             Fabric::Softroce(rdma) => FabricBell::Softroce(rdma.bell()),
+            Fabric::Verbs(rdma) => FabricBell::Verbs(rdma.bell()),
+            Fabric::Ofi(ofi) => FabricBell::Ofi(ofi.bell()),
         }
     }
 }

@@ -4,9 +4,10 @@
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::peers::{LeadTarget, Outgoing};
-use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase};
+use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::types::{RequestId, Selector};
 use weft_api::Transport;
+use weft_api::offload::Offload;
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
 
@@ -81,6 +82,8 @@ impl Engine {
         peer.streams.clear();
         peer.held.clear();
         peer.lead = None;
+        self.fabric.give_up_on(id);
+        let state = &mut self.state;
         state.any_dead = true;
         state.wary = true;
         state.losses += 1;
@@ -101,6 +104,11 @@ impl Engine {
             state.lost.push(id);
         }
         for slot in concerned {
+            if state.requests.at(slot).flags & TRANSFERRING != 0 {
+                // Its memory is not the program's again before the device has said so, which it does.
+                state.requests.at_mut(slot).error = Some(error.clone());
+                continue;
+            }
             match state.requests.at(slot).phase {
                 Phase::Posted => state.unpost(slot),
                 Phase::Reading => state.reading.retain(|&reading| reading != slot),
@@ -108,6 +116,7 @@ impl Engine {
             }
             state.finish(slot, Some(error.clone()));
         }
+        self.break_streams_with(id, &error);
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].

@@ -22,10 +22,12 @@ mod receive;
 mod requests;
 mod rounds;
 mod schedule;
+mod streams;
 mod transports;
 mod types;
 mod wait;
 pub mod world;
+mod zero_copy;
 
 pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
@@ -36,14 +38,19 @@ pub use rounds::{Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
+pub use streams::{Stream, strayed};
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
     Started, Status,
 };
 pub use wait::Waiter;
+/// What opening a libfabric endpoint takes.
+pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
 pub use weft_proto::Gaps;
+/// How announced messages travel between nodes.
+pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.

@@ -5,7 +5,7 @@ use crate::requests::{GENERATIONS, SLOT_BITS, join, split};
 use crate::types::MessageId;
 use weft_proto::{AnnounceCredit, EntryId};
 use weft_types::PeerId;
-use weft_wire::Header;
+use weft_wire::{Header, RemotePlace};
 
 /// What is known of a message that no receive has started on.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Message {
     pub(crate) address: u64,
     /// How it lies there, when it does not lie in one run.
     pub(crate) scattered: Option<Box<Scattered>>,
+    /// Where it can be read in registered memory.
+    pub(crate) place_there: Option<RemotePlace>,
     /// Budget that it uses while it is here.
     pub(crate) charged: u32,
     /// What it was announced on, when that is counted.
@@ -81,6 +83,7 @@ impl Messages {
             lead,
             address: 0,
             scattered: None,
+            place_there: None,
             charged: 0,
             credit: None,
             data: memory,

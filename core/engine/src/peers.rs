@@ -2,6 +2,7 @@
 //! 256 processes of the job that lie below the highest one talked to, nothing else for the silent ones.
 
 use crate::layouts::Exchanged;
+use crate::zero_copy::Means;
 use std::collections::VecDeque;
 use weft_api::Capabilities;
 use weft_proto::{AnnounceLedger, AnnounceWindow, ReceiveLedger, SendLimits, SendWindow};
@@ -62,6 +63,8 @@ pub(crate) struct Peer {
     /// Sends in phase Streaming.
     pub(crate) streams: VecDeque<u32>,
     pub(crate) lead: Option<Lead>,
+    /// What devices can do with its memory, where they can do anything.
+    pub(crate) means: Option<Box<Means>>,
     /// Layouts that we have told each other, once there is one.
     pub(crate) layouts: Option<Box<Exchanged>>,
     /// How many messages may be announced to it, and the number it may announce.
@@ -149,6 +152,7 @@ impl Peers {
             queue: VecDeque::new(),
             streams: VecDeque::new(),
             lead: None,
+            means: None,
             layouts: None,
             announce: AnnounceWindow::new(announcements),
             announced: AnnounceLedger::new(announcements),

@@ -48,10 +48,11 @@ impl Engine {
             request: found.remote,
             lead: found.lead,
         };
-        let scattered = found.scattered.take();
+        let (scattered, place_there) = (found.scattered.take(), found.place_there);
         let data = std::mem::take(&mut found.data);
         let whole = data.len() as u64 == announce.length;
         self.state.expect(slot, peer, header, &announce, scattered);
+        self.state.expect_place(slot, place_there);
         self.state.place(slot, 0, &data);
         self.state.messages.at_mut(message).data = data;
         self.state.messages.remove(message);
@@ -65,7 +66,7 @@ impl Engine {
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Nothing | Todo::Meet | Todo::Broken(_) => {}
+            Todo::Nothing | Todo::Meet | Todo::Write(_) | Todo::Broken(_) => {}
         }
         Ok(request)
     }
@@ -130,6 +131,12 @@ impl Engine {
             self.send_control(id, taken, &[]);
             return self.state.end_when_all_is_here(slot);
         }
+        if self.state.peers.find_mut(id).is_some_and(|peer| peer.means.is_some())
+            && self.fetch_by_device(slot)
+        {
+            return;
+        }
+        let request = self.state.requests.at_mut(slot);
         let readable = request.address != 0 || request.scattered.is_some();
         let theirs = request.scattered.as_ref().map(|scattered| scattered.mean_block());
         let blocks = [theirs, request.recv_buf().mean_block()];

@@ -91,6 +91,13 @@ pub(crate) const OF_ASKED: u16 = 128;
 /// A thread sleeps for it: its end rings.
 pub(crate) const WATCHED: u16 = 256;
 
+/// Receive: its message can be read from registered memory; `address` and `read` say from where.
+pub(crate) const KEYED: u16 = 512;
+/// It holds registered memory that others were told of.
+pub(crate) const LEASED: u16 = 1024;
+/// A device works on its memory.
+pub(crate) const TRANSFERRING: u16 = 2048;
+
 /// One operation under way.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -385,7 +392,7 @@ impl Requests {
     }
 
     /// See [`crate::Engine::recall`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn recall(&self, slot: u32, generation: u32, mask: u32) -> Option<RequestId> {
         let request = self.slots.get(slot as usize)?;
         let same = (u32::from(request.generation) ^ generation) & mask == 0;

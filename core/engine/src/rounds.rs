@@ -6,7 +6,7 @@ use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term};
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, slot_bytes};
+use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, slot_bytes};
 use weft_types::{Error, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
@@ -16,7 +16,10 @@ pub struct Rounds(weft_shm::Rounds);
 impl Engine {
     /// Whether a communicator of so many members, all of this node, can work by rounds.
     pub fn can_join_rounds(&self, members: u32) -> bool {
-        self.fabric.shm().is_some() && (2..=MOST_MEMBERS).contains(&members)
+        self.fabric.shm().is_some_and(|shm| {
+            let most = if shm.is_crowded() { MOST_MEMBERS } else { MOST_WITH_CORES };
+            (2..=most).contains(&members)
+        })
     }
 
     /// Takes memory for the cells (`slots`: for the long payloads) of a communicator, for one member to tell to the others; 0 when
@@ -169,6 +172,17 @@ impl RoundsCall {
             run: Run::begin(script, rounds),
             bound: Bound { arguments, kernel, from_recv, keeps: in_place },
         })
+    }
+
+    /// The same as a nonblocking call: see [`Run::unattended`].
+    #[must_use]
+    pub fn unattended(self) -> RoundsCall {
+        RoundsCall { run: self.run.unattended(), ..self }
+    }
+
+    /// Begins at the cells' next round: the calls before this one are over.
+    pub(crate) fn begin(&mut self, rounds: &Rounds) {
+        self.run = self.run.again(rounds);
     }
 
     /// Goes as far as it can without waiting.

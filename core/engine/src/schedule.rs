@@ -6,19 +6,23 @@
 //! notices come back from [`Engine::progress`], copies and predefined reductions happen at once, user-defined
 //! operations become [`Callback`]s that the owner runs while it does not hold the engine.
 //!
+//! A schedule that the transport's device can run is handed over instead (`offload.rs`), and its end comes back as a whole.
+//!
 //! A run that fails (a lost process, a message of the wrong length) starts nothing more, takes its receives back, and
 //! ends with the first error when no request of its own can touch its memory any more.
 
 mod failure;
+mod offload;
 
 use crate::engine::Engine;
 use crate::internal::Notice;
 use crate::outlook::Running;
 use crate::types::{Completion, Envelope, RequestId, Selector, SendMode, Started};
+use offload::Lowered;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weft_coll::{Buffer, Execution, Range, Schedule, Step, StepId};
 use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
 use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
@@ -125,6 +129,8 @@ struct Bound {
     arguments: Arguments,
     reduction: Option<Reduction>,
     channel: Channel,
+    /// What the device runs, once it was handed over.
+    lowered: OnceLock<Arc<Lowered>>,
 }
 
 /// A bound schedule, of this run alone or of many.
@@ -166,7 +172,10 @@ impl ScheduleRun {
             return Err(Error::internal("a schedule that reduces was bound without an operation"));
         }
         arguments.send.check_distinct(&arguments.recv)?;
-        Ok(ScheduleRun { run: Run::Own(Bound { schedule, arguments, reduction, channel }), then: None })
+        Ok(ScheduleRun {
+            run: Run::Own(Bound { schedule, arguments, reduction, channel, lowered: OnceLock::new() }),
+            then: None,
+        })
     }
 
     /// Where its messages travel.
@@ -252,6 +261,8 @@ struct Active {
     error: Option<Error>,
     /// Whether the pending requests were cancelled after an error.
     taken_back: bool,
+    /// Whether the device runs it.
+    handed_over: bool,
 }
 
 /// The part of a run that allocates.
@@ -276,6 +287,8 @@ pub(crate) struct Schedules {
     #[allow(clippy::vec_box, reason = "the boxes are what is kept, so that a start allocates nothing")]
     spares: Vec<Box<Active>>,
     pool: ScratchPool,
+    /// Runs that the device has.
+    handed_over: u32,
 }
 
 impl Schedules {
@@ -294,6 +307,7 @@ impl Schedules {
                 callbacks: 0,
                 error: None,
                 taken_back: false,
+                handed_over: false,
             }),
         }
     }
@@ -326,7 +340,10 @@ impl Engine {
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
         let schedules = &mut self.state.schedules;
         let mut active = schedules.activate(run);
-        active.prepare(&mut schedules.pool)?;
+        let lowered = self.lower(&active.run)?;
+        if lowered.is_none() {
+            active.prepare(&mut self.state.schedules.pool)?;
+        }
         let request = self.new_plain()?;
         active.request = request;
         let schedules = &mut self.state.schedules;
@@ -334,8 +351,13 @@ impl Engine {
             schedules.active.push(None);
             schedules.active.len() as u32 - 1
         });
-        self.advance(slot, active);
-        self.notice_schedules();
+        match lowered {
+            Some(lowered) => self.hand_over(slot, active, &lowered),
+            None => {
+                self.advance(slot, active);
+                self.notice_schedules();
+            }
+        }
         Ok(request)
     }
 
@@ -369,6 +391,9 @@ impl Engine {
             let mut active = self.take_active(slot);
             let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
             active.vectors.pending.swap_remove(entry.expect("a notice is of a pending step"));
+            if active.taken_back && completion.status.cancelled {
+                self.pay(&active, step);
+            }
             active.ended(step, completion);
             self.advance(slot, active);
         }
@@ -388,7 +413,9 @@ impl Engine {
                     .iter()
                     .map(|(_, request)| self.state.requests.at(request.slot()).peer)
                     .collect(),
-                goes_on: active.callbacks > 0
+                // What a device waits for it does not say.
+                goes_on: active.handed_over
+                    || active.callbacks > 0
                     || active.error.is_some()
                     || pending.iter().any(|&(_, request)| !self.exists(request)),
             };
@@ -407,24 +434,24 @@ impl Engine {
         {
             if let Err(error) = self.start_step(slot, step, &mut active) {
                 active.error = Some(error);
+                self.pay(&active, step);
             }
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
             self.explain_failure(&mut active);
-            self.fail_others(&active);
-            for &(_, request) in &active.vectors.pending {
-                // One that ended meanwhile is gone; its notice waits.
-                if self.exists(request) {
-                    self.cancel(request);
-                }
-            }
+            self.take_back(&active);
         }
         let over = active.vectors.execution.is_finished() || active.error.is_some();
         if !over || !active.vectors.pending.is_empty() || active.callbacks > 0 {
             self.state.schedules.active[slot as usize] = Some(active);
             return;
         }
+        self.conclude(slot, active);
+    }
+
+    /// A run is over: what follows on it, or its end.
+    fn conclude(&mut self, slot: u32, mut active: Box<Active>) {
         let (request, error) = (active.request, active.error.take());
         let schedules = &mut self.state.schedules;
         active.vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
@@ -443,7 +470,13 @@ impl Engine {
     /// Runs what follows under the same request.
     fn go_on(&mut self, slot: u32, mut active: Box<Active>, next: ScheduleRun) {
         (active.run, active.then) = (next.run, next.then);
-        match active.prepare(&mut self.state.schedules.pool) {
+        let lowered = self.lower(&active.run);
+        let prepared = match lowered {
+            Ok(Some(lowered)) => return self.hand_over(slot, active, &lowered),
+            Ok(None) => active.prepare(&mut self.state.schedules.pool),
+            Err(error) => Err(error),
+        };
+        match prepared {
             Ok(()) => self.advance(slot, active),
             Err(error) => {
                 let request = active.request;

@@ -5,6 +5,11 @@ use crate::fabric::{Fabric, FabricBell};
 use std::cell::Cell;
 use std::fs::File;
 use std::time::Duration;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
 use weft_shm::{Config, LonelyBell, Shm, ShmBell, Waking};
 use weft_sim::{SimBell, SimPort};
@@ -385,6 +390,113 @@ impl Transport for Transports {
             Transports::Fabric(fabric) => fabric.read_remote_runs(peer, remote, local),
             Transports::Both(both) => both.read_remote_runs(peer, remote, local),
             Transports::Sim(port) => port.read_remote_runs(peer, remote, local),
+        }
+    }
+
+    fn is_gone(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Alone(_) => false,
+            Transports::Shm(shm) => shm.is_gone(peer),
+            Transports::Fabric(fabric) => fabric.is_gone(peer),
+            Transports::Both(both) => both.is_gone(peer),
+            Transports::Sim(port) => port.is_gone(peer),
+        }
+    }
+
+    fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
+        match self {
+            Transports::Fabric(fabric) => fabric.zero_copy(peer),
+            Transports::Both(both) => both.zero_copy(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+        }
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        match self {
+            Transports::Fabric(fabric) => fabric.register(memory, access),
+            Transports::Both(both) => both.register(memory, access),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Unregistered::Cannot),
+        }
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        match self {
+            Transports::Fabric(fabric) => fabric.deregister(region),
+            Transports::Both(both) => both.deregister(region),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
+        }
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.get(peer, from, into, token),
+            Transports::Both(both) => both.get(peer, from, into, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.put(peer, from, to, token),
+            Transports::Both(both) => both.put(peer, from, to, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.put_copy(peer, length, fill, to, token),
+            Transports::Both(both) => both.put_copy(peer, length, fill, to, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.atomic(peer, at, operation, token),
+            Transports::Both(both) => both.atomic(peer, at, operation, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(fabric) => fabric.flush(peer, token),
+            Transports::Both(both) => both.flush(peer, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        match self {
+            Transports::Fabric(fabric) => fabric.completed(),
+            Transports::Both(both) => both.completed(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
 
-use weft_proto::Gaps;
+use weft_proto::{Gaps, Rendezvous};
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 
 /// Where a message goes and what it is called there (section 3.2.3).
@@ -175,6 +175,8 @@ pub struct EngineConfig {
     pub piece: u32,
     /// How messages with gaps travel where memory can be read.
     pub gaps: Gaps,
+    /// How announced messages travel where devices can move them.
+    pub rendezvous: Rendezvous,
 }
 
 impl EngineConfig {
@@ -190,6 +192,7 @@ impl EngineConfig {
             announcements_per_sender: 0,
             piece: 32 << 10,
             gaps: Gaps::Auto,
+            rendezvous: Rendezvous::Auto,
         }
     }
 }

@@ -34,12 +34,17 @@ enum Phase {
 #[derive(Debug)]
 pub struct Waiter {
     oversubscribed: bool,
+    /// Pauses before the core is given away.
+    spins: u32,
     phase: Phase,
     left: u32,
     naps: u32,
+    gave_way: bool,
 }
 
 const SPINS: u32 = 2000;
+/// About as long as it takes to change threads: what another core brings meanwhile saves that.
+const SPINS_CROWDED: u32 = 16;
 const YIELDS: u32 = 200;
 const YIELDS_OVERSUBSCRIBED: u32 = 50;
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
@@ -48,9 +53,22 @@ const LONGEST_NAP: Duration = Duration::from_millis(100);
 impl Waiter {
     /// A waiter for one blocked call; `oversubscribed` when the node runs more ranks than cores.
     pub fn new(oversubscribed: bool) -> Waiter {
-        let mut waiter = Waiter { oversubscribed, phase: Phase::Spin, left: 0, naps: 0 };
-        waiter.restart();
-        waiter
+        Waiter::spinning(oversubscribed, if oversubscribed { 0 } else { SPINS })
+    }
+
+    /// A waiter of a process whose threads outnumber its cores; `spins`: it may keep its core for about as long as a change of
+    /// threads takes.
+    pub fn crowded(spins: bool) -> Waiter {
+        Waiter::spinning(true, if spins { SPINS_CROWDED } else { 0 })
+    }
+
+    /// Whether it gave its core away, once or more.
+    pub fn has_given_way(&self) -> bool {
+        self.gave_way
+    }
+
+    fn spinning(oversubscribed: bool, spins: u32) -> Waiter {
+        Waiter { oversubscribed, spins, phase: Phase::Spin, left: spins, naps: 0, gave_way: false }
     }
 
     /// Something moved: the awaited thing may be near, so begin again with short pauses.
@@ -98,6 +116,7 @@ impl Waiter {
     #[cold]
     #[inline(never)]
     fn pause_longer<B: Bell>(&mut self, bell: &B) {
+        self.gave_way = true;
         match self.phase {
             Phase::Spin => {
                 self.phase = Phase::Yield;
@@ -126,7 +145,7 @@ impl Waiter {
 
     fn restart(&mut self) {
         self.phase = Phase::Spin;
-        self.left = if self.oversubscribed { 0 } else { SPINS };
+        self.left = self.spins;
     }
 }
 

@@ -105,6 +105,11 @@ impl World {
         !self.kills.iter().any(|&(killed, at)| killed == rank && at <= self.fabric.now())
     }
 
+    /// The fabric between the ranks.
+    pub fn fabric(&self) -> &SimFabric {
+        &self.fabric
+    }
+
     /// Kills a rank now.
     pub fn kill(&mut self, rank: u32) {
         self.kills.push((rank, self.fabric.now()));

@@ -2,9 +2,9 @@
 //! intercommunicator, nonblocking and persistent ones, mixed with messages of the same communicators, at ranks of different speed, over
 //! a fabric that refuses at times. Everything is compared with what the operations are defined to give.
 //! Covers of `musts.md`, chapter 6: isolation (6.1), many outstanding in any order, mixed with messages (6.12), persistent ones started in
-//! another order at each rank (6.13), intercommunicators (6.2.3).
+//! another order at each rank (6.13), intercommunicators (6.2.3), some of them run by the devices (`weft_api::offload`).
 //!
-//! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+//! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, `WEFT_PROGRAMS_OF_COLLECTIVES=n` if nothing is said of seeds.
 
 use std::sync::Arc;
 use weft_coll::{Call, Group, InterCall, Model, Root, Schedule, Sides, Vector, plan, plan_inter};
@@ -14,21 +14,19 @@ use weft_engine::{
     Arguments, Channel, Engine, Envelope, KeptRun, Operation, PeerMap, Reduction, RequestId, ScheduleRun,
     Selector, SendMode, Started, UserOperation,
 };
+use weft_sim::DeviceConfig;
 use weft_types::{ContextId, PeerId, Rank, Tag, abi};
 
-/// splitmix64
-struct Random(u64);
+/// The world's generator, with what these programs draw from it.
+struct Random(weft_sim::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    fn new(seed: u64) -> Random {
+        Random(weft_sim::Random::new(seed))
     }
 
     fn below(&mut self, limit: u32) -> u32 {
-        (self.next() % u64::from(limit.max(1))) as u32
+        self.0.below(u64::from(limit.max(1))) as u32
     }
 
     fn shuffle<T>(&mut self, all: &mut [T]) {
@@ -452,7 +450,7 @@ impl Program {
             sequences[action.comm] += 1;
             kept.push(Kept { action: index, run: run.keep(), send, recv });
         }
-        let random = Random(seed ^ u64::from(rank) << 32);
+        let random = Random::new(seed ^ u64::from(rank) << 32);
         let sequences = vec![0; self.comms.len()];
         let mut process =
             Process { rank, round: 0, to_start: Vec::new(), open: Vec::new(), kept, sequences, random };
@@ -589,20 +587,27 @@ impl Process {
 }
 
 fn run(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let processes = 1 + random.below(6);
     let program = Program::random(&mut random, processes);
     let full = [0.0, 0.1, 0.4][random.below(3) as usize];
-    let mut world = World::new(processes).seed(seed).full(full).build();
+    // In three worlds of four the ranks' devices run what they can, among all the rest; with few slots, and long messages refused.
+    let slots = [None, Some(0), Some(1), Some(64)][random.below(4) as usize];
+    let longest = [1 << 30, 4000][random.below(2) as usize];
+    let device = slots.map(|slots| DeviceConfig { slots, longest, ..DeviceConfig::default() });
+    let mut world =
+        World::new(processes).seed(seed).full(full).fabric(|fabric| fabric.device = device).build();
     let mut ranks: Vec<Process> = (0..processes).map(|rank| program.process(rank, seed)).collect();
     world.run(5_000_000, |rank, engine| ranks[rank as usize].step(&program, engine));
+    assert!(world.fabric().devices_are_empty());
 }
 
 #[test]
 fn random_programs_of_collectives_and_messages() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let first: u64 = number("WEFT_SEED").unwrap_or(0);
-    let count = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(60) };
+    let asked = number("WEFT_SEEDS").or(number("WEFT_PROGRAMS_OF_COLLECTIVES"));
+    let count = if number("WEFT_SEED").is_some() { 1 } else { asked.unwrap_or(60) };
     for seed in first..first + count {
         let result = std::panic::catch_unwind(|| run(seed));
         if let Err(panic) = result {

@@ -157,7 +157,7 @@ fn members_with_cores_of_their_own() {
 
 #[test]
 fn members_that_sleep_at_once() {
-    for ranks in [2, 3, 5, 8] {
+    for ranks in [2, 3, 5, 8, 20] {
         run(ranks, true);
     }
 }

@@ -10,6 +10,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::command_line::Surroundings;
 use crate::hosts::dealing::NamedHost;
+use crate::watch::Outside;
 
 /// What the parser asks, answered by the live machine.
 pub(crate) struct Machine;
@@ -53,6 +54,17 @@ pub(crate) fn open_files(needed: u64) -> Result<Option<(u64, u64)>, u64> {
     match hard >= needed && setrlimit(Resource::RLIMIT_NOFILE, needed, hard).is_ok() {
         true => Ok(Some((soft, hard))),
         false => Err(soft.max(hard)),
+    }
+}
+
+/// What the system says a process does.
+pub(crate) fn state_of(pid: i32) -> Outside {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may hold anything.
+    match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+        Some('T' | 't') => Outside::Stopped,
+        Some('S' | 'D') => Outside::Sleeping,
+        _ => Outside::Running,
     }
 }
 

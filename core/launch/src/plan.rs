@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use weft_boot::card::{self, Card, ProcessSet};
 use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
+use weft_place::devices::{self, Device};
 use weft_place::policy::{self, BindTo};
 use weft_place::{CpuSet, Placement, Topology, described};
 
@@ -59,13 +60,20 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
     let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
-    let (placements, local_cpus, bindings) = match nothing_to_place {
-        true => (vec![Placement { cpus: None, numa_node: None }; size as usize], Vec::new(), Vec::new()),
+    let devices = described_devices().map_err(|why| refuse(why, 2))?;
+    let (placements, local_cpus, rails, bindings) = match nothing_to_place {
+        true => {
+            let rails = devices::assign_names(&devices, &vec![allowed.clone(); size as usize]);
+            let free = Placement { cpus: None, numa_node: None };
+            (vec![free; size as usize], Vec::new(), rails, Vec::new())
+        }
         false => {
             let machine = described_machine().map_err(|why| refuse(why, 2))?;
             let (topology, here) = machine.unwrap_or_else(|| (Topology::read(&LiveSystem, &allowed), true));
             let mut placements = policy::place(&topology, size as usize, bind_to, map_by);
-            let report = |(rank, placement)| policy::report(&topology, rank, placement);
+            let rails = policy::rails(&devices, &topology, &placements);
+            let report =
+                |(rank, placement)| policy::report(&topology, rank, placement, rails[rank].as_deref());
             let mut lines: Vec<String> =
                 placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
             // All or none: without a place for one there is none for any.
@@ -75,7 +83,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 lines.push(NOT_HERE.to_owned());
                 placements.fill(Placement { cpus: None, numa_node: None });
             }
-            (placements, local_cpus.unwrap_or_default(), lines)
+            (placements, local_cpus.unwrap_or_default(), rails, lines)
         }
     };
     let used: CpuSet = placements
@@ -99,6 +107,13 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         let mut environment = inherited.clone();
         environment.extend(settings.environment.iter().cloned());
         environment.extend(section.environment.iter().cloned());
+        for variable in ["WEFT_COLLECTIVES", "WEFT_MODEL"] {
+            // All ranks must have the same, wherever they run.
+            let value = environment.get(OsStr::new(variable)).and_then(|value| value.to_str());
+            if let Some(text) = weft_boot::settings::for_ranks(variable, value) {
+                environment.insert(variable.into(), text.into());
+            }
+        }
         let path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
         let search: Vec<&OsStr> =
             section.path.iter().map(OsString::as_os_str).chain([path.as_os_str()]).collect();
@@ -118,6 +133,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 cores,
                 binding: placement.cpus.clone(),
                 numa_node: placement.numa_node,
+                rail: rails[rank as usize].clone(),
                 local_cpus: local_cpus.clone(),
                 command: command_words(section),
                 maxprocs: section.asked.maxprocs,
@@ -171,6 +187,18 @@ fn described_machine() -> Result<Option<(Topology, bool)>, String> {
     let Some(Described { source, text, is_xml, is_here }) = described()? else { return Ok(None) };
     let topology = if is_xml { described::xml(&text) } else { described::synthetic(&text) };
     Ok(Some((topology.map_err(|why| format!("{source}: {why}"))?, is_here)))
+}
+
+/// The RDMA devices of this machine, or of the one that hwloc's variables describe.
+fn described_devices() -> Result<Vec<Device>, String> {
+    match described()? {
+        None => Ok(devices::read(&LiveSystem)),
+        Some(Described { source, text, is_xml: true, .. }) => {
+            devices::xml(&text).map_err(|why| format!("{source}: {why}"))
+        }
+        // Synthetic descriptions have no devices.
+        Some(_) => Ok(Vec::new()),
+    }
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.

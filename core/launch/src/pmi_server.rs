@@ -15,8 +15,8 @@ use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
 use weft_boot::stall::{self, Stall};
 
 /// Longest key and value, and name of a key-value space; the same as Hydra's.
-const MAX_KEY: usize = 64;
-const MAX_VALUE: usize = 1024;
+pub(crate) const MAX_KEY: usize = 64;
+pub(crate) const MAX_VALUE: usize = 1024;
 const MAX_NAME: usize = 256;
 
 /// Most entries of the key-value space: enough for some dozens per rank of a large job, and a bound on memory.
@@ -139,6 +139,17 @@ impl Server {
         while let Some(line) = self.ranks[rank].lines.next_line() {
             let line = line.to_vec();
             self.line(rank, &line, actions);
+        }
+    }
+
+    /// Takes `put` lines that were answered already.
+    pub fn take_puts(&mut self, lines: &[u8]) {
+        for command in lines.split(|&byte| byte == b'\n').filter_map(|line| Command::parse(line).ok()) {
+            if let (Some(key), Some(value)) = (command.get("key"), command.get("value"))
+                && (self.store.len() < MAX_ENTRIES || self.store.contains_key(key))
+            {
+                self.store.insert(key.to_owned(), value.to_owned());
+            }
         }
     }
 

@@ -572,14 +572,7 @@ impl Job {
 /// What the system says a rank does.
 fn outside(ranks: &[Rank], rank: usize) -> Outside {
     let Some(rank) = ranks.get(rank) else { return Outside::Running };
-    let pid = rank.inside.unwrap_or(rank.pid.as_raw());
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in brackets, may hold anything.
-    match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-        Some('T' | 't') => Outside::Stopped,
-        Some('S' | 'D') => Outside::Sleeping,
-        _ => Outside::Running,
-    }
+    machine::state_of(rank.inside.unwrap_or(rank.pid.as_raw()))
 }
 
 pub(crate) fn kernel_set(cpus: &weft_place::CpuSet) -> io::Result<nix::sched::CpuSet> {

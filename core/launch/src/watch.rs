@@ -124,7 +124,8 @@ impl Watch {
         self.due
     }
 
-    fn anybody_stalled(&self) -> bool {
+    /// Whether a rank is known to be blocked, so that it matters what the others do.
+    pub fn anybody_stalled(&self) -> bool {
         self.ranks.iter().any(|known| matches!(known, Known::Stalled(_)))
     }
 

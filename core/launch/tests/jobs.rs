@@ -204,6 +204,35 @@ fn a_described_machine_is_planned_for_but_not_bound_to() {
     assert!(refused.code == 2 && refused.err.contains("/no/such/file"), "{refused:?}");
 }
 
+/// hwloc's file of two sockets of two cores, each with an RDMA device.
+const TWO_DEVICES: &str = r#"<topology><object type="Machine" cpuset="0xf">
+  <object type="Package" os_index="0" cpuset="0x3"><object type="NUMANode" os_index="0" cpuset="0x3"/>
+    <object type="Core" cpuset="0x1"><object type="PU" os_index="0"/></object>
+    <object type="Core" cpuset="0x2"><object type="PU" os_index="1"/></object>
+    <object type="PCIDev" pci_busid="0000:3b:00.0"><object type="OSDev" name="mlx5_0" osdev_type="3"/></object>
+  </object>
+  <object type="Package" os_index="1" cpuset="0xc"><object type="NUMANode" os_index="1" cpuset="0xc"/>
+    <object type="Core" cpuset="0x4"><object type="PU" os_index="2"/></object>
+    <object type="Core" cpuset="0x8"><object type="PU" os_index="3"/></object>
+    <object type="PCIDev" pci_busid="0000:af:00.0"><object type="OSDev" name="mlx5_1" osdev_type="3"/></object>
+  </object></object></topology>"#;
+
+#[test]
+fn each_rank_is_told_the_nearest_device() {
+    let file = std::env::temp_dir().join(format!("weft-two-devices-{}.xml", std::process::id()));
+    std::fs::write(&file, TWO_DEVICES).expect("a file");
+    let mut command = mpiexec("-n 4 --bind-to core --report-bindings printenv WEFT_JOB");
+    let outcome = run(command.env("HWLOC_XMLFILE", &file));
+    std::fs::remove_file(&file).expect("removed");
+    for (rank, device) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        let line = outcome.err.lines().find(|line| line.contains(&format!("rank {rank} is bound")));
+        let line = line.unwrap_or_else(|| panic!("{outcome:?}"));
+        assert!(line.ends_with(&format!(", RDMA device mlx5_{device}")), "{line}");
+        let card = outcome.out.lines().find(|card| card.contains(&format!(";rank={rank};")));
+        assert!(card.is_some_and(|card| card.contains(&format!(";rail=mlx5_{device}"))), "{outcome:?}");
+    }
+}
+
 #[test]
 fn an_allocation_of_several_machines_is_not_used_in_silence() {
     let outcome = run(mpiexec("-n 1 true").env("SLURM_JOB_NUM_NODES", "2"));

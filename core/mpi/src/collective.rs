@@ -3,6 +3,7 @@
 mod check;
 mod nodes;
 mod plans;
+pub(crate) mod tuning;
 
 pub use plans::{Plans, Work};
 
@@ -10,9 +11,10 @@ use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Operation};
+use crate::rounds::Asked;
 use std::sync::Arc;
 use weft_boot::Nodes;
-use weft_coll::{Call, Model, Schedule};
+use weft_coll::{Call, Figures, Model, Rules, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
 
@@ -30,7 +32,7 @@ impl Process {
         // On several nodes each knows its own cores only, and ranks that choose different algorithms wait for ever.
         let alone = self.job.local_ranks.len() == self.job.size as usize;
         let ranks_per_core = if alone { ranks / self.job.cores.max(1) as f64 } else { 1.0 };
-        Model { ranks_per_core, ..Model::default() }
+        self.tuning.figures.apply(Model { ranks_per_core, ..Model::default() })
     }
 
     /// How schedules are chosen; the same at all ranks.
@@ -40,6 +42,8 @@ impl Process {
             model: self.model(),
             reproducible: self.parameters.reproducible,
             nodes: several.then(|| Arc::clone(&self.job.nodes)),
+            rules: Arc::clone(&self.tuning.rules),
+            figures: self.tuning.figures.clone(),
         }
     }
 
@@ -59,6 +63,12 @@ impl Process {
             && self.take_over(comm, call, &arguments, reduction.as_ref())?
         {
             return Ok(RequestId::COMPLETE);
+        }
+        if let Work::Collective(call) = work
+            && matches!(self.asked, Asked::No)
+            && let Some(request) = self.start_by_rounds(comm, call, &arguments, reduction.as_ref())?
+        {
+            return Ok(request);
         }
         let planning = self.planning();
         let comm = self.comms.get_mut(comm)?;
@@ -144,13 +154,17 @@ impl Process {
 }
 
 /// How schedules are chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Planning {
     model: Model,
     /// Whether reductions have one order on every communicator.
     reproducible: bool,
+    /// Those of all communicators.
+    rules: Arc<Rules>,
     /// The node of every process, in a job on several.
     nodes: Option<Arc<Nodes>>,
+    /// Of the machine.
+    figures: Figures,
 }
 
 /// From which of a communicator's two counters a collective takes its number.
@@ -195,6 +209,17 @@ impl Comm {
         self.hints.text(REPRODUCIBLE) == Some("true")
     }
 
+    /// The rules that its info gives for its collectives.
+    ///
+    /// # Errors
+    /// None: they were read when they were given.
+    fn rules(&self) -> Result<Rules> {
+        match self.hints.text(tuning::KEY) {
+            Some(text) => tuning::read_hint(text),
+            None => Ok(Rules::default()),
+        }
+    }
+
     fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
         Channel { context: self.context.collective(), rank: place, peers, sequence, persistent }
     }
@@ -208,10 +233,15 @@ impl Comm {
                 if planning.reproducible || self.is_reproducible() {
                     return Ok(weft_coll::plan_reproducible(call, group, model));
                 }
-                let Some(nodes) = &planning.nodes else { return Ok(weft_coll::plan(call, group, model)) };
+                let own = self.rules()?;
+                let rules = [&own, &*planning.rules];
+                let Some(nodes) = &planning.nodes else {
+                    return Ok(weft_coll::plan_by(call, group, model, &rules));
+                };
                 let of = |rank| everyone.peers.peer(Rank(rank));
                 let layout = self.layout.get_or_init(|| nodes::layout(nodes, everyone.size, of)).clone();
-                Ok(weft_coll::plan(call, group, &Model { layout, ..model.clone() }))
+                let model = planning.figures.apply(Model { layout, ..model.clone() });
+                Ok(weft_coll::plan_by(call, group, &model, &rules))
             }
             Work::Inter(call) => Ok(weft_coll::plan_inter(call, self.sides()?, model)),
             Work::Neighborhood(send, recv) => self.plan_neighborhood(send, recv),

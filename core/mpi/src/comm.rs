@@ -33,6 +33,9 @@ pub const ASSERTED_KINDS: &str = "mpi_assert_memory_alloc_kinds";
 /// Our own hint: whether reductions on the communicator combine operands in one order that depends on its size alone.
 pub const REPRODUCIBLE: &str = "weft_reproducible";
 
+/// Our own hint: rules that say which algorithms its collectives take (`weft_coll::rules`).
+pub const COLLECTIVES: &str = crate::collective::tuning::KEY;
+
 /// One communicator as this process sees it.
 #[derive(Debug)]
 pub struct Comm {
@@ -185,7 +188,7 @@ impl Comm {
     /// Keeps the hints that mean something; others are ignored (chapter 10).
     ///
     /// # Errors
-    /// None for the known hints.
+    /// `MPI_ERR_INFO_VALUE` for rules of collectives that cannot be read.
     pub fn accept_hints(&mut self, hints: &Info) -> Result<()> {
         for key in HINTS {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
@@ -196,6 +199,12 @@ impl Comm {
             self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
             self.plans = Plans::default();
             // Which way the next calls go is found out again, at all members.
+            self.node = Node::default();
+        }
+        if let Some(text) = hints.text(COLLECTIVES) {
+            crate::collective::tuning::read_hint(text)?;
+            self.hints.set(COLLECTIVES.as_bytes(), text.as_bytes())?;
+            self.plans = Plans::default();
             self.node = Node::default();
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {

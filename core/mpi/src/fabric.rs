@@ -2,21 +2,45 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
-use weft_engine::{Directory, Fabric, NodeLocal, PeerCard, Transports};
+use weft_engine::{Directory, Fabric, NodeLocal, OfiCard, OfiDirectory, OfiWanted, PeerCard, Transports};
+use weft_place::transport::{self, Facts, Rdma, Way, Wish};
 use weft_types::params::{self, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// How the processes of a job are reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ways {
     /// There are no others.
     Alone,
     /// All by shared memory.
     Shm,
     /// All by a fabric, also those of this node.
-    Fabric,
+    Fabric(Between),
     /// Those of this node by shared memory, all others by a fabric.
-    Both,
+    Both(Between),
+}
+
+/// What leads from node to node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Between {
+    way: Way,
+    /// What, why, and why not the others.
+    why: String,
+    /// What was hoped for and is not so.
+    downgrade: Option<String>,
+}
+
+impl std::fmt::Display for Ways {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ways::Alone => write!(f, "no transport is needed"),
+            Ways::Shm => write!(f, "all peers over shm"),
+            Ways::Fabric(between) => write!(f, "all peers over {}", between.why),
+            Ways::Both(between) => {
+                write!(f, "peers of this node over shm, all others over {}", between.why)
+            }
+        }
+    }
 }
 
 /// Opens the transports that lead to the other processes of the job. Collective over the job where it needs a network.
@@ -27,15 +51,16 @@ pub(crate) fn open(
     job: &mut Job,
     launcher: &SharedLauncher,
     parameters: &Parameters,
+    ways: &Ways,
     oversubscribed: bool,
 ) -> Result<Transports> {
-    match choose(job, parameters.transport)? {
+    match ways {
         Ways::Alone => Ok(Transports::alone()),
         Ways::Shm => Transports::node_local(node_local(job, parameters, oversubscribed)?),
-        Ways::Fabric => softroce(job, launcher).map(Transports::over),
-        Ways::Both => {
+        Ways::Fabric(between) => fabric(job, launcher, parameters, between).map(Transports::over),
+        Ways::Both(between) => {
             let node = node_local(job, parameters, oversubscribed)?;
-            Transports::both(node, softroce(job, launcher)?)
+            Transports::both(node, fabric(job, launcher, parameters, between)?)
         }
     }
 }
@@ -55,25 +80,54 @@ fn is_on_one_node(job: &Job) -> bool {
     job.local_ranks.len() == job.size as usize
 }
 
-/// The ways of this process. Which fabric leads between two nodes is the same at all processes of a job, for what it goes by is.
-pub(crate) fn choose(job: &Job, asked: params::Fabric) -> Result<Ways> {
-    match asked {
-        _ if job.size == 1 => Ok(Ways::Alone),
-        params::Fabric::Auto | params::Fabric::Shm if is_on_one_node(job) => Ok(Ways::Shm),
-        // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
-        params::Fabric::Auto if job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft => {
-            Ok(Ways::Both)
+/// The ways of this process. What leads between nodes is the same at all processes of a job whose nodes are alike.
+///
+/// # Errors
+/// What was asked for cannot be had, with the reasons and the remedy.
+pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
+    let forced = match parameters.transport {
+        _ if job.size == 1 => return Ok(Ways::Alone),
+        params::Fabric::Auto | params::Fabric::Shm if is_on_one_node(job) => return Ok(Ways::Shm),
+        params::Fabric::Shm => {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!(
+                    "WEFT_TRANSPORT=shm, but of the {} processes of the job only {} are on this node; unset it, or start all on one node",
+                    job.size,
+                    job.local_ranks.len()
+                ),
+            ));
         }
-        params::Fabric::Auto | params::Fabric::Softroce => Ok(Ways::Fabric),
-        params::Fabric::Shm => Err(Error::new(
-            ErrorClass::OTHER,
-            format!(
-                "WEFT_TRANSPORT=shm, but of the {} processes of the job only {} are on this node; unset it, or start all on one node",
-                job.size,
-                job.local_ranks.len()
-            ),
-        )),
-    }
+        params::Fabric::Auto => None,
+        params::Fabric::Softroce => Some(Way::Softroce),
+        params::Fabric::Verbs => Some(Way::Verbs),
+        params::Fabric::Ofi => Some(Way::Ofi),
+    };
+    let rdma = match parameters.rdma {
+        params::Rdma::Auto => Rdma::Auto,
+        params::Rdma::Require => Rdma::Require,
+        params::Rdma::Prefer => Rdma::Prefer,
+    };
+    let between = match forced {
+        // What cannot be had is told best by whoever tries to open it.
+        Some(way) if rdma == Rdma::Auto => {
+            Between { way, why: format!("{way} (WEFT_TRANSPORT)"), downgrade: None }
+        }
+        _ => {
+            let library_path = std::env::var("LD_LIBRARY_PATH").ok();
+            let facts = Facts {
+                cpus: job.binding.clone().unwrap_or_default(),
+                eager_limit: u64::from(parameters.eager_limit),
+                ..Facts::gather(&machine::LiveSystem, library_path.as_deref())
+            };
+            let route = transport::far(&facts, &Wish { forced, rdma })
+                .map_err(|why| Error::new(ErrorClass::OTHER, why))?;
+            Between { way: route.way, why: route.line(), downgrade: route.downgrade }
+        }
+    };
+    // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
+    let has_node = job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft;
+    Ok(if forced.is_none() && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
 }
 
 /// The launcher's key under which a process says how it is found.
@@ -81,28 +135,87 @@ fn key(rank: u32) -> String {
     format!("weft-card-{rank}")
 }
 
-fn softroce(job: &Job, launcher: &SharedLauncher) -> Result<Fabric> {
+fn fabric(
+    job: &Job,
+    launcher: &SharedLauncher,
+    parameters: &Parameters,
+    between: &Between,
+) -> Result<Fabric> {
+    if job.rank == 0
+        && let Some(downgrade) = &between.downgrade
+    {
+        eprintln!("weft: {downgrade}");
+    }
+    let directory = Box::new(Cards { launcher: launcher.clone(), way: between.way });
+    let me = PeerId(job.rank);
     let address = if is_on_one_node(job) { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() };
-    let directory = Box::new(Cards(launcher.clone()));
-    let (fabric, card) = Fabric::softroce(PeerId(job.rank), address, directory)?;
+    let (fabric, card) = match between.way {
+        Way::Ofi => {
+            let wanted = OfiWanted {
+                between_nodes: !is_on_one_node(job),
+                address: Some(address),
+                provider: match &parameters.ofi_provider {
+                    params::Provider::Auto => None,
+                    params::Provider::Named(name) => Some(name.clone()),
+                },
+                job: Some(job.job_id.clone()),
+            };
+            Fabric::ofi(me, &wanted, directory)
+        }
+        Way::Verbs => {
+            Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), job.rail.as_deref(), directory)
+        }
+        Way::Softroce | Way::Shm => Fabric::softroce(me, address, directory),
+    }?;
+    if parameters.verbose > u32::from(job.rank != 0)
+        && let Some(why) = fabric.why()
+    {
+        eprintln!("weft: {why}");
+    }
     let mut launcher = launcher.clone();
-    launcher.put(&key(job.rank), &card)?;
+    launcher.put(&key(job.rank), &format!("{}:{card}", between.way))?;
     launcher.fence()?;
     Ok(fabric)
 }
 
-/// The cards that processes left with the launcher.
+/// The cards that processes left with the launcher, each behind the name of its transport.
 #[derive(Debug)]
-struct Cards(SharedLauncher);
+struct Cards {
+    launcher: SharedLauncher,
+    way: Way,
+}
+
+impl Cards {
+    fn text(&mut self, peer: PeerId) -> Result<String> {
+        let failed = |why: String| Error::new(ErrorClass::OTHER, why);
+        let text = self.launcher.get(&key(peer.0))?.ok_or_else(|| {
+            failed(format!(
+                "the launcher does not know how process {} is reached: did it start with the same WEFT_TRANSPORT?",
+                peer.0
+            ))
+        })?;
+        match text.split_once(':') {
+            Some((way, card)) if way == self.way.name() => Ok(card.to_owned()),
+            other => {
+                let theirs = other.map_or("something else", |(way, _)| way);
+                Err(failed(format!(
+                    "process {} is reached by {theirs}, this one by {}: their nodes differ (weft-info --explain transports on both \
+                     says why); name one that both have in WEFT_TRANSPORT",
+                    peer.0, self.way
+                )))
+            }
+        }
+    }
+}
 
 impl Directory for Cards {
     fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
-        let text = self.0.get(&key(peer.0))?.ok_or_else(|| {
-            Error::new(
-                ErrorClass::OTHER,
-                format!("the launcher does not know how process {} is reached: did it start with the same WEFT_TRANSPORT?", peer.0),
-            )
-        })?;
-        text.parse()
+        self.text(peer)?.parse()
+    }
+}
+
+impl OfiDirectory for Cards {
+    fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
+        self.text(peer)?.parse()
     }
 }

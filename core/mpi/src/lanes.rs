@@ -27,6 +27,8 @@ pub const LANES: u32 = 8;
 
 const GENERATION_BITS: u32 = 4;
 const SLOT_BITS: u32 = 20;
+/// Bits of a handle below its kind and lane.
+pub const LANE_BITS: u32 = SLOT_BITS + GENERATION_BITS;
 
 /// The handle of a request or message that carries its lane: `kind` is that of lanes other than 0.
 #[inline(always)]
@@ -76,10 +78,16 @@ impl Inner {
     }
 
     /// The request of a handle of this lane, without the lane's bits; `None` when it is stale.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, handle: Handle) -> Option<RequestId> {
         let generation = handle.0 >> SLOT_BITS & ((1 << GENERATION_BITS) - 1);
         self.engine.recall(handle.slot(), generation, (1 << GENERATION_BITS) - 1)
+    }
+
+    /// Whether a handle of this lane names a request.
+    #[inline(always)]
+    pub fn has(&self, handle: Handle) -> bool {
+        self.find(handle).is_some()
     }
 
     /// Takes a request of this lane that has ended well; `None` leaves it as it is.
@@ -149,9 +157,9 @@ impl Lane {
         inner
     }
 
-    /// The lane, for the thread to whom its lock is biased; `None` to others. Dropped as it is after an operation that can neither
-    /// end a request nor let a probe find something (a send to another process, a receive that is posted), otherwise given back with
-    /// [`Own::leave`].
+    /// The lane, for the thread to whom its lock is biased; `None` to others. Given back with [`Own::end`] after an operation
+    /// that can neither end a request nor let a probe find something (a send to another process, a receive that is posted), otherwise
+    /// with [`Own::leave`].
     #[inline(always)]
     pub fn own(&self, mine: Mine) -> Option<Own<'_>> {
         let inner = self.inner.own(mine)?;
@@ -291,11 +299,17 @@ pub struct Own<'a> {
 }
 
 impl Own<'_> {
+    /// Gives the lane back after what concerns nobody else.
+    #[inline(always)]
+    pub fn end(self) {
+        self.inner.end();
+    }
+
     /// Gives the lane back; `changed`: something moved that others may wait for.
     #[inline(always)]
     pub fn leave(mut self, changed: bool) {
         let rings = self.lane.rings(&mut self.inner, changed);
-        drop(self.inner);
+        self.inner.end();
         if rings {
             self.lane.ring();
         }

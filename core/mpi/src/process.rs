@@ -1,6 +1,7 @@
 //! Everything of one MPI process: the engine, the job, and all objects but those that exist without it.
 
 use crate::attributes::Keys;
+use crate::collective::tuning::Tuning;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::fabric::Ways;
@@ -29,6 +30,8 @@ pub struct Process {
     pub launcher: Box<dyn Launcher>,
     /// The parameters in force.
     pub parameters: Parameters,
+    /// Rules and figures of collectives.
+    pub(crate) tuning: Tuning,
     /// Communicators.
     pub comms: Comms,
     /// Groups that have handles. `MPI_GROUP_EMPTY` has none.
@@ -71,7 +74,7 @@ pub struct Process {
 }
 
 /// One line about what was found and chosen.
-fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
+fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters, ways: &Ways) -> String {
     format!(
         "rank {} of {} (process {}): {} ranks on this node share {} cores, waiting ranks {}; {}; large messages {}; messages up \
          to {} bytes are sent without asking",
@@ -81,13 +84,7 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters) -> String {
         job.local_ranks.len(),
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
-        match crate::fabric::choose(job, parameters.transport) {
-            Ok(Ways::Alone) => "no transport is needed",
-            Ok(Ways::Fabric) => "all peers over softroce (the RDMA emulator, UDP)",
-            Ok(Ways::Both) =>
-                "peers of this node over shm, all others over softroce (the RDMA emulator, UDP)",
-            Ok(Ways::Shm) | Err(_) => "all peers over shm",
-        },
+        ways,
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
             _ => "are read from the sender's memory where that is allowed and faster",
@@ -119,7 +116,8 @@ impl Process {
     pub fn start_with(settings: Vec<(String, String)>) -> Result<Process> {
         let (parameters, unknown) = Parameters::from_environment(environment_variables().chain(settings))?;
         let (mut job, launcher) = Job::discover()?;
-        let launcher = SharedLauncher::new(launcher);
+        let mut launcher = SharedLauncher::new(launcher);
+        let tuning = Tuning::read(&job, &mut launcher, &parameters)?;
         if job.rank == 0 {
             for line in unknown {
                 eprintln!("weft: {line}");
@@ -141,12 +139,19 @@ impl Process {
                 params::Gaps::Read => weft_engine::Gaps::Read,
                 params::Gaps::Stream => weft_engine::Gaps::Stream,
             },
+            rendezvous: match parameters.rendezvous {
+                params::Rendezvous::Auto => weft_engine::Rendezvous::Auto,
+                params::Rendezvous::Read => weft_engine::Rendezvous::Read,
+                params::Rendezvous::Write => weft_engine::Rendezvous::Write,
+                params::Rendezvous::Stream => weft_engine::Rendezvous::Stream,
+            },
             ..EngineConfig::new(PeerId(job.rank), job.size)
         };
-        let transports = crate::fabric::open(&mut job, &launcher, &parameters, oversubscribed)?;
+        let ways = crate::fabric::choose(&job, &parameters)?;
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
-            eprintln!("weft: {}", chosen(&job, &config, &parameters));
+            eprintln!("weft: {}", chosen(&job, &config, &parameters, &ways));
         }
+        let transports = crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
         let lanes = Arc::new(Lanes::default());
@@ -157,6 +162,7 @@ impl Process {
             job,
             launcher: Box::new(launcher),
             parameters,
+            tuning,
             comms,
             groups: Table::new(HandleKind::Group),
             types,

@@ -1,22 +1,28 @@
-//! Blocking collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of
-//! messages (design section 9).
+//! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages (design
+//! section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits
+//! for the other; persistent ones, which may be started in any order, go by messages.
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
-//! Blocking and nonblocking collectives never match (section 6.12), so nonblocking ones, which go by messages, do not matter.
+//! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways.
 //!
 //! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool
 //! and tells the others in a broadcast where it is, or that there is none, and then the communicator stays with
 //! messages. Memory for long payloads is agreed on in the same way when the first call needs it.
 
+use crate::collective::tuning::KEY;
 use crate::comm::Comms;
 use crate::process::Process;
+use crate::request::COLLECTIVE;
+use std::sync::Arc;
 use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape};
-use weft_datatype::Memory;
-use weft_engine::{Arguments, Operation, Reduction, RequestId, Rounds, RoundsCall, needs_slots};
+use weft_datatype::{Kernel, Memory};
+use weft_engine::{
+    Arguments, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots, strayed,
+};
 use weft_types::params::Choice;
-use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
+use weft_types::{Error, Handle, PeerId, Rank, Result};
 
 /// Calls that go by messages before a communicator gets cells: many communicators live for one.
 const FIRST_CALLS: u32 = 1;
@@ -40,6 +46,8 @@ pub enum OnNode {
 pub struct Node {
     /// How its calls go.
     pub way: OnNode,
+    /// The same for nonblocking ones, once it is decided that blocking ones go by rounds.
+    later: Option<Stream>,
     /// Calls that went by messages though they could have gone by rounds.
     calls: u32,
     /// Calls that need long payloads go by messages: there is no memory.
@@ -108,15 +116,7 @@ impl Process {
             return Ok(false);
         }
         let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
-        let kernel = match reduction {
-            None => None,
-            Some(Reduction { datatype, operation: Operation::Predefined(kernel), .. })
-                if datatype.is_contiguous() =>
-            {
-                Some(*kernel)
-            }
-            Some(_) => return Ok(false),
-        };
+        let Some(kernel) = kernel(reduction) else { return Ok(false) };
         let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else { return Ok(false) };
         arguments.send.check_distinct(&arguments.recv)?;
         let of = self.comms.get_mut(comm)?;
@@ -147,6 +147,38 @@ impl Process {
         Ok(true)
     }
 
+    /// Starts a nonblocking call by rounds, if it is short and the communicator has cells for such; `None`: it goes by messages.
+    ///
+    /// # Errors
+    /// Overlapping arguments; all request slots are in use.
+    pub(crate) fn start_by_rounds(
+        &mut self,
+        comm: Handle,
+        call: &Call<'_>,
+        arguments: &Arguments,
+        reduction: Option<&Reduction>,
+    ) -> Result<Option<RequestId>> {
+        let of = self.comms.get_mut(comm)?;
+        let Some(stream) = of.node.later.as_ref().filter(|_| of.lane == 0 && !of.is_reproducible()) else {
+            return Ok(None);
+        };
+        let (Some((shape, bytes, element, in_place)), Some(kernel)) = (shape(call), kernel(reduction)) else {
+            return Ok(None);
+        };
+        if needs_slots(shape, of.size, bytes, element) != Some(false) || of.hints.text(KEY).is_some() {
+            return Ok(None);
+        }
+        arguments.send.check_distinct(&arguments.recv)?;
+        let started = self.engine.start_in_stream(stream, |rounds| {
+            let what = (shape, bytes, element);
+            RoundsCall::new(rounds, what, arguments.clone(), kernel, in_place).map(RoundsCall::unattended)
+        })?;
+        if let Some(request) = started {
+            self.engine.tag_request(request, of.handle.0 | COLLECTIVE);
+        }
+        Ok(started)
+    }
+
     /// Whether such a call may go by rounds, and then whether it needs long payloads.
     fn can_go_by_rounds(
         &mut self,
@@ -159,9 +191,15 @@ impl Process {
         let on = self.parameters.node_collectives != Choice::Off
             && !self.parameters.reproducible
             && !self.checks_collectives();
+        let rules = Arc::clone(&self.tuning.rules);
         let of = self.comms.get_mut(comm)?;
-        let possible =
-            on && !of.is_reproducible() && of.inter.is_none() && self.engine.can_join_rounds(of.size);
+        // Who says which algorithm to take wants it taken.
+        let ruled = rules.concern(of.size) || of.hints.text(KEY).is_some();
+        let possible = on
+            && !ruled
+            && !of.is_reproducible()
+            && of.inter.is_none()
+            && self.engine.can_join_rounds(of.size);
         if !possible || matches!(of.node.way, OnNode::Never) {
             return Ok(None);
         }
@@ -183,20 +221,23 @@ impl Process {
         Ok(Some(needs_slots))
     }
 
-    /// Begins the agreement on memory: a broadcast by messages, of the word that [`Process::agreed`] takes.
+    /// Begins the agreement on memory: a broadcast by messages, of the two words that [`Process::agreed`] takes. The second one is
+    /// that of nonblocking calls.
     ///
     /// # Errors
     /// As [`Process::start_collective`].
     pub fn agree_on_memory(&mut self, comm: Handle, slots: bool) -> Result<(RequestId, Memory)> {
         let of = self.comms.get(comm)?;
         let (rank, size) = (of.rank.0, of.size);
-        let word = Memory::packed_scratch(8);
+        let word = Memory::packed_scratch(16);
         if rank == 0 {
             let block = self.engine.take_block(size, slots);
+            let later = if slots || block == 0 { 0 } else { self.engine.take_block(size, false) };
             word.recv_view(0, 0, 8).unpack(0, &block.to_ne_bytes());
+            word.recv_view(0, 8, 8).unpack(0, &later.to_ne_bytes());
         }
         let arguments = Arguments::new(Memory::none(), word.clone());
-        let request = self.start_collective(comm, &Call::Bcast { root: 0, bytes: 8 }, arguments, None)?;
+        let request = self.start_collective(comm, &Call::Bcast { root: 0, bytes: 16 }, arguments, None)?;
         Ok((request, word))
     }
 
@@ -205,9 +246,11 @@ impl Process {
     /// # Errors
     /// The memory cannot be mapped.
     pub fn agreed(&mut self, comm: Handle, slots: bool, word: &Memory) -> Result<()> {
-        let mut block = [0; 8];
-        word.send_view(0, 0, 8).pack(0, &mut block);
-        let block = u64::from_ne_bytes(block);
+        let [block, later] = [0, 8].map(|at| {
+            let mut block = [0; 8];
+            word.send_view(0, at, 8).pack(0, &mut block);
+            u64::from_ne_bytes(block)
+        });
         let of = self.comms.get_mut(comm)?;
         match (&mut of.node.way, slots) {
             (_, true) if block == 0 => of.node.no_slots = true,
@@ -216,6 +259,10 @@ impl Process {
             (way, _) => {
                 let peers: Vec<PeerId> = of.group.peers().collect();
                 *way = OnNode::Ready(Box::new(self.engine.join_rounds(block, of.rank.0, &peers)?));
+                if later != 0 {
+                    let rounds = self.engine.join_rounds(later, of.rank.0, &peers)?;
+                    of.node.later = Some(self.engine.open_stream(rounds, peers));
+                }
             }
         }
         Ok(())
@@ -246,13 +293,7 @@ impl Process {
         if let Ok(of) = self.comms.get_mut(comm) {
             of.node.way = OnNode::Never;
         }
-        Error::new(
-            ErrorClass::TRUNCATE,
-            format!(
-                "rank {other} is in another collective operation, or in one of another size or root: the ranks disagree about \
-                 operation, count, datatype or root (section 6.1)"
-            ),
-        )
+        strayed(other)
     }
 
     /// The processes that a call waits for.
@@ -322,6 +363,19 @@ impl Comms {
         if let Some(of) = self.at(raw) {
             of.node.way = OnNode::Ready(rounds);
         }
+    }
+}
+
+/// What combines, if anything has to; `None` for what does not go by rounds.
+fn kernel(reduction: Option<&Reduction>) -> Option<Option<Kernel>> {
+    match reduction {
+        None => Some(None),
+        Some(Reduction { datatype, operation: Operation::Predefined(kernel), .. })
+            if datatype.is_contiguous() =>
+        {
+            Some(Some(*kernel))
+        }
+        Some(_) => None,
     }
 }
 

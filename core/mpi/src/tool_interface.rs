@@ -12,7 +12,7 @@ use weft_types::{Error, ErrorClass, Result, abi};
 use crate::process::Process;
 
 /// A text of a control variable has room for so many characters with its NUL.
-pub const TEXT_ROOM: usize = 64;
+pub const TEXT_ROOM: usize = 1024;
 
 /// A level of this process.
 #[derive(Debug)]

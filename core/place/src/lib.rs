@@ -6,12 +6,15 @@
 
 pub mod cpus;
 pub mod described;
+pub mod devices;
 pub mod hardware;
+pub mod libraries;
 pub mod limits;
 pub mod mapping;
 pub mod policy;
 pub mod system;
 pub mod topology;
+pub mod transport;
 
 pub use cpus::CpuSet;
 pub use hardware::{Hardware, Resource};

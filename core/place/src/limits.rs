@@ -1,4 +1,4 @@
-//! How much of the machine's processors a container may use: the CPU bandwidth limits of cgroups, versions 1 and 2.
+//! How much of the machine a process may use: the CPU bandwidth limits of cgroups, versions 1 and 2, and locked memory.
 
 use crate::system::System;
 
@@ -23,6 +23,13 @@ pub fn cpu_quota(system: &dyn System) -> Option<usize> {
         tightest = [tightest, limit].into_iter().flatten().min();
     }
     tightest
+}
+
+/// Bytes of memory that this process may lock (`ulimit -l`); `None` when it is not limited or the kernel does not tell.
+pub fn memlock(system: &dyn System) -> Option<u64> {
+    let limits = system.read("/proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The smallest limit of `path` and of all groups above it.
@@ -82,6 +89,21 @@ mod tests {
             ("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
         ];
         assert_eq!(quota(&files), Some(2));
+    }
+
+    #[test]
+    fn locked_memory_is_read() {
+        let read = |text: &str| {
+            let files = [("/proc/self/limits".to_owned(), text.to_owned())];
+            memlock(&Snapshot(files.into_iter().collect()))
+        };
+        let head = "Limit                     Soft Limit           Hard Limit           Units\n";
+        assert_eq!(
+            read(&format!("{head}Max locked memory         8388608    unlimited    bytes\n")),
+            Some(8 << 20)
+        );
+        assert_eq!(read(&format!("{head}Max locked memory         unlimited  unlimited    bytes\n")), None);
+        assert_eq!(read(head), None);
     }
 
     #[test]

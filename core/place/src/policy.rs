@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::cpus::CpuSet;
+use crate::devices::{self, Device};
 use crate::topology::{Level, Topology};
 
 /// What a rank is bound to.
@@ -173,8 +174,16 @@ fn seats(topology: &Topology, bind_to: BindTo, map_by: MapBy) -> Vec<CpuSet> {
     dealt
 }
 
-/// The line of `--report-bindings` for one rank.
-pub fn report(topology: &Topology, rank: usize, placement: &Placement) -> String {
+/// The RDMA device of each placed rank, by name; see [`devices::assign`].
+pub fn rails(devices: &[Device], topology: &Topology, placements: &[Placement]) -> Vec<Option<String>> {
+    let all = topology.cpus();
+    let cpus: Vec<CpuSet> =
+        placements.iter().map(|place| place.cpus.clone().unwrap_or_else(|| all.clone())).collect();
+    devices::assign_names(devices, &cpus)
+}
+
+/// The line of `--report-bindings` for one rank; `rail` is the RDMA device it uses.
+pub fn report(topology: &Topology, rank: usize, placement: &Placement, rail: Option<&str>) -> String {
     struct Named<'a>(&'a str, &'a str, CpuSet);
     impl fmt::Display for Named<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,10 +192,11 @@ pub fn report(topology: &Topology, rank: usize, placement: &Placement) -> String
         }
     }
     let allowed = topology.cpus();
+    let rail = rail.map_or_else(String::new, |rail| format!(", RDMA device {rail}"));
     match &placement.cpus {
-        None => format!("rank {rank} is not bound; it may use {}", Named("CPU", "CPUs", allowed)),
+        None => format!("rank {rank} is not bound; it may use {}{rail}", Named("CPU", "CPUs", allowed)),
         Some(cpus) => format!(
-            "rank {rank} is bound to {}, {}, {} ({})",
+            "rank {rank} is bound to {}, {}, {} ({}){rail}",
             Named("socket", "sockets", topology.sockets(cpus)),
             Named("NUMA node", "NUMA nodes", topology.numa_nodes(cpus)),
             Named("core", "cores", topology.cores(cpus)),
@@ -245,11 +255,15 @@ mod tests {
         let topology = small();
         let placed = place(&topology, 1, BindTo::Socket, MapBy::Slot);
         assert_eq!(
-            report(&topology, 0, &placed[0]),
+            report(&topology, 0, &placed[0], None),
             "rank 0 is bound to socket 0, NUMA node 0, cores 0-1 (CPUs 0-1,4-5)"
         );
         let free = Placement { cpus: None, numa_node: None };
-        assert_eq!(report(&topology, 3, &free), "rank 3 is not bound; it may use CPUs 0-7");
+        assert_eq!(report(&topology, 3, &free, None), "rank 3 is not bound; it may use CPUs 0-7");
+        assert_eq!(
+            report(&topology, 3, &free, Some("mlx5_1")),
+            "rank 3 is not bound; it may use CPUs 0-7, RDMA device mlx5_1"
+        );
     }
 
     fn any_bind() -> impl Strategy<Value = BindTo> {

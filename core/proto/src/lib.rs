@@ -9,6 +9,7 @@ pub mod choice;
 pub mod credit;
 pub mod pattern;
 pub mod posted;
+pub mod rendezvous;
 pub mod unexpected;
 
 pub use announce::{AnnounceCredit, AnnounceLedger, AnnounceWindow, announcements};
@@ -19,6 +20,7 @@ pub use choice::{
 pub use credit::{EAGER_MOST, ReceiveLedger, SendWindow, charge, sender_budget};
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;
+pub use rendezvous::{Rendezvous, RendezvousCosts, RendezvousPlan};
 pub use unexpected::Unexpected;
 
 /// An entry of a matching table, until it is taken or removed.

@@ -1,7 +1,9 @@
 //! Which algorithm a collective takes, and why: every candidate with its time by the cost model (`weft-info --explain`).
 
+use crate::plot::{self, Chart, Curve};
+use crate::tuning::Tuning;
 use std::fmt::Write;
-use weft_coll::registry::rank_algorithms;
+use weft_coll::registry::{choose_by, rank_algorithms};
 use weft_coll::simulation::simulate;
 use weft_coll::{Call, Group, Model, Partition, Vector};
 
@@ -44,50 +46,113 @@ pub const OPERATIONS: [&str; 11] = [
 ///
 /// # Errors
 /// What is wrong with the question, as a sentence.
-pub fn text(question: &Question) -> Result<String, String> {
-    let &Question { ranks, nodes, bytes, cores, .. } = question;
-    if ranks == 0 || nodes == 0 || nodes > ranks {
-        return Err(format!("{ranks} ranks do not fit on {nodes} nodes; each node has at least one"));
+pub fn text(question: &Question, tuning: &Tuning) -> Result<String, String> {
+    question.ask(|call| ranking(question, tuning, call))?
+}
+
+/// The time of every algorithm against the bytes, from 1 byte to 16 MiB, with those chosen marked, as SVG.
+///
+/// # Errors
+/// As [`text`].
+pub fn picture(question: &Question, tuning: &Tuning) -> Result<String, String> {
+    let model = question.model(tuning)?;
+    let group = Group { rank: 0, size: question.ranks };
+    let mut curves: Vec<Curve> = Vec::new();
+    for bytes in (0..=24).map(|power| 1_u64 << power) {
+        Question { bytes, ..question.clone() }.ask(|call| {
+            let chosen = choose_by(call, group, &model, &[&tuning.rules]).algorithm;
+            for (algorithm, seconds) in rank_algorithms(call, group, &model) {
+                let known = curves.iter().position(|curve| curve.name == algorithm.name);
+                let curve = known.unwrap_or_else(|| {
+                    curves.push(Curve { name: algorithm.name.to_owned(), points: Vec::new() });
+                    curves.len() - 1
+                });
+                let microseconds = (seconds * 1e6).max(1e-3);
+                curves[curve].points.push((bytes as f64, microseconds, std::ptr::eq(algorithm, chosen)));
+            }
+        })?;
     }
-    // Whole elements of 8 bytes, the operation a sum.
-    let vector = Vector { count: bytes.div_ceil(8), element: 8, commutative: true };
-    let counts = vec![vector.count; ranks as usize];
-    let whole = Vector { count: vector.count.saturating_mul(u64::from(ranks)), ..vector };
-    let in_place = false;
-    let call = match question.operation.as_str() {
-        "barrier" => Call::Barrier,
-        "bcast" => Call::Bcast { root: 0, bytes },
-        "gather" => Call::Gather { root: 0, bytes, in_place },
-        "scatter" => Call::Scatter { root: 0, bytes, in_place },
-        "allgather" => Call::Allgather { bytes, in_place },
-        "alltoall" => Call::Alltoall { bytes, in_place },
-        "reduce" => Call::Reduce { root: 0, vector, in_place },
-        "allreduce" => Call::Allreduce { vector, in_place },
-        "reduce_scatter" => Call::ReduceScatter { counts: &counts, vector: whole, in_place },
-        "scan" => Call::Scan { vector, in_place },
-        "exscan" => Call::Exscan { vector, in_place },
-        other => return Err(format!("there is no operation {other}; known are {}", OPERATIONS.join(", "))),
-    };
+    let Question { operation, ranks, nodes, .. } = question;
+    Ok(plot::svg(&Chart {
+        title: format!("{operation}, {ranks} ranks on {nodes} nodes, by the cost model"),
+        x_label: "bytes of the message, the vector or one rank's block".into(),
+        y_label: "microseconds".into(),
+        mark_label: "chosen".into(),
+        x_base: 2.0,
+        x_text: plot::bytes_text,
+        curves,
+    }))
+}
+
+impl Question {
+    fn model(&self, tuning: &Tuning) -> Result<Model, String> {
+        let &Question { ranks, nodes, cores, .. } = self;
+        if ranks == 0 || nodes == 0 || nodes > ranks {
+            return Err(format!("{ranks} ranks do not fit on {nodes} nodes; each node has at least one"));
+        }
+        let per_node = ranks.div_ceil(nodes);
+        let base = if nodes > 1 { Model::cluster(Partition::Block(per_node)) } else { Model::default() };
+        let base = Model { ranks_per_core: f64::from(per_node) / f64::from(cores.max(1)), ..base };
+        Ok(tuning.figures.apply(base))
+    }
+
+    /// Lends the call that is asked about.
+    fn ask<T>(&self, answer: impl FnOnce(&Call<'_>) -> T) -> Result<T, String> {
+        let &Question { ranks, bytes, .. } = self;
+        // Whole elements of 8 bytes, the operation a sum.
+        let vector = Vector { count: bytes.div_ceil(8), element: 8, commutative: true };
+        let counts = vec![vector.count; ranks as usize];
+        let whole = Vector { count: vector.count.saturating_mul(u64::from(ranks)), ..vector };
+        let in_place = false;
+        let call = match self.operation.as_str() {
+            "barrier" => Call::Barrier,
+            "bcast" => Call::Bcast { root: 0, bytes },
+            "gather" => Call::Gather { root: 0, bytes, in_place },
+            "scatter" => Call::Scatter { root: 0, bytes, in_place },
+            "allgather" => Call::Allgather { bytes, in_place },
+            "alltoall" => Call::Alltoall { bytes, in_place },
+            "reduce" => Call::Reduce { root: 0, vector, in_place },
+            "allreduce" => Call::Allreduce { vector, in_place },
+            "reduce_scatter" => Call::ReduceScatter { counts: &counts, vector: whole, in_place },
+            "scan" => Call::Scan { vector, in_place },
+            "exscan" => Call::Exscan { vector, in_place },
+            other => {
+                return Err(format!("there is no operation {other}; known are {}", OPERATIONS.join(", ")));
+            }
+        };
+        Ok(answer(&call))
+    }
+}
+
+fn ranking(question: &Question, tuning: &Tuning, call: &Call<'_>) -> Result<String, String> {
+    let &Question { ranks, nodes, bytes, cores, .. } = question;
+    let model = question.model(tuning)?;
     let per_node = ranks.div_ceil(nodes);
-    let base = if nodes > 1 { Model::cluster(Partition::Block(per_node)) } else { Model::default() };
-    let model = Model { ranks_per_core: f64::from(per_node) / f64::from(cores.max(1)), ..base };
     let group = Group { rank: 0, size: ranks };
     let mut text = format!(
         "{}, {bytes} bytes, {ranks} ranks on {nodes} nodes (a node: {per_node} ranks, {cores} cores)\n",
         question.operation
     );
-    if nodes == 1 && (2..=16).contains(&ranks) {
+    if nodes == 1 && (2..=16).contains(&ranks) && !tuning.rules.concern(ranks) {
         text.push_str(
             "Blocking calls on one node go by shared cells where they can; what follows is for all others.\n",
         );
     }
-    for (place, (algorithm, seconds)) in rank_algorithms(&call, group, &model).into_iter().enumerate() {
-        let mark = if place == 0 { '*' } else { ' ' };
+    for line in tuning.figures_text(nodes > 1) {
+        let _ = writeln!(text, "figures of {line}");
+    }
+    let chosen = choose_by(call, group, &model, &[&tuning.rules]);
+    if let Some(rule) = chosen.rule {
+        let (source, line) = rule.place();
+        let _ = writeln!(text, "A rule decides ({source}, line {line}): {rule}");
+    }
+    for (algorithm, seconds) in rank_algorithms(call, group, &model) {
+        let mark = if std::ptr::eq(algorithm, chosen.algorithm) { '*' } else { ' ' };
         // Writing to a string cannot fail.
         let _ = write!(text, "{mark} {:26} {:>12.2} us", algorithm.name, seconds * 1e6);
         if question.simulate {
-            let outcome = (algorithm.messages(&call, group, &model) <= MESSAGES)
-                .then(|| simulate(algorithm, &call, ranks, &model))
+            let outcome = (algorithm.messages(call, group, &model) <= MESSAGES)
+                .then(|| simulate(algorithm, call, ranks, &model))
                 .flatten();
             let _ = match outcome {
                 Some(outcome) => write!(
@@ -123,7 +188,7 @@ mod tests {
     #[test]
     fn every_operation_is_explained_with_the_cheapest_first() {
         for operation in OPERATIONS {
-            let text = text(&question(operation)).expect("an operation");
+            let text = text(&question(operation), &Tuning::default()).expect("an operation");
             let times: Vec<f64> = text
                 .lines()
                 .filter_map(|line| line.strip_suffix(" us")?.split_whitespace().last()?.parse().ok())
@@ -135,15 +200,40 @@ mod tests {
 
     #[test]
     fn a_wrong_question_is_answered_by_what_is_wrong() {
-        assert!(text(&question("allsum")).expect_err("unknown").contains("allreduce"));
+        assert!(text(&question("allsum"), &Tuning::default()).expect_err("unknown").contains("allreduce"));
         let crowded = Question { nodes: 600, ..question("bcast") };
-        assert!(text(&crowded).expect_err("too many nodes").contains("600 nodes"));
+        assert!(text(&crowded, &Tuning::default()).expect_err("too many nodes").contains("600 nodes"));
     }
 
     #[test]
     fn algorithms_over_nodes_are_run_message_by_message() {
-        let text =
-            text(&Question { simulate: true, bytes: 8, ..question("allreduce") }).expect("an operation");
+        let question = Question { simulate: true, bytes: 8, ..question("allreduce") };
+        let text = text(&question, &Tuning::default()).expect("an operation");
         assert!(text.contains("levels") && text.contains("between nodes"), "{text}");
+    }
+
+    #[test]
+    fn a_rule_is_told_with_its_place_and_what_it_chooses_is_marked() {
+        let given = |name: &str| {
+            (name == "WEFT_COLLECTIVES")
+                .then(|| "allreduce bytes=1M.. -> circulant\nallreduce -> reduce-bcast".to_owned())
+        };
+        let tuning = Tuning::find(given);
+        let text = text(&question("allreduce"), &tuning).expect("an operation");
+        assert!(
+            text.contains("A rule decides (WEFT_COLLECTIVES, line 2): allreduce -> reduce-bcast\n"),
+            "{text}"
+        );
+        let marked: Vec<&str> = text.lines().filter(|line| line.starts_with('*')).collect();
+        assert!(marked.len() == 1 && marked[0].contains("reduce-bcast"), "{text}");
+    }
+
+    #[test]
+    fn a_picture_has_every_algorithm_and_a_mark_at_every_size() {
+        let picture = picture(&question("bcast"), &Tuning::default()).expect("an operation");
+        for name in ["binomial", "knomial-8", "pipelined-chain", "scatter-allgather", "levels"] {
+            assert!(picture.contains(&format!(">{name}<")), "{name}");
+        }
+        assert_eq!(picture.matches("<circle").count(), 26, "25 sizes and the legend");
     }
 }

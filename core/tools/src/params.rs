@@ -1,7 +1,7 @@
 //! The table of parameters as text.
 
 use std::fmt::Write;
-use weft_types::params::TABLE;
+use weft_types::params::{Setting, TABLE};
 
 /// Columns that the meaning may take.
 const WIDTH: usize = 92;
@@ -14,7 +14,10 @@ pub fn text(set: impl Fn(&str) -> Option<String>) -> String {
     for row in TABLE {
         // Writing to a string cannot fail.
         let _ = match set(row.variable) {
-            Some(value) => writeln!(text, "\n* {}={value}   (default {})", row.variable, row.default),
+            Some(value) => {
+                let value = Setting::brief(&value);
+                writeln!(text, "\n* {}={value}   (default {})", row.variable, row.default)
+            }
             None => writeln!(text, "\n  {}   (default {})", row.variable, row.default),
         };
         let _ = writeln!(text, "      {}", row.form);

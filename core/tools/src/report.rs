@@ -1,12 +1,13 @@
 //! The report of `weft-info`: versions, machine, launcher, fabrics.
 
 use crate::single_copy;
+use crate::tuning::Tuning;
 use std::fmt::Write;
 use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_boot::{Job, LauncherKind};
 use weft_place::{System, Topology};
 use weft_types::abi;
-use weft_types::params::{Choice, Parameters, TABLE};
+use weft_types::params::{Choice, Parameters, Setting, TABLE};
 
 /// One line: what, and what was found.
 struct Line(&'static str, String);
@@ -18,6 +19,7 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> String {
     lines.extend(job(discover()));
     lines.extend(fabrics(&variable));
     lines.push(parameters(&variable));
+    lines.extend(tuning(&variable));
     let mut text = String::new();
     for Line(what, found) in lines {
         // Writing to a string cannot fail.
@@ -118,7 +120,11 @@ fn fabrics(variable: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
     };
     let scope = LiveSystem.read("/proc/sys/kernel/yama/ptrace_scope").map(|text| text.trim().to_owned());
     let mut lines = vec![
-        Line("fabrics", "self (a process to itself), shm (ranks of one node)".to_owned()),
+        Line(
+            "fabrics",
+            "self (a process to itself), shm (ranks of one node), softroce, verbs, ofi (between nodes)"
+                .to_owned(),
+        ),
         Line("single copy", copy),
     ];
     if let Some(scope) = scope.filter(|scope| scope != "0") {
@@ -127,14 +133,29 @@ fn fabrics(variable: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
             format!("kernel.yama.ptrace_scope is {scope}: ranks ask each other's consent at start"),
         ));
     }
-    lines.push(Line("between nodes", "nothing yet: all ranks of a job must run on one node".to_owned()));
+    lines.push(Line("between nodes", crate::transports::far(variable)));
+    lines
+}
+
+/// What the choice of collective algorithms rests on.
+fn tuning(variable: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
+    let tuning = Tuning::find(variable);
+    let mut lines: Vec<Line> =
+        tuning.figures_text(true).into_iter().map(|text| Line("cost model", text)).collect();
+    lines.extend(tuning.rules.iter().map(|rule| {
+        let (source, line) = rule.place();
+        Line("rule", format!("{rule} ({source}, line {line})"))
+    }));
+    lines.extend(tuning.faults.iter().map(|fault| Line("not used", fault.clone())));
     lines
 }
 
 fn parameters(variable: &impl Fn(&str) -> Option<String>) -> Line {
     let set: Vec<String> = TABLE
         .iter()
-        .filter_map(|row| variable(row.variable).map(|value| format!("{}={value}", row.variable)))
+        .filter_map(|row| {
+            variable(row.variable).map(|value| format!("{}={}", row.variable, Setting::brief(&value)))
+        })
         .collect();
     let pairs = TABLE.iter().filter_map(|row| Some((row.variable.to_owned(), variable(row.variable)?)));
     let found = match (Parameters::from_environment(pairs), set.is_empty()) {

@@ -103,7 +103,7 @@ impl Value for u64 {
 }
 
 /// The values of [`Fabric`] as texts, in its order.
-pub const FABRICS: &[&str] = &["auto", "shm", "softroce"];
+pub const FABRICS: &[&str] = &["auto", "shm", "softroce", "verbs", "ofi"];
 
 /// Which fabric carries messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,10 +114,14 @@ pub enum Fabric {
     Shm,
     /// RDMA by the emulator in user space, over UDP.
     Softroce,
+    /// RDMA by a device of the system, through libibverbs.
+    Verbs,
+    /// Whatever libfabric drives: Omni-Path, Slingshot, EFA, InfiniBand, TCP.
+    Ofi,
 }
 
 impl Value for Fabric {
-    const FORM: &'static str = "auto, shm or softroce";
+    const FORM: &'static str = "auto, shm, softroce, verbs or ofi";
     const KIND: Kind = Kind::OneOf(FABRICS);
     fn show(&self) -> String {
         FABRICS[*self as usize].to_owned()
@@ -127,6 +131,66 @@ impl Value for Fabric {
             "auto" => Some(Fabric::Auto),
             "shm" => Some(Fabric::Shm),
             "softroce" => Some(Fabric::Softroce),
+            "verbs" => Some(Fabric::Verbs),
+            "ofi" => Some(Fabric::Ofi),
+            _ => None,
+        }
+    }
+}
+
+/// A provider of libfabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// The best one.
+    Auto,
+    /// The one of this name.
+    Named(String),
+}
+
+impl Value for Provider {
+    const FORM: &'static str = "auto, or the name of a provider: letters, digits, ; and _";
+    const KIND: Kind = Kind::Text;
+    fn show(&self) -> String {
+        match self {
+            Provider::Auto => "auto".to_owned(),
+            Provider::Named(name) => name.clone(),
+        }
+    }
+    fn read(text: &str) -> Option<Provider> {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b';' | b'_' | b'-');
+        match text {
+            "auto" => Some(Provider::Auto),
+            "" => None,
+            name => name.bytes().all(legal).then(|| Provider::Named(name.to_owned())),
+        }
+    }
+}
+
+/// The values of [`Rdma`] as texts, in its order.
+pub const RDMA: &[&str] = &["auto", "require", "prefer"];
+
+/// Whether messages between nodes must be carried by RDMA devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rdma {
+    /// Where such a transport was asked for by name, they must.
+    Auto,
+    /// They must.
+    Require,
+    /// Sockets are allowed where devices cannot.
+    Prefer,
+}
+
+impl Value for Rdma {
+    const FORM: &'static str = "auto, require or prefer";
+    const KIND: Kind = Kind::OneOf(RDMA);
+    fn show(&self) -> String {
+        RDMA[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Rdma> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Rdma::Auto),
+            "require" => Some(Rdma::Require),
+            "prefer" => Some(Rdma::Prefer),
             _ => None,
         }
     }
@@ -182,6 +246,39 @@ impl Value for Gaps {
             "auto" => Some(Gaps::Auto),
             "read" => Some(Gaps::Read),
             "stream" => Some(Gaps::Stream),
+            _ => None,
+        }
+    }
+}
+
+/// The values of [`Rendezvous`] as texts, in its order.
+pub const RENDEZVOUS: &[&str] = &["auto", "read", "write", "stream"];
+
+/// How messages that are announced travel between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rendezvous {
+    /// What costs less by the figures of the device.
+    Auto,
+    /// The receiver's device reads the sender's memory.
+    Read,
+    /// The sender's device writes into the receiver's memory.
+    Write,
+    /// Copied packet by packet.
+    Stream,
+}
+
+impl Value for Rendezvous {
+    const FORM: &'static str = "auto, read, write or stream";
+    const KIND: Kind = Kind::OneOf(RENDEZVOUS);
+    fn show(&self) -> String {
+        RENDEZVOUS[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Rendezvous> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Rendezvous::Auto),
+            "read" => Some(Rendezvous::Read),
+            "write" => Some(Rendezvous::Write),
+            "stream" => Some(Rendezvous::Stream),
             _ => None,
         }
     }
@@ -250,6 +347,84 @@ impl Value for Check {
     }
 }
 
+/// A text that a parameter gives, or where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// The file at its usual place, if there is one.
+    Auto,
+    /// None.
+    Off,
+    /// This file.
+    File(String),
+    /// What mpiexec read for all ranks.
+    Read {
+        /// The file.
+        path: String,
+        /// Whether it was named; otherwise it is the one at the usual place.
+        named: bool,
+        /// Its content.
+        text: String,
+    },
+    /// The text itself.
+    Text(String),
+}
+
+impl Setting {
+    /// The value by which mpiexec hands a file's content to its ranks, so that all have the same.
+    pub fn handed_over(path: &str, named: bool, text: &str) -> String {
+        let mark = if named { "@=" } else { "=" };
+        format!("{mark}{path}\n{text}")
+    }
+
+    /// A value of such a variable as people read it: without the content of files that mpiexec has read.
+    pub fn brief(value: &str) -> String {
+        match Setting::read(value) {
+            Some(Setting::Read { path, .. }) => format!("@{path}"),
+            _ => value.to_owned(),
+        }
+    }
+
+    /// Reads a value of the variable.
+    pub fn of(text: &str) -> Option<Setting> {
+        Setting::read(text)
+    }
+}
+
+impl Value for Setting {
+    const FORM: &'static str =
+        "auto, no, @FILE, or the text itself (its lines may be separated by semicolons)";
+    const KIND: Kind = Kind::Text;
+    fn show(&self) -> String {
+        match self {
+            Setting::Auto => "auto".to_owned(),
+            Setting::Off => "no".to_owned(),
+            Setting::File(path) | Setting::Read { path, .. } => format!("@{path}"),
+            Setting::Text(text) => text.clone(),
+        }
+    }
+    fn read(text: &str) -> Option<Setting> {
+        let handed = |rest: &str, named: bool| {
+            let (path, text) = rest.split_once('\n')?;
+            Some(Setting::Read { path: path.to_owned(), named, text: text.to_owned() })
+        };
+        if let Some(rest) = text.strip_prefix("@=") {
+            return handed(rest, true);
+        }
+        if let Some(rest) = text.strip_prefix('=') {
+            return handed(rest, false);
+        }
+        if let Some(path) = text.strip_prefix('@') {
+            return (!path.is_empty()).then(|| Setting::File(path.to_owned()));
+        }
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Setting::Auto),
+            other if yes_or_no(other) == Some(false) => Some(Setting::Off),
+            // No statement of either kind is a single word.
+            _ => text.trim().contains([' ', '\n']).then(|| Setting::Text(text.to_owned())),
+        }
+    }
+}
+
 macro_rules! parameters {
     ($($(#[doc = $doc:literal])* $name:ident: $kind:ty = $default:literal, $variable:literal, $meaning:literal;)*) => {
         /// The table, in the order manuals show it.
@@ -306,12 +481,18 @@ parameters! {
         "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
     gaps: Gaps = "auto", "WEFT_GAPS",
         "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
+    rendezvous: Rendezvous = "auto", "WEFT_RENDEZVOUS",
+        "How large messages travel between nodes: read (the receiver's device reads the sender's memory), write (the sender's device writes into the receiver's), stream (copied packet by packet), auto (what costs less). Where memory cannot be registered they are streamed.";
     node_collectives: Choice = "auto", "WEFT_NODE_COLLECTIVES",
         "Whether blocking collectives inside a node go by flags in shared memory (auto, yes) or by messages (no). The same on all ranks.";
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     transport: Fabric = "auto", "WEFT_TRANSPORT",
-        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), auto (shm where it can).";
+        "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), verbs (RDMA devices: InfiniBand, RoCE), ofi (what libfabric drives: Omni-Path, Slingshot, EFA, InfiniBand, TCP), auto (shm where it can).";
+    ofi_provider: Provider = "auto", "WEFT_OFI_PROVIDER",
+        "Which provider of libfabric carries messages (WEFT_TRANSPORT=ofi), by the name that fi_info shows (tcp;ofi_rxm); the same on all ranks. auto: the best of those that can do what is needed; weft-info and WEFT_VERBOSE=1 say which and why.";
+    rdma: Rdma = "auto", "WEFT_RDMA",
+        "Whether messages between nodes must be carried by RDMA devices. require: they must, or the job ends and says why they cannot. prefer: what WEFT_TRANSPORT names may be replaced by sockets, which is said once. auto: what WEFT_TRANSPORT names is an error where it cannot be had; without it, a device that is not used is told.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",
@@ -320,6 +501,10 @@ parameters! {
         "collectives: before every collective call the ranks compare procedure, root, operation, counts and type signatures, and those that do not fit get an error that names two ranks instead of hanging. Costs messages.";
     reproducible: bool = "no", "WEFT_REPRODUCIBLE",
         "Whether reductions combine operands in one order that depends on the number of ranks alone, so that results do not change with placement, message size or algorithm. By communicator: the info key weft_reproducible.";
+    collectives: Setting = "auto", "WEFT_COLLECTIVES",
+        "Rules that say which algorithm a collective takes, instead of the cost model: allreduce ranks=2..16 bytes=..8K nodes=1 -> recursive-doubling. auto: the file weft/collectives in $XDG_CONFIG_HOME (~/.config), if there is one. The same on all ranks. By communicator: the info key weft_collectives. weft-info --explain tells what they do.";
+    model: Setting = "auto", "WEFT_MODEL",
+        "Figures of this machine from which the cost model of collectives computes. auto: the file that weft-info --measure has written (weft/model-HOST in $XDG_CACHE_HOME, ~/.cache), if there is one. The same on all ranks.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
         "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }
@@ -402,6 +587,24 @@ mod tests {
         for row in TABLE {
             assert!(row.variable.starts_with("WEFT_") && !row.meaning.is_empty() && !row.default.is_empty());
         }
+    }
+
+    #[test]
+    fn a_text_is_told_from_the_name_of_its_file() {
+        for (value, setting) in [
+            ("auto", Setting::Auto),
+            ("no", Setting::Off),
+            ("@/etc/rules", Setting::File("/etc/rules".into())),
+            ("bcast -> flat", Setting::Text("bcast -> flat".into())),
+        ] {
+            assert_eq!(Setting::of(value), Some(setting), "{value}");
+        }
+        for named in [true, false] {
+            let read = Setting::of(&Setting::handed_over("/a b", named, "one\ntwo\n"));
+            let (path, text) = ("/a b".to_owned(), "one\ntwo\n".to_owned());
+            assert_eq!(read, Some(Setting::Read { path, named, text }));
+        }
+        assert_eq!(["flat", "@", "=", "@=x"].map(Setting::of), [None, None, None, None]);
     }
 
     #[test]

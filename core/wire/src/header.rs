@@ -15,7 +15,8 @@
 //!
 //! | kind | id | value | payload |
 //! | --- | --- | --- | --- |
-//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]) |
+//! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]); with flag `INTO` a [`crate::payload::RemotePlace`] |
+//! | Written | receiver's request | bytes written to that place | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Taken, Matched | sender's request | 0 | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
@@ -23,6 +24,7 @@
 //! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
+//! | Lost | process | 0 | |
 
 use weft_types::{ContextId, Rank, Tag};
 
@@ -52,8 +54,12 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
+    /// The sender's collective failed because this process is gone; messages of a wrong length follow, which stand for that.
+    Lost = 12,
     /// Some of the partitions of a partitioned send (chapter 4).
-    Part = 12,
+    Part = 13,
+    /// The sender has written what was asked for into the receiver's memory.
+    Written = 14,
 }
 
 impl Kind {
@@ -72,7 +78,9 @@ impl Kind {
             9 => Kind::Cancel,
             10 => Kind::CancelReply,
             11 => Kind::More,
-            12 => Kind::Part,
+            12 => Kind::Lost,
+            13 => Kind::Part,
+            14 => Kind::Written,
             _ => return None,
         })
     }
@@ -227,6 +235,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([13, 0]).kind(), None);
+        assert_eq!(Header::from_words([15, 0]).kind(), None);
     }
 }

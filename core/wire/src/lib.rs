@@ -9,7 +9,7 @@ pub mod header;
 pub mod payload;
 
 pub use header::{Header, Kind};
-pub use payload::{Announce, Announced, Cts, SmallPacket, SyncPrefix};
+pub use payload::{Announce, Announced, Cts, RemotePlace, SmallPacket, SyncPrefix};
 
 /// Version of everything in this crate; peers compare it before the first packet.
 pub const VERSION: u32 = 2;

@@ -25,6 +25,8 @@ impl Announce {
     /// Header flag: the message has gaps in the sender's memory; `address` is that of its first element, and how it lies there
     /// follows ([`Announced`]). Such an announcement has no lead.
     pub const SCATTERED: u8 = 4;
+    /// Header flag: the receiver may read the message from the [`RemotePlace`] that follows. Such an announcement has no lead.
+    pub const KEYED: u8 = 8;
     /// Header flag: announced because the receiver asked for more ([`crate::Kind::More`]), beyond the usual number.
     pub const ASKED: u8 = 2;
 
@@ -124,6 +126,37 @@ impl<'a> Announced<'a> {
     }
 }
 
+/// Where a message is, or shall go, in registered memory: what opens it follows the rest of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemotePlace {
+    /// Of its first byte, as its owner's transport counts.
+    pub address: u64,
+    /// The region's key.
+    pub key: u64,
+}
+
+impl RemotePlace {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 16;
+
+    /// Writes it into the last bytes of a payload.
+    ///
+    /// # Panics
+    /// When the payload is shorter.
+    pub fn put(self, payload: &mut [u8]) {
+        let at = payload.len() - Self::BYTES;
+        payload[at..at + 8].copy_from_slice(&self.address.to_le_bytes());
+        payload[at + 8..].copy_from_slice(&self.key.to_le_bytes());
+    }
+
+    /// Splits a payload into what is in front and the place; `None` when it is too short.
+    pub fn parse(payload: &[u8]) -> Option<(&[u8], RemotePlace)> {
+        let (front, key) = payload.split_last_chunk()?;
+        let (front, address) = front.split_last_chunk()?;
+        Some((front, RemotePlace { address: u64::from_le_bytes(*address), key: u64::from_le_bytes(*key) }))
+    }
+}
+
 /// Payload of [`crate::Kind::Cts`]: where the fragments shall go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cts {
@@ -134,6 +167,8 @@ pub struct Cts {
 impl Cts {
     /// Bytes on the wire.
     pub const BYTES: usize = 4;
+    /// Header flag: the data shall be written to the [`RemotePlace`] that follows, and no fragments come.
+    pub const INTO: u8 = 1;
 
     /// As it travels.
     pub const fn emit(&self) -> [u8; Self::BYTES] {
@@ -220,6 +255,12 @@ mod tests {
             }
             if let Some((prefix, data)) = SyncPrefix::parse(&bytes) {
                 prop_assert_eq!([&prefix.emit()[..], data].concat(), bytes.clone());
+            }
+            if let Some((front, place)) = RemotePlace::parse(&bytes) {
+                let mut packet = vec![0; bytes.len()];
+                packet[..front.len()].copy_from_slice(front);
+                place.put(&mut packet);
+                prop_assert_eq!(packet, bytes.clone());
             }
             if let Some(cts) = Cts::parse(&bytes) {
                 prop_assert_eq!(&cts.emit()[..], &bytes[..]);

@@ -3,6 +3,8 @@
 //! A test describes its fabric by [`Fabric`] and calls the properties, most simply all of them by [`every_property`]. A property panics
 //! with what it saw. All of them work over fabrics that delay, refuse, and lose packets underneath.
 
+pub mod one_sided;
+
 use crate::{Refused, Transport};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -33,6 +35,11 @@ pub fn every_property<F: Fabric>(mut make: impl FnMut(usize) -> F) {
     all_talk_to_all(&mut make(5));
     both_may_begin_at_once(&mut make(2));
     a_dead_process_is_told_once(&mut make(3));
+    one_sided::gets_and_puts_move_every_byte(&mut make(2));
+    one_sided::what_was_put_is_visible_after_a_flush(&mut make(2));
+    one_sided::atomics_lose_nothing(&mut make(3));
+    one_sided::what_was_taken_back_is_not_touched(&mut make(3));
+    one_sided::every_token_comes_back_from_the_dead(&mut make(2));
 }
 
 fn header(number: u32) -> Header {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+pub mod offload;
 mod pollable;
 pub mod verbs;
 pub mod zero_copy;

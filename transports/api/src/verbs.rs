@@ -12,6 +12,46 @@ pub type Nanos = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProtectionDomain(pub u32);
 
+/// Where a device is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceAddress {
+    /// Its global identifier (GID): on Ethernet its IP address, on InfiniBand the 16 bytes as an IPv6 address. With it goes the UDP port
+    /// at which packets are taken, 4791 for all devices but emulated ones.
+    pub socket: SocketAddr,
+    /// Its local identifier (LID) in an InfiniBand subnet; 0 on Ethernet, which has none.
+    pub lid: u16,
+}
+
+impl From<SocketAddr> for DeviceAddress {
+    fn from(socket: SocketAddr) -> DeviceAddress {
+        DeviceAddress { socket, lid: 0 }
+    }
+}
+
+impl std::fmt::Display for DeviceAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.lid {
+            0 => write!(f, "{}", self.socket),
+            lid => write!(f, "{}@{lid:x}", self.socket),
+        }
+    }
+}
+
+impl std::str::FromStr for DeviceAddress {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<DeviceAddress, ()> {
+        let (socket, lid) = match text.split_once('@') {
+            None => (text, Some(0)),
+            Some((socket, lid)) => (socket, u16::from_str_radix(lid, 16).ok().filter(|&lid| lid != 0)),
+        };
+        match (socket.parse(), lid) {
+            (Ok(socket), Some(lid)) => Ok(DeviceAddress { socket, lid }),
+            _ => Err(()),
+        }
+    }
+}
+
 /// A queue pair of a device, 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueuePairNumber(pub u32);
@@ -124,7 +164,7 @@ pub enum Work {
     /// A datagram; only on queue pairs of that kind.
     Datagram {
         /// The device it goes to.
-        to: SocketAddr,
+        to: DeviceAddress,
         /// The queue pair there.
         queue_pair: QueuePairNumber,
         /// That queue pair's key.
@@ -146,7 +186,7 @@ pub enum Data<'a> {
 /// A send request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRequest<'a> {
-    /// Comes back with the completion.
+    /// Comes back with the completion. The two highest bits are 0: some drivers use them.
     pub id: u64,
     /// What to do.
     pub work: Work,
@@ -221,7 +261,7 @@ pub enum CompletedWork {
 pub struct Completion {
     /// Of the work request.
     pub id: u64,
-    /// How it ended; unless in success, only `id` and `queue_pair` mean anything besides.
+    /// How it ended; unless in success, only `id`, `queue_pair` and whether it was a receive mean anything besides.
     pub status: CompletionStatus,
     /// What it was.
     pub work: CompletedWork,
@@ -231,10 +271,10 @@ pub struct Completion {
     pub queue_pair: QueuePairNumber,
     /// Immediate data that came.
     pub immediate: Option<u32>,
-    /// Whether the sender marked it.
+    /// Whether the sender marked it, where the device tells.
     pub solicited: bool,
-    /// Datagrams received: who sent it.
-    pub from: Option<(SocketAddr, QueuePairNumber)>,
+    /// Datagrams received: who sent it, where the device tells.
+    pub from: Option<(DeviceAddress, QueuePairNumber)>,
 }
 
 /// The service of a queue pair.
@@ -271,7 +311,7 @@ pub struct QueuePairPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// The device there.
-    pub address: SocketAddr,
+    pub address: DeviceAddress,
     /// The queue pair there.
     pub queue_pair: QueuePairNumber,
     /// The first packet number it will send.
@@ -348,6 +388,8 @@ pub struct HcaLimits {
     pub max_send: u32,
     /// Receive requests of one queue that are not complete.
     pub max_receive: u32,
+    /// Entries of a completion queue.
+    pub max_completions: u32,
     /// Reads and atomics of one queue pair under way.
     pub max_reads: u8,
     /// Regions at a time, as far as it is known.
@@ -392,7 +434,7 @@ pub trait Hca {
     fn limits(&self) -> HcaLimits;
 
     /// Where others reach it.
-    fn address(&self) -> SocketAddr;
+    fn address(&self) -> DeviceAddress;
 
     /// Nanoseconds of the device's clock.
     fn now(&self) -> Nanos;
@@ -495,6 +537,11 @@ pub trait Hca {
 
     /// Lets the device work, where it has no hardware that does. True when something moved.
     fn progress(&mut self) -> bool;
+
+    /// An address of which the network says for certain that nobody is there, each once; most devices never know.
+    fn unreachable(&mut self) -> Option<DeviceAddress> {
+        None
+    }
 
     /// The bell to sleep on.
     fn bell(&self) -> Self::Bell;

@@ -5,11 +5,11 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use weft_api::Bell;
+use weft_api::{Bell, Pollable};
 
 /// How long a sleeper sleeps whom the provider cannot wake.
 const NAP: Duration = Duration::from_micros(50);
@@ -74,13 +74,7 @@ impl Bell for OfiBell {
 
     fn sleep(&self, limit: Duration) {
         let wait = self.0.wait.as_ref().map(|fd| fd.as_raw_fd());
-        let limit = match wait {
-            Some(_) if self.0.safe.load(Ordering::Acquire) => limit,
-            // Something has come, or may have.
-            Some(_) => Duration::ZERO,
-            None => limit.min(NAP),
-        };
-        sleep_on([wait, Some(self.0.called.as_raw_fd())], limit);
+        sleep_on([wait, Some(self.0.called.as_raw_fd())], self.limit(limit));
         self.disarm();
     }
 
@@ -88,6 +82,22 @@ impl Bell for OfiBell {
         if self.0.number.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Nothing to read is fine.
             let _ = (&self.0.called).read(&mut [0; 8]);
+        }
+    }
+}
+
+impl Pollable for OfiBell {
+    fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
+        list.extend(self.0.wait.as_ref().map(|fd| fd.as_fd()));
+        list.push(self.0.called.as_fd());
+    }
+
+    fn limit(&self, limit: Duration) -> Duration {
+        match self.0.wait {
+            Some(_) if self.0.safe.load(Ordering::Acquire) => limit,
+            // Something has come, or may have.
+            Some(_) => Duration::ZERO,
+            None => limit.min(NAP),
         }
     }
 }

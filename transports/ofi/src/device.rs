@@ -4,13 +4,15 @@
 //! nobody can touch while the library has them, and everything is closed before the memory goes.
 
 use crate::library::{InfoList, Library, library};
-use crate::offer::{Nic, Offer};
-use crate::select::{self, Choice, MODES, MR_MODES, REMOTE_MEMORY, Wanted, Why};
+use crate::offer::Offer;
+use crate::omni_path;
+use crate::select::{REMOTE_MEMORY, Wanted};
+use crate::survey::{choose, describe, find_again};
 use crate::sys::*;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ffi::{c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::{NonNull, null, null_mut};
+use weft_api::zero_copy::RemoteMemory;
 use weft_types::{Error, ErrorClass, Result};
 
 /// An object of the library, closed on drop.
@@ -68,6 +70,9 @@ pub(crate) enum Denied {
     Failed(i64),
 }
 
+/// Whether a type and an operation go together, and how many numbers at a time.
+type Validity = unsafe extern "C" fn(*mut fid_ep, u32, u32, *mut usize) -> c_int;
+
 fn begun(result: isize) -> std::result::Result<(), Denied> {
     match -(result as i64) {
         0 => Ok(()),
@@ -113,166 +118,22 @@ impl std::fmt::Debug for Device {
     }
 }
 
-/// What the library offers to processes like this one, and what it is.
-///
-/// # Errors
-/// There is no library, or it failed.
-pub fn offers() -> Result<(Vec<Offer>, String)> {
-    let library = library()?;
-    Ok((ask(library)?.iter().map(describe).collect(), library.to_string()))
-}
-
-/// Everything that could carry messages, with all its capabilities.
-fn ask(library: &'static Library) -> Result<InfoList> {
-    let mut hints = library.blank()?;
-    fill_hints(&mut hints, 0);
-    library.offers(&hints)
-}
-
-fn fill_hints(hints: &mut InfoList, caps: u64) {
-    // SAFETY: a blank description has all its parts.
-    unsafe {
-        let info = &mut *hints.first();
-        info.caps = caps;
-        info.mode = MODES;
-        (*info.ep_attr).r#type = FI_EP_RDM;
-        (*info.domain_attr).mr_mode = MR_MODES;
-        (*info.domain_attr).threading = FI_THREAD_DOMAIN;
-    }
-}
-
-/// # Safety
-/// Null or a C string.
-unsafe fn text(pointer: *const c_char) -> String {
-    if pointer.is_null() {
-        return String::new();
-    }
-    // SAFETY: a C string by contract.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
-}
-
-fn describe(info: &fi_info) -> Offer {
-    // SAFETY: descriptions of the library have all parts but, at times, the device; its parts may be missing too. Texts are C strings
-    // or null; an address has as many bytes as it says.
-    unsafe {
-        let (endpoint, domain, fabric) = (&*info.ep_attr, &*info.domain_attr, &*info.fabric_attr);
-        let (tx, rx) = (&*info.tx_attr, &*info.rx_attr);
-        let address = if info.src_addr.is_null() {
-            &[][..]
-        } else {
-            std::slice::from_raw_parts(info.src_addr.cast::<u8>(), info.src_addrlen)
-        };
-        let nic = info.nic.as_ref().map(|nic| {
-            let bus = nic.bus_attr.as_ref();
-            let link = nic.link_attr.as_ref();
-            Nic {
-                on_bus: bus.is_some_and(|bus| bus.bus_type == FI_BUS_PCI),
-                speed: link.map_or(0, |link| link.speed),
-                down: link.is_some_and(|link| link.state == FI_LINK_DOWN),
-            }
-        });
-        Offer {
-            provider: text(fabric.prov_name),
-            domain: text(domain.name),
-            fabric: text(fabric.name),
-            caps: info.caps,
-            mode: info.mode | tx.mode | rx.mode | domain.mode,
-            mr_mode: select::memory_needs(domain.mr_mode),
-            addr_format: info.addr_format,
-            ip: ip_of(info.addr_format, address),
-            max_msg_size: endpoint.max_msg_size,
-            inject_size: tx.inject_size,
-            tx_size: tx.size,
-            rx_size: rx.size,
-            msg_order: tx.msg_order & rx.msg_order,
-            data_progress: domain.data_progress,
-            resource_mgmt: domain.resource_mgmt,
-            mr_key_size: domain.mr_key_size,
-            max_ep_tx_ctx: domain.max_ep_tx_ctx,
-            ep_cnt: domain.ep_cnt,
-            nic,
-        }
-    }
-}
-
-/// The address in a `sockaddr`.
-fn ip_of(format: u32, bytes: &[u8]) -> Option<IpAddr> {
-    match format {
-        FI_SOCKADDR_IN => bytes.get(4..8).map(|four| {
-            let four: [u8; 4] = four.try_into().expect("four bytes");
-            IpAddr::V4(Ipv4Addr::from(four))
-        }),
-        FI_SOCKADDR_IN6 => bytes.get(8..24).map(|sixteen| {
-            let sixteen: [u8; 16] = sixteen.try_into().expect("sixteen bytes");
-            IpAddr::V6(Ipv6Addr::from(sixteen))
-        }),
-        _ => None,
-    }
-}
-
-/// A text that the library will free.
-fn owned_text(text: &str) -> *mut c_char {
-    let Ok(text) = CString::new(text) else { return null_mut() };
-    // SAFETY: a C string.
-    unsafe { libc::strdup(text.as_ptr()) }
-}
-
-/// Chooses among what the library offers and says why.
-fn choose(library: &'static Library, wanted: &Wanted) -> Result<(Offer, String)> {
-    let offers: Vec<Offer> = ask(library)?.iter().map(describe).collect();
-    let outcome: std::result::Result<Choice, Vec<(usize, Why)>> = select::select(&offers, wanted);
-    let why = select::explain(&offers, wanted, &outcome);
-    match outcome {
-        Ok(choice) => Ok((offers[choice.index].clone(), why)),
-        Err(_) => Err(Error::new(
-            ErrorClass::OTHER,
-            format!(
-                "{why}\nfound: {library}. `fi_info` lists what there is; WEFT_TRANSPORT chooses another fabric"
-            ),
-        )),
-    }
-}
-
-/// The description of an offer with just those capabilities that will be used: others cost time.
-fn find_again(library: &'static Library, offer: &Offer) -> Result<(InfoList, *mut fi_info)> {
-    let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
-    // Atomic operations by software need the target's processor, as our own do.
-    let atomic = if offer.drives_a_device() { offer.caps & FI_ATOMIC } else { 0 };
-    let remote = if offer.can(REMOTE_MEMORY) { REMOTE_MEMORY | atomic } else { 0 };
-    // Some offer a thing alone that they refuse together with another.
-    for caps in [messages | remote, messages] {
-        let mut hints = library.blank()?;
-        fill_hints(&mut hints, caps);
-        // SAFETY: a blank description has all its parts, and frees these texts by the C allocator.
-        unsafe {
-            let info = &mut *hints.first();
-            info.addr_format = offer.addr_format;
-            (*info.fabric_attr).prov_name = owned_text(&offer.provider);
-            (*info.fabric_attr).name = owned_text(&offer.fabric);
-            (*info.domain_attr).name = owned_text(&offer.domain);
-        }
-        let list = library.offers(&hints)?;
-        let same = list.iter().find(|info| describe(info).ip == offer.ip).map(std::ptr::from_ref);
-        if let Some(info) = same {
-            return Ok((list, info.cast_mut()));
-        }
-    }
-    Err(Error::new(ErrorClass::OTHER, format!("{library}: {offer} is no longer offered")))
-}
-
 impl Device {
     /// Opens an endpoint of the best provider. Also returns why that one.
     ///
     /// # Errors
     /// No library, no provider, or what the provider refused.
     pub(crate) fn open(wanted: &Wanted) -> Result<(Device, String)> {
+        if let Some(job) = &wanted.job {
+            omni_path::name_job(job);
+        }
         let library = library()?;
         let (offer, why) = choose(library, wanted)?;
         Ok((Device::open_offer(library, offer)?, why))
     }
 
     fn open_offer(library: &'static Library, offer: Offer) -> Result<Device> {
-        let (list, info) = find_again(library, &offer)?;
+        let (list, info, tells_delivery) = find_again(library, &offer)?;
         let failed = |what: &str, number: c_int| {
             Error::new(
                 ErrorClass::OTHER,
@@ -359,7 +220,7 @@ impl Device {
                 }
             }
             let wait = wait_object(&completions);
-            let offer = Offer { caps: (*info).caps, mode: (*info).mode, ..describe(&*info) };
+            let offer = Offer { tells_delivery, nic: offer.nic, ..describe(&*info) };
             Ok(Device {
                 endpoint,
                 completions,
@@ -509,6 +370,14 @@ impl Device {
         self.offer.mr_mode & FI_MR_LOCAL != 0
     }
 
+    /// What others say to reach the first byte of a region at `address`.
+    pub(crate) fn remote_name(&self, region: &Object<fid_mr>, address: u64) -> RemoteMemory {
+        let by_address = self.offer.mr_mode & FI_MR_VIRT_ADDR != 0;
+        // SAFETY: an open region.
+        let key = unsafe { (*region.raw()).key };
+        RemoteMemory { address: if by_address { address } else { 0 }, key }
+    }
+
     /// Posts room for a message.
     ///
     /// # Safety
@@ -565,8 +434,137 @@ impl Device {
         })
     }
 
+    /// Reads memory of another process.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of the room.
+    pub(crate) unsafe fn read(
+        &mut self,
+        room: *mut u8,
+        bytes: usize,
+        descriptor: *mut c_void,
+        from: (u64, RemoteMemory),
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        // SAFETY: the table is looked for; the rest by contract.
+        begun(unsafe {
+            match self.remote_table().and_then(|table| table.read) {
+                Some(read) => read(
+                    self.endpoint.raw(),
+                    room.cast(),
+                    bytes,
+                    descriptor,
+                    from.0,
+                    from.1.address,
+                    from.1.key,
+                    context,
+                ),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Writes to memory of another process; ends when the bytes are visible there.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of what is written.
+    pub(crate) unsafe fn write(
+        &mut self,
+        source: *const u8,
+        bytes: usize,
+        descriptor: *mut c_void,
+        to: (u64, RemoteMemory),
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        let local = libc::iovec { iov_base: source.cast_mut().cast(), iov_len: bytes };
+        let remote = fi_rma_iov { addr: to.1.address, len: bytes, key: to.1.key };
+        let mut descriptors = [descriptor];
+        let message = fi_msg_rma {
+            msg_iov: &raw const local,
+            desc: descriptors.as_mut_ptr(),
+            iov_count: 1,
+            addr: to.0,
+            rma_iov: &raw const remote,
+            rma_iov_count: 1,
+            context,
+            data: 0,
+        };
+        // SAFETY: the table is looked for; the description is read before the call returns; the rest by contract.
+        begun(unsafe {
+            match self.remote_table().and_then(|table| table.writemsg) {
+                Some(write) => write(self.endpoint.raw(), &message, FI_DELIVERY_COMPLETE),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    fn remote_table(&self) -> Option<&fi_ops_rma> {
+        if !self.offer.can(REMOTE_MEMORY) {
+            return None;
+        }
+        // SAFETY: an endpoint that was opened with the capability has the table, which lives as long as the endpoint.
+        unsafe { (*self.endpoint.raw()).rma.as_ref() }
+    }
+
+    fn atomic_table(&self) -> Option<&fi_ops_atomic> {
+        if !self.offer.can(FI_ATOMIC) {
+            return None;
+        }
+        // SAFETY: as in `remote_table`.
+        unsafe { (*self.endpoint.raw()).atomic.as_ref() }
+    }
+
+    /// Whether numbers of eight bytes can be added to and exchanged.
+    pub(crate) fn has_atomics(&self) -> bool {
+        let Some(table) = self.atomic_table() else { return false };
+        let mut count = 0;
+        let mut offered = |valid: Option<Validity>, operation| {
+            // SAFETY: an open endpoint, and room for the answer.
+            valid.is_some_and(
+                |valid| unsafe { valid(self.endpoint.raw(), FI_UINT64, operation, &mut count) } == 0,
+            )
+        };
+        offered(table.readwritevalid, FI_SUM) && offered(table.compwritevalid, FI_CSWAP) && count > 0
+    }
+
+    /// An atomic operation on eight bytes of another process: of the three numbers at `numbers` the first is the operand, the second
+    /// what is compared with (where `compares`), the third becomes what was found.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of the numbers.
+    pub(crate) unsafe fn atomic(
+        &mut self,
+        numbers: *mut u64,
+        compares: bool,
+        descriptor: *mut c_void,
+        at: (u64, RemoteMemory),
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        let Some(table) = self.atomic_table() else { return Err(Denied::Failed(i64::from(FI_ENOSYS))) };
+        let (fetch, exchange) = (table.readwrite, table.compwrite);
+        // SAFETY: three numbers by contract.
+        let (operand, compared, found) =
+            unsafe { (numbers.cast(), numbers.add(1).cast(), numbers.add(2).cast()) };
+        let endpoint = self.endpoint.raw();
+        let (to, RemoteMemory { address, key }) = at;
+        // SAFETY: an endpoint with the table; the rest by contract.
+        begun(unsafe {
+            match (compares, fetch, exchange) {
+                (false, Some(fetch), _) => fetch(
+                    endpoint, operand, 1, descriptor, found, descriptor, to, address, key, FI_UINT64, FI_SUM,
+                    context,
+                ),
+                (true, _, Some(exchange)) => exchange(
+                    endpoint, operand, 1, descriptor, compared, descriptor, found, descriptor, to, address,
+                    key, FI_UINT64, FI_CSWAP, context,
+                ),
+                _ => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
     /// Lets the provider work, and takes what has ended, in order.
-    pub(crate) fn poll(&mut self, ended: &mut Vec<Ended>) {
+    pub(crate) fn poll(&mut self, mut ended: impl FnMut(Ended)) {
         const BATCH: usize = 32;
         let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
         // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
@@ -577,13 +575,13 @@ impl Device {
             }
         };
         if count > 0 {
-            ended.extend(entries[..count as usize].iter().map(|entry| Ended {
-                context: entry.op_context,
-                bytes: entry.len,
-                error: 0,
-            }));
-        } else if count == -(FI_EAVAIL as isize) {
-            ended.extend(self.failure());
+            for entry in &entries[..count as usize] {
+                ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
+            }
+        } else if count == -(FI_EAVAIL as isize)
+            && let Some(failure) = self.failure()
+        {
+            ended(failure);
         }
     }
 

@@ -116,6 +116,11 @@ impl<P> Flow<P> {
         Ok(())
     }
 
+    /// Whether a packet is missing of those with numbers below `next`, or of those before one that is here.
+    pub fn lacks(&self, next: u16) -> bool {
+        !self.early.is_empty() || next.wrapping_sub(self.arrived).wrapping_sub(1) < WINDOW
+    }
+
     /// The next packet.
     pub fn front(&self) -> Option<&P> {
         self.inbox.front()
@@ -203,7 +208,9 @@ mod tests {
         assert_eq!(flow.arrive(2, 'c'), Ok(()));
         assert_eq!(flow.arrive(2, 'c'), Err('c'));
         assert_eq!(flow.arrive(WINDOW + 1, 'x'), Err('x'));
+        assert!(flow.lacks(1), "the second is missing, for the third is here");
         assert_eq!(flow.arrive(1, 'b'), Ok(()));
+        assert!(!flow.lacks(3) && !flow.lacks(2) && flow.lacks(4), "a fourth is missing if it was sent");
         assert_eq!(
             [flow.take(), flow.take(), flow.take(), flow.take()],
             [Some('a'), Some('b'), Some('c'), None]

@@ -17,13 +17,18 @@ pub mod select;
 pub mod sys;
 
 mod bell;
+mod contact;
 mod device;
 mod knock;
 mod library;
+mod omni_path;
+mod one_sided;
+mod operations;
 mod slots;
+mod survey;
 mod transport;
 
 pub use bell::OfiBell;
 pub use card::{OfiCard, OfiDirectory};
-pub use device::offers;
+pub use survey::offers;
 pub use transport::Ofi;

@@ -44,6 +44,8 @@ pub struct Offer {
     pub max_ep_tx_ctx: usize,
     /// Endpoints of a domain.
     pub ep_cnt: usize,
+    /// Whether a write can tell when its bytes are visible at the target (`FI_DELIVERY_COMPLETE`).
+    pub tells_delivery: bool,
     /// The device behind it, where the provider tells.
     pub nic: Option<Nic>,
 }

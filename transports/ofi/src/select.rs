@@ -45,6 +45,8 @@ pub struct Wanted {
     pub address: Option<IpAddr>,
     /// Only this provider, by name (`WEFT_OFI_PROVIDER`).
     pub provider: Option<String>,
+    /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
+    pub job: Option<String>,
 }
 
 /// Why an offer cannot be used.
@@ -207,8 +209,23 @@ pub fn explain(offers: &[Offer], wanted: &Wanted, outcome: &Result<Choice, Vec<(
             others
         }
     };
-    lines.extend(others.iter().map(|(index, why)| format!("  not {}: {why}", offers[*index])));
-    lines.dedup();
+    for (index, why) in others {
+        let offer = &offers[*index];
+        let line = match why {
+            // One line for all its interfaces.
+            Why::NotAsked => format!("  not {}: {why}", offer.provider),
+            Why::OtherAddress(_) => {
+                format!(
+                    "  not {} at other addresses than the one by which this node is known",
+                    offer.provider
+                )
+            }
+            _ => format!("  not {offer}: {why}"),
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
     lines.join("\n")
 }
 

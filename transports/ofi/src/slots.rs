@@ -1,11 +1,14 @@
-//! Registered memory in equal parts, each for one message, and who has which.
+//! Registered memory in equal parts, each for one message, and who has which; regions of the program's memory and operations on them.
 
-use crate::device::{Denied, Device, Ended, Object};
-use crate::sys::{FI_RECV, FI_SEND, fi_context2, fid_mr};
+use crate::device::{Denied, Device, Object};
+use crate::operations::OperationId;
+use crate::sys::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE, fi_context2, fid_mr};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{LocalRun, MemoryRange, Region, RegionId, RemoteMemory};
 use weft_types::{Error, ErrorClass, Result};
 
 /// Slots that are made at a time.
@@ -20,6 +23,28 @@ impl Slot {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// What an operation was known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// It was on this slot.
+    Slot(Slot),
+    /// It was a piece of this operation on the program's memory.
+    Piece(OperationId),
+    /// A failed one that nobody keeps track of.
+    Unknown,
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Which.
+    pub(crate) work: Work,
+    /// Bytes received.
+    pub(crate) bytes: usize,
+    /// 0, or the error number.
+    pub(crate) error: i64,
 }
 
 /// Who may touch a slot.
@@ -37,7 +62,32 @@ enum Holder {
 #[repr(C)]
 struct Context {
     scratch: UnsafeCell<fi_context2>,
-    slot: u32,
+    /// Of a slot: its index. Of a piece: its place in the list.
+    index: u32,
+    is_piece: bool,
+}
+
+impl Context {
+    fn new(index: u32, is_piece: bool) -> Context {
+        Context { scratch: UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }), index, is_piece }
+    }
+}
+
+/// A range of the program's memory that was registered.
+struct Registered {
+    object: Object<fid_mr>,
+    range: MemoryRange,
+}
+
+/// A piece of an operation: bytes of one run here and of one run there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) operation: OperationId,
+    /// The peer's place in the address vector.
+    pub(crate) to: u64,
+    pub(crate) local: LocalRun,
+    pub(crate) remote: RemoteMemory,
+    pub(crate) put: bool,
 }
 
 /// Slots that were made together.
@@ -64,12 +114,18 @@ pub(crate) struct Slots {
     slot_bytes: usize,
     free: Vec<Slot>,
     holders: Vec<Holder>,
+    /// Contexts of pieces, each at an address of its own, and whose they are.
+    pieces: Vec<(Box<Context>, OperationId)>,
+    free_pieces: Vec<u32>,
+    regions: Vec<Option<Registered>>,
+    free_regions: Vec<u32>,
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
         // A domain with open regions stays open.
         self.blocks.iter_mut().for_each(|block| block.region = None);
+        self.regions.clear();
     }
 }
 
@@ -85,7 +141,17 @@ impl std::fmt::Debug for Slots {
 impl Slots {
     /// No slots yet, each of `slot_bytes` when there are some.
     pub(crate) fn new(device: Device, slot_bytes: usize) -> Slots {
-        Slots { device, blocks: Vec::new(), slot_bytes, free: Vec::new(), holders: Vec::new() }
+        Slots {
+            device,
+            blocks: Vec::new(),
+            slot_bytes: slot_bytes.next_multiple_of(64),
+            free: Vec::new(),
+            holders: Vec::new(),
+            pieces: Vec::new(),
+            free_pieces: Vec::new(),
+            regions: Vec::new(),
+            free_regions: Vec::new(),
+        }
     }
 
     pub(crate) fn device(&mut self) -> &mut Device {
@@ -116,13 +182,13 @@ impl Slots {
             )
         })?;
         let first = self.holders.len() as u32;
-        let context =
-            |slot| Context { scratch: UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }), slot };
-        let contexts = (first..first + BLOCK).map(context).collect();
+        let contexts = (first..first + BLOCK).map(|slot| Context::new(slot, false)).collect();
         let mut block = Block { region: None, contexts, memory, layout };
         if self.device.registers_locally() {
             // SAFETY: the memory is freed after the region is closed (`Block::drop`).
-            block.region = Some(unsafe { self.device.register(memory.as_ptr(), bytes, FI_SEND | FI_RECV) }?);
+            block.region = Some(unsafe {
+                self.device.register(memory.as_ptr(), bytes, FI_SEND | FI_RECV | FI_READ | FI_WRITE)
+            }?);
         }
         self.blocks.push(block);
         self.holders.resize(self.holders.len() + BLOCK as usize, Holder::Nobody);
@@ -191,14 +257,134 @@ impl Slots {
         Ok(())
     }
 
-    /// The slot of an operation that has ended, which is ours again. `None` for one without a slot.
-    pub(crate) fn ended(&mut self, ended: &Ended) -> Option<Slot> {
-        if ended.context.is_null() {
-            return None;
+    /// Lets the provider work, and takes what has ended, in order. The slots are ours again.
+    pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
+        let Slots { device, holders, pieces, free_pieces, .. } = self;
+        device.poll(|ended| {
+            let work = if ended.context.is_null() {
+                Work::Unknown
+            } else {
+                // SAFETY: every context that is given to the library is one of ours, which live as long as the device.
+                let context = unsafe { &*ended.context.cast::<Context>() };
+                if context.is_piece {
+                    free_pieces.push(context.index);
+                    Work::Piece(pieces[context.index as usize].1)
+                } else {
+                    holders[context.index as usize] = Holder::Us;
+                    Work::Slot(Slot(context.index))
+                }
+            };
+            done.push(Done { work, bytes: ended.bytes, error: ended.error });
+        });
+    }
+
+    /// Registers memory of the program; see [`weft_api::zero_copy`] for who promises that it is there.
+    pub(crate) fn register(&mut self, range: MemoryRange, access: Access) -> Result<Region> {
+        let mut rights = FI_READ | FI_WRITE;
+        if access.remote_read || access.remote_atomic {
+            rights |= FI_REMOTE_READ;
         }
-        // SAFETY: every context that is given to the library is one of ours, which live as long as the device.
-        let slot = Slot(unsafe { (*ended.context.cast::<Context>()).slot });
-        self.holders[slot.0 as usize] = Holder::Us;
-        Some(slot)
+        if access.remote_write || access.remote_atomic {
+            rights |= FI_REMOTE_WRITE;
+        }
+        // Providers refuse regions of no bytes.
+        let bytes = range.length.max(1) as usize;
+        // SAFETY: whoever registers promises that the memory stays until the region is given back.
+        let object = unsafe { self.device.register(range.address as *mut u8, bytes, rights) }?;
+        let remote = self.device.remote_name(&object, range.address);
+        let entry = Some(Registered { object, range });
+        let id = match self.free_regions.pop() {
+            Some(id) => {
+                self.regions[id as usize] = entry;
+                id
+            }
+            None => {
+                self.regions.push(entry);
+                self.regions.len() as u32 - 1
+            }
+        };
+        Ok(Region { id: RegionId(id), remote })
+    }
+
+    /// Gives a region back.
+    pub(crate) fn deregister(&mut self, id: RegionId) {
+        if self.regions.get_mut(id.0 as usize).and_then(Option::take).is_some() {
+            self.free_regions.push(id.0);
+        }
+    }
+
+    /// The descriptor of a run; `None` for one that is not in its region, where that must be.
+    fn descriptor(&self, run: &LocalRun) -> Option<*mut c_void> {
+        if !self.device.registers_locally() {
+            return Some(null_mut());
+        }
+        let region = self.regions.get(run.region.0 as usize)?.as_ref()?;
+        let end = region.range.end()?;
+        let inside = run.address >= region.range.address && run.address.checked_add(run.length)? <= end;
+        // SAFETY: an open region.
+        inside.then(|| unsafe { (*region.object.raw()).mem_desc })
+    }
+
+    /// Begins a piece.
+    pub(crate) fn begin(&mut self, piece: &Piece) -> std::result::Result<(), Denied> {
+        let descriptor = self.descriptor(&piece.local).ok_or(Denied::Failed(i64::from(libc::EACCES)))?;
+        let place = match self.free_pieces.pop() {
+            Some(place) => place,
+            None => {
+                let place = self.pieces.len() as u32;
+                self.pieces.push((Box::new(Context::new(place, true)), piece.operation));
+                place
+            }
+        };
+        let entry = &mut self.pieces[place as usize];
+        entry.1 = piece.operation;
+        let context = (&raw mut *entry.0).cast();
+        let (address, bytes) = (piece.local.address as *mut u8, piece.local.length as usize);
+        let there = (piece.to, piece.remote);
+        // SAFETY: whoever gives a run to an operation promises that its bytes are there, and left alone, until the operation is over;
+        // the context is not used again before its end.
+        let begun = unsafe {
+            if piece.put {
+                self.device.write(address, bytes, descriptor, there, context)
+            } else {
+                self.device.read(address, bytes, descriptor, there, context)
+            }
+        };
+        if begun.is_err() {
+            self.free_pieces.push(place);
+        }
+        begun
+    }
+
+    /// Writes what lies in a slot to memory of another process.
+    pub(crate) fn write(
+        &mut self,
+        slot: Slot,
+        bytes: usize,
+        to: u64,
+        remote: RemoteMemory,
+    ) -> std::result::Result<(), Denied> {
+        assert!(self.holders[slot.index()] == Holder::Us && bytes <= self.slot_bytes);
+        let (source, descriptor, context) = self.parts(slot);
+        // SAFETY: as in `receive`.
+        unsafe { self.device.write(source, bytes, descriptor, (to, remote), context) }?;
+        self.holders[slot.index()] = Holder::Library;
+        Ok(())
+    }
+
+    /// An atomic operation with the numbers in a slot; see [`Device::atomic`].
+    pub(crate) fn atomic(
+        &mut self,
+        slot: Slot,
+        compares: bool,
+        to: u64,
+        remote: RemoteMemory,
+    ) -> std::result::Result<(), Denied> {
+        assert!(self.holders[slot.index()] == Holder::Us && self.slot_bytes >= 24);
+        let (numbers, descriptor, context) = self.parts(slot);
+        // SAFETY: as in `receive`; slots begin at multiples of 64 bytes.
+        unsafe { self.device.atomic(numbers.cast(), compares, descriptor, (to, remote), context) }?;
+        self.holders[slot.index()] = Holder::Library;
+        Ok(())
     }
 }

@@ -361,10 +361,25 @@ structures! {
             ) -> isize,
         >,
         writev: Unused,
-        writemsg: Unused,
+        writemsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,
         inject: Unused,
         writedata: Unused,
         injectdata: Unused,
+    }
+    fi_rma_iov {
+        addr: u64,
+        len: usize,
+        key: u64,
+    }
+    fi_msg_rma {
+        msg_iov: *const libc::iovec,
+        desc: *mut *mut c_void,
+        iov_count: usize,
+        addr: u64,
+        rma_iov: *const fi_rma_iov,
+        rma_iov_count: usize,
+        context: *mut c_void,
+        data: u64,
     }
     fi_ops_atomic {
         size: usize,

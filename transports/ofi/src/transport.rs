@@ -2,18 +2,22 @@
 
 use crate::bell::{OfiBell, Sleepers};
 use crate::card::{OfiCard, OfiDirectory};
-use crate::device::{Denied, Device, Ended};
-use crate::flow::{Flow, WINDOW};
-use crate::knock::{Answer, Knock, socket_address};
+use crate::contact::{Peer, SILENCE, STUCK};
+use crate::device::{Denied, Device};
+use crate::flow::WINDOW;
+use crate::operations::{OperationId, Operations};
 use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes, header_of};
 use crate::select::Wanted;
-use crate::slots::{Slot, Slots};
-use crate::sys::FI_ADDR_STR;
+use crate::slots::{Done, Piece, Slot, Slots, Work};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
+    ZeroCopy,
+};
 use weft_api::{Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
@@ -28,86 +32,61 @@ const MOST_SLOTS: usize = 4096;
 const POSTED_EACH: usize = 16;
 const POSTED_AT_LEAST: usize = 48;
 
-/// Silence after which a peer is asked: a message to a dead process fails, and nothing else tells of its death.
-const SILENCE: Duration = Duration::from_secs(2);
-/// The longest pause between two questions that were not answered: a peer that computes is alive.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Pause between questions of a process that wants to end.
-const IMPATIENCE: Duration = Duration::from_millis(20);
-/// How long a way may refuse everything before it is looked whether anybody is there; also the pause between looks at the silent.
-const STUCK: Duration = Duration::from_millis(500);
-/// How long the own address may take to answer.
-const OWN_ANSWER: Duration = Duration::from_millis(200);
 /// Calls of progress without movement between looks at the clock.
 const IDLE_CALLS: u32 = 64;
 /// Calls of progress after the last words.
 const ATTEMPTS: u32 = 8;
-/// What a slot is used for when it is no send.
+/// The number of nobody.
 const NO_PEER: u32 = u32::MAX;
 
-#[derive(Debug)]
-struct Peer {
-    id: PeerId,
-    /// Its place in the address vector.
-    address: u64,
-    /// What messages to it begin with.
-    key: u32,
-    flow: Flow<(Slot, u32)>,
-    /// Sends that have not completed.
-    in_flight: u32,
-    /// Whether it stands in the list of those with messages.
-    listed: bool,
-    /// News are due, and stand in the list of those.
-    due: bool,
-    gone: bool,
-    /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
-    resting: bool,
-    /// When it was heard last.
-    heard: Instant,
-    /// When it is asked next, and how long after that again.
-    ask_at: Instant,
-    pause: Duration,
-    /// A question is open.
-    asked: bool,
-    /// Since when sends are refused although none is under way.
-    stuck: Option<Instant>,
-    /// Where it can be knocked at, where that tells something.
-    door: Option<SocketAddr>,
-    knock: Option<Knock>,
+/// What the library does with a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use {
+    /// A message is to come.
+    Receive,
+    /// A message goes to this peer.
+    Send(u32),
+    /// It is written to a peer's memory.
+    Operation(OperationId),
+    /// An atomic's numbers.
+    Atomic(OperationId),
 }
 
 /// One process's end; see the crate.
 #[derive(Debug)]
 pub struct Ofi {
-    slots: Slots,
-    me: PeerId,
-    directory: Box<dyn OfiDirectory>,
-    card: OfiCard,
+    pub(crate) slots: Slots,
+    pub(crate) me: PeerId,
+    pub(crate) directory: Box<dyn OfiDirectory>,
+    pub(crate) card: OfiCard,
     why: String,
-    peers: Vec<Peer>,
-    numbers: HashMap<u32, u32>,
-    /// By slot: the peer that it is being sent to.
-    receivers: Vec<u32>,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) numbers: HashMap<u32, u32>,
+    /// By slot.
+    pub(crate) uses: Vec<Use>,
+    pub(crate) operations: Operations,
+    /// Pieces that the library did not take, with the peer's number.
+    pub(crate) waiting: VecDeque<(u32, Piece)>,
     /// Receives that the library has.
     posted: usize,
     /// Peers with messages, in turn.
     ready: VecDeque<u32>,
     /// Peers to whom news are due.
-    due: Vec<u32>,
-    lost: VecDeque<PeerId>,
-    ended: Vec<Ended>,
+    pub(crate) due: Vec<u32>,
+    pub(crate) lost: VecDeque<PeerId>,
+    done: Vec<Done>,
     sleepers: Arc<Sleepers>,
     /// Longest message, bytes.
-    longest: usize,
+    pub(crate) longest: usize,
     inject: usize,
     idle_calls: u32,
-    next_round: Instant,
+    pub(crate) next_round: Instant,
     /// The time when it was last looked at, which is often enough.
-    clock: Instant,
+    pub(crate) clock: Instant,
     /// Whether processes of this provider listen with TCP at their addresses, as this one does.
-    has_doors: bool,
+    pub(crate) has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
-    leaving: Cell<bool>,
+    pub(crate) leaving: Cell<bool>,
 }
 
 impl Ofi {
@@ -131,12 +110,14 @@ impl Ofi {
             why,
             peers: Vec::new(),
             numbers: HashMap::new(),
-            receivers: Vec::new(),
+            uses: Vec::new(),
+            operations: Operations::default(),
+            waiting: VecDeque::new(),
             posted: 0,
             ready: VecDeque::new(),
             due: Vec::new(),
             lost: VecDeque::new(),
-            ended: Vec::new(),
+            done: Vec::new(),
             sleepers: Arc::new(sleepers),
             longest,
             inject,
@@ -162,36 +143,24 @@ impl Ofi {
         &self.why
     }
 
+    /// Whether the provider drives a device itself, and not the kernel's sockets.
+    pub fn drives_a_device(&self) -> bool {
+        self.slots.device_ref().offer().drives_a_device()
+    }
+
     /// Version and file of the library.
     pub fn library(&self) -> String {
         self.slots.device_ref().library()
     }
 
-    /// Whether this process's own address answers as that of a living one.
-    fn answers_at_its_door(&self) -> bool {
-        let offer = self.slots.device_ref().offer();
-        if offer.ip.is_none() || offer.drives_a_device() {
-            return false;
-        }
-        let Some(mut knock) = socket_address(&self.card.address).and_then(Knock::at) else { return false };
-        let begun = Instant::now();
-        while begun.elapsed() < OWN_ANSWER {
-            match knock.look() {
-                Answer::Waiting => std::thread::yield_now(),
-                answer => return answer == Answer::Somebody,
-            }
-        }
-        false
-    }
-
     fn grow(&mut self) -> Result<()> {
         self.slots.grow()?;
-        self.receivers.resize(self.slots.count(), NO_PEER);
+        self.uses.resize(self.slots.count(), Use::Receive);
         Ok(())
     }
 
     /// A free slot, if need be a new one.
-    fn slot(&mut self) -> Option<Slot> {
+    pub(crate) fn slot(&mut self) -> Option<Slot> {
         if let Some(slot) = self.slots.take() {
             return Some(slot);
         }
@@ -202,7 +171,7 @@ impl Ofi {
     }
 
     /// Posts as many receives as there should be, or can.
-    fn post_receives(&mut self) {
+    pub(crate) fn post_receives(&mut self) {
         let wanted = POSTED_AT_LEAST + POSTED_EACH * self.peers.len();
         let wanted = wanted.min(self.slots.device_ref().offer().rx_size.max(1)).min(MOST_SLOTS / 2);
         while self.posted < wanted {
@@ -211,7 +180,7 @@ impl Ofi {
                 // Full for now, or the endpoint is broken, which sends will tell.
                 return self.slots.give_back(slot);
             }
-            self.receivers[slot.index()] = NO_PEER;
+            self.uses[slot.index()] = Use::Receive;
             self.posted += 1;
         }
     }
@@ -220,73 +189,7 @@ impl Ofi {
         self.numbers.get(&id.0).map(|&number| &self.peers[number as usize])
     }
 
-    /// The number of a peer that is found by its card now.
-    fn introduce(&mut self, id: PeerId) -> Result<u32> {
-        if let Some(&number) = self.numbers.get(&id.0) {
-            return Ok(number);
-        }
-        let card = self.directory.find(id)?;
-        if card.provider != self.card.provider {
-            return Err(Error::new(
-                ErrorClass::OTHER,
-                format!(
-                    "process {} uses libfabric's provider {}, this one {}: set WEFT_OFI_PROVIDER alike everywhere",
-                    id.0, card.provider, self.card.provider
-                ),
-            ));
-        }
-        let is_text = self.slots.device_ref().offer().addr_format == FI_ADDR_STR;
-        let fits = if is_text {
-            card.address.last() == Some(&0)
-        } else {
-            card.address.len() == self.card.address.len()
-        };
-        if !fits {
-            return Err(Error::new(
-                ErrorClass::OTHER,
-                format!("the address of process {} is of another form than that of this one", id.0),
-            ));
-        }
-        let address = self.slots.device().insert(&card.address)?;
-        let door = if self.has_doors { socket_address(&card.address) } else { None };
-        Ok(self.remember(id, address, card.key, door))
-    }
-
-    fn remember(&mut self, id: PeerId, address: u64, key: u32, door: Option<SocketAddr>) -> u32 {
-        let now = Instant::now();
-        let number = self.peers.len() as u32;
-        self.numbers.insert(id.0, number);
-        self.peers.push(Peer {
-            id,
-            address,
-            key,
-            flow: Flow::default(),
-            in_flight: 0,
-            listed: false,
-            due: false,
-            gone: false,
-            resting: false,
-            heard: now,
-            ask_at: now + SILENCE,
-            pause: SILENCE,
-            asked: false,
-            stuck: None,
-            door,
-            knock: None,
-        });
-        self.post_receives();
-        number
-    }
-
-    /// A peer is gone.
-    fn lose(&mut self, number: u32) {
-        let peer = &mut self.peers[number as usize];
-        if !std::mem::replace(&mut peer.gone, true) && !peer.resting {
-            self.lost.push_back(peer.id);
-        }
-    }
-
-    fn prefix(&self, number: u32, what: What) -> Prefix {
+    pub(crate) fn prefix(&self, number: u32, what: What) -> Prefix {
         let peer = &self.peers[number as usize];
         let (taken, arrived) = peer.flow.seen();
         Prefix { key: peer.key, from: self.me, sequence: peer.flow.next(), taken, arrived, what }
@@ -297,7 +200,7 @@ impl Ofi {
         let peer = &mut self.peers[number as usize];
         match self.slots.send(slot, bytes, peer.address) {
             Ok(()) => {
-                self.receivers[slot.index()] = number;
+                self.uses[slot.index()] = Use::Send(number);
                 peer.in_flight += 1;
                 peer.stuck = None;
                 Ok(())
@@ -309,7 +212,7 @@ impl Ofi {
         }
     }
 
-    fn refused(&mut self, number: u32, denied: Denied) -> Refused {
+    pub(crate) fn refused(&mut self, number: u32, denied: Denied) -> Refused {
         match denied {
             Denied::Again => {
                 let peer = &mut self.peers[number as usize];
@@ -328,7 +231,7 @@ impl Ofi {
     /// Says something that is no packet. False: not now.
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
-    fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
+    pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
         let Some(slot) = self.slot() else { return false };
         let body = named.map_or([0; 4], |named| named.0.to_le_bytes());
         let bytes = if named.is_some() { PREFIX + body.len() } else { PREFIX };
@@ -354,79 +257,45 @@ impl Ofi {
         }
     }
 
-    fn news_are_due(&mut self, number: u32) {
+    pub(crate) fn news_are_due(&mut self, number: u32) {
         if !std::mem::replace(&mut self.peers[number as usize].due, true) {
             self.due.push(number);
         }
     }
 
-    /// Asks peers that were not heard for long whether they are there, and those that a process that ends waits for. A question costs
-    /// them an answer the next time they look; who does not answer is knocked at.
-    fn ask(&mut self, now: Instant) {
-        let leaving = self.leaving.get();
-        for number in 0..self.peers.len() as u32 {
-            let peer = &mut self.peers[number as usize];
-            if peer.gone || peer.resting {
-                continue;
+    fn handle(&mut self, done: Done) {
+        let good = done.error == 0;
+        let slot = match done.work {
+            Work::Slot(slot) => slot,
+            Work::Piece(operation) => return self.operations.piece_ended(operation, good, 0),
+            Work::Unknown => {
+                // A small message that nobody keeps track of has failed: the questions find out whose.
+                let now = Instant::now();
+                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, now - SILENCE));
+                self.next_round = now;
+                return;
             }
-            if let Some(knock) = &mut peer.knock {
-                match knock.look() {
-                    Answer::Waiting => {}
-                    Answer::Somebody => peer.knock = None,
-                    Answer::Nobody => {
-                        peer.knock = None;
-                        self.lose(number);
-                        continue;
-                    }
-                }
-            } else if let Some(since) = peer.stuck
-                && now.duration_since(since) >= STUCK
-            {
-                peer.stuck = Some(now);
-                peer.knock = peer.door.and_then(Knock::at);
-            }
-            let peer = &mut self.peers[number as usize];
-            if now < peer.ask_at {
-                continue;
-            }
-            let waited_for = leaving && !peer.flow.has_left();
-            if !waited_for && now.duration_since(peer.heard) < SILENCE {
-                peer.ask_at = peer.heard + SILENCE;
-                continue;
-            }
-            if !peer.asked {
-                peer.pause = SILENCE;
-            } else if peer.knock.is_none() && now.duration_since(peer.heard) >= SILENCE {
-                peer.knock = peer.door.and_then(Knock::at);
-            }
-            peer.asked = true;
-            peer.ask_at = now + if waited_for { IMPATIENCE } else { peer.pause };
-            peer.pause = (peer.pause * 2).min(LONGEST_PAUSE);
-            self.say(number, self.prefix(number, What::Ask), None);
-        }
-    }
-
-    fn completed(&mut self, ended: Ended) {
-        let Some(slot) = self.slots.ended(&ended) else {
-            // A small message that nobody keeps track of has failed: the questions find out whose.
-            let now = Instant::now();
-            self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, now - SILENCE));
-            self.next_round = now;
-            return;
         };
-        let number = self.receivers[slot.index()];
-        if number != NO_PEER {
-            self.slots.give_back(slot);
-            self.peers[number as usize].in_flight -= 1;
-            if ended.error != 0 {
-                self.lose(number);
+        match self.uses[slot.index()] {
+            Use::Receive => {
+                self.posted -= 1;
+                if good && self.arrived(slot, done.bytes) {
+                    return;
+                }
             }
-            return;
+            Use::Send(number) => {
+                self.peers[number as usize].in_flight -= 1;
+                if !good {
+                    self.lose(number);
+                }
+            }
+            Use::Operation(operation) => self.operations.piece_ended(operation, good, 0),
+            Use::Atomic(operation) => {
+                let found = self.slots.bytes(slot, 24)[16..].try_into().expect("eight bytes");
+                self.operations.piece_ended(operation, good, u64::from_ne_bytes(found));
+            }
         }
-        self.posted -= 1;
-        if ended.error != 0 || !self.arrived(slot, ended.bytes) {
-            self.slots.give_back(slot);
-        }
+        self.slots.give_back(slot);
     }
 
     /// A message came. False: its slot is not needed any more.
@@ -458,12 +327,16 @@ impl Ofi {
                 return true;
             }
             What::News | What::Rest => {}
-            What::Ask => self.news_are_due(number),
+            What::Ask => {
+                if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
+                    peer.missing = Some((self.clock, prefix.sequence));
+                }
+                self.news_are_due(number);
+            }
             What::Lost => {
-                if let Some(named) = named
-                    && named != self.me
-                    && let Ok(number) = self.introduce(named)
-                {
+                // Who names this process has lost something of it.
+                let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
+                if let Ok(number) = self.introduce(named) {
                     self.lose(number);
                 }
             }
@@ -526,7 +399,7 @@ impl Ofi {
         Ok(())
     }
 
-    fn number(&self, id: PeerId) -> std::result::Result<u32, Refused> {
+    pub(crate) fn number(&self, id: PeerId) -> std::result::Result<u32, Refused> {
         // Who was never connected has no place yet.
         self.numbers.get(&id.0).copied().ok_or(Refused::Full)
     }
@@ -639,18 +512,21 @@ impl Transport for Ofi {
     }
 
     fn progress(&mut self) -> bool {
-        let mut ended = std::mem::take(&mut self.ended);
-        self.slots.device().poll(&mut ended);
-        let moved = !ended.is_empty();
-        for one in ended.drain(..) {
-            self.completed(one);
+        let mut done = std::mem::take(&mut self.done);
+        self.slots.poll(&mut done);
+        let moved = !done.is_empty();
+        for one in done.drain(..) {
+            self.handle(one);
         }
-        self.ended = ended;
+        self.done = done;
         if moved {
             self.post_receives();
         }
         if !self.due.is_empty() {
             self.tell_news();
+        }
+        if !self.waiting.is_empty() {
+            self.begin_waiting();
         }
         let awaited = self.sleepers.is_awaited();
         if !moved {
@@ -675,7 +551,7 @@ impl Transport for Ofi {
     fn has_left(&self) -> bool {
         let waits =
             |peer: &Peer| !peer.gone && !peer.resting && (peer.in_flight > 0 || !peer.flow.has_left());
-        let waiting = self.peers.iter().any(waits);
+        let waiting = self.operations.is_busy() || self.peers.iter().any(waits);
         self.leaving.set(waiting);
         !waiting
     }
@@ -690,6 +566,13 @@ impl Transport for Ofi {
         // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
         for _ in 0..ATTEMPTS {
             self.progress();
+        }
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        if let Some(&number) = self.numbers.get(&peer.0) {
+            self.peers[number as usize].gone = true;
+            self.operations.lose(number);
         }
     }
 
@@ -715,8 +598,66 @@ impl Transport for Ofi {
         self.lost.pop_front()
     }
 
-    fn read_remote(&mut self, _peer: PeerId, _address: u64, _into: &mut [u8]) -> Result<()> {
-        Err(Error::internal("single copy was asked of a transport that does not offer it"))
+    fn zero_copy(&self, _peer: PeerId) -> Option<ZeroCopy> {
+        self.what_zero_copy_can()
+    }
+
+    fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
+        self.register_memory(memory, access)
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        self.deregister_memory(region);
+    }
+
+    fn get(
+        &mut self,
+        peer: PeerId,
+        from: &[RemoteRun],
+        into: &[LocalRun],
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.transfer(peer, false, from, into, Some(token))
+    }
+
+    fn put(
+        &mut self,
+        peer: PeerId,
+        from: &[LocalRun],
+        to: &[RemoteRun],
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        self.transfer(peer, true, to, from, token)
+    }
+
+    fn put_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> std::result::Result<(), Refused> {
+        self.write_copy(peer, length, fill, to, token)
+    }
+
+    fn atomic(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.change(peer, at, operation, token)
+    }
+
+    fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
+        self.tell_when_flushed(peer, token)
+    }
+
+    #[inline]
+    fn completed(&mut self) -> Option<Completed> {
+        self.operations.next()
     }
 
     fn bell(&self) -> OfiBell {

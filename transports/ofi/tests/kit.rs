@@ -78,6 +78,7 @@ fn over(provider: &str, mortal: bool) {
         between_nodes: false,
         address: sockets.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         provider: Some(provider.into()),
+        job: None,
     };
     println!("{}", Processes::new(1, &wanted, false).ends[0].why());
     kit::every_property(|processes| Processes::new(processes, &wanted, mortal));

@@ -29,6 +29,7 @@ fn offer(provider: &str, domain: &str) -> Offer {
         mr_key_size: 8,
         max_ep_tx_ctx: 1,
         ep_cnt: 32768,
+        tells_delivery: true,
         nic: None,
     }
 }
@@ -153,7 +154,7 @@ fn udp_rxd(ip: &str) -> Offer {
 }
 
 fn wanted(address: &str) -> Wanted {
-    Wanted { between_nodes: true, address: Some(address.parse().unwrap()), provider: None }
+    Wanted { between_nodes: true, address: Some(address.parse().unwrap()), ..Wanted::default() }
 }
 
 fn chosen(offers: &[Offer], wanted: &Wanted) -> (String, Choice) {
@@ -259,7 +260,7 @@ fn the_explanation_says_why_this_one_and_why_not_each_other() {
         "libfabric: opx on hfi1_0: over a device, remote memory; better than the next by driving a device itself
   not tcp;ofi_rxm on eth0 (10.0.0.1): the chosen one is better by driving a device itself
   not shm on shm: it stays inside a node (no FI_REMOTE_COMM), and the job does not
-  not tcp on eth0 (192.168.7.7): it is at 192.168.7.7, and this node is known by another address
+  not tcp at other addresses than the one by which this node is known
   not udp on eth0 (10.0.0.1): its messages end at 1472 bytes, and 2048 are needed"
     );
     assert_eq!(

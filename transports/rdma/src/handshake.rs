@@ -4,16 +4,15 @@
 //! opens it and *answers*. When both ask at the same time, each takes the other's question for the answer: between two processes
 //! there is one queue pair on each side, whoever began.
 
-use std::net::SocketAddr;
 use std::str::FromStr;
-use weft_api::verbs::QueuePairNumber;
+use weft_api::verbs::{DeviceAddress, QueuePairNumber};
 use weft_types::{Error, ErrorClass, PeerId};
 
 /// What must be known of a process before it was ever talked to: 64 bytes at most in the launcher's key-value store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCard {
     /// Where its device is reached.
-    pub address: SocketAddr,
+    pub address: DeviceAddress,
     /// Its queue pair for datagrams.
     pub datagrams: QueuePairNumber,
     /// That queue pair's key.
@@ -153,6 +152,10 @@ mod tests {
         };
         assert_eq!(card.to_string().parse::<PeerCard>().unwrap(), card);
         assert!("10.0.0.1:4791/1000000/0".parse::<PeerCard>().is_err(), "25 bits");
+        let on_infiniband = PeerCard { address: "[fe80::2:c903]:4791@1f".parse().unwrap(), ..card };
+        assert_eq!(on_infiniband.to_string().parse::<PeerCard>().unwrap(), on_infiniband);
+        assert_eq!(on_infiniband.address.lid, 0x1f);
+        assert!("10.0.0.1:4791@0/10/0".parse::<PeerCard>().is_err(), "one form of each address");
         let hello = Hello {
             step: Step::Ask,
             from: PeerId(3),

@@ -4,14 +4,21 @@
 //!   reliable connection to the other.
 //! * All connections share one receive queue and one completion queue, so memory grows with what is in flight and not with peers.
 //! * A message is a 16-byte header and up to [`MAX_COPY`] bytes, sent from a registered slot, or inline when it is small.
+//! * User memory is registered by whoever uses it; gets, puts and atomics are work requests on it, one doorbell a call.
+//! * Of the requests of a connection only some are signalled; the newest of a burst are closed by an empty write after a quiet moment.
 //! * What cannot leave now is refused: the handshake is under way, no slot is free, or the connection's queue is full. A receiver that
 //!   does not keep up runs out of receive requests, and the device itself makes senders wait.
 //! * A connection that the device gives up is a lost peer: what had arrived stays readable, nothing else is accepted.
 #![forbid(unsafe_code)]
 
+mod completions;
+mod contact;
+mod flight;
 pub mod handshake;
+mod one_sided;
+mod peers;
 mod slots;
 mod transport;
 
 pub use handshake::PeerCard;
-pub use transport::{Directory, MAX_COPY, Rdma};
+pub use transport::{Counts, Directory, MAX_COPY, Rdma};

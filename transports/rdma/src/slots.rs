@@ -21,6 +21,11 @@ impl Slots {
         self.free.pop()
     }
 
+    /// How many are free.
+    pub(crate) fn left(&self) -> usize {
+        self.free.len()
+    }
+
     pub(crate) fn give_back(&mut self, slot: u32) {
         debug_assert!(!self.free.contains(&slot), "slot {slot} is free already");
         self.free.push(slot);

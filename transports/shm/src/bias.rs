@@ -33,7 +33,7 @@ use std::cell::{RefCell, UnsafeCell};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Locks that one thread can have fast ways into.
@@ -42,6 +42,9 @@ pub const PLACES: usize = 8;
 const STREAK: u32 = 32;
 /// And at most, after it has changed hands again and again.
 const LONGEST_STREAK: u32 = 1 << 20;
+/// Of so many tries to help with a lock that is biased to another thread, one keeps that thread out and helps: it may have gone away
+/// with work undone.
+const PASSES: u32 = 128;
 
 /// What the fast and the slow way share, so that the model checker can stand in.
 pub trait Words {
@@ -179,8 +182,14 @@ pub struct BiasedLock<T> {
     /// Whether the kernel has the heavy barrier; otherwise the lock is a mutex.
     can_bias: bool,
     slow: Mutex<History>,
+    passed: Passed,
     value: UnsafeCell<T>,
 }
+
+/// Tries to help that came to nothing; a hint, so a count that is lost does no harm. On lines of its own, which the owner does not use.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Passed(AtomicU32);
 
 // SAFETY: the protocol lets one thread at a time reach the value.
 unsafe impl<T: Send> Sync for BiasedLock<T> {}
@@ -227,6 +236,15 @@ impl<T> DerefMut for Own<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above; borrowed exclusively.
         unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Own<'_, T> {
+    /// Unlocks: what dropping does, at the place of the call.
+    #[inline(always)]
+    pub fn end(self) {
+        let own = ManuallyDrop::new(self);
+        leave_fast(&own.lock.words(), own.me);
     }
 }
 
@@ -302,6 +320,7 @@ impl<T> BiasedLock<T> {
             place,
             can_bias: sys::membarrier_register_private(),
             slow: Mutex::new(History { last: 0, streak: 0, needed: STREAK }),
+            passed: Passed::default(),
             value: UnsafeCell::new(value),
         }
     }
@@ -374,7 +393,7 @@ impl<T> BiasedLock<T> {
         self.slow(history, kept_out)
     }
 
-    /// As [`BiasedLock::lock_to_help`], unless somebody has the lock or it is biased to another thread.
+    /// As [`BiasedLock::lock_to_help`], unless somebody has the lock or, but for now and then, it is biased to another thread.
     pub fn try_lock_to_help(&self) -> Option<Guard<'_, T>> {
         let me = me();
         let owner = self.words().owner();
@@ -382,8 +401,25 @@ impl<T> BiasedLock<T> {
             return Some(self.fast(me));
         }
         if owner != 0 {
-            return None;
+            let passed = self.passed.0.load(Ordering::Relaxed).wrapping_add(1);
+            self.passed.0.store(passed, Ordering::Relaxed);
+            if !passed.is_multiple_of(PASSES) {
+                return None;
+            }
         }
+        self.try_slowly()
+    }
+
+    /// As [`BiasedLock::lock_to_help`]; `None` when somebody else has come in on the slow way. Who has come in on the fast way is waited for.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let me = me();
+        if me != 0 && enter_fast(&self.words(), me) {
+            return Some(self.fast(me));
+        }
+        self.try_slowly()
+    }
+
+    fn try_slowly(&self) -> Option<Guard<'_, T>> {
         match self.slow.try_lock() {
             Ok(history) => Some(self.help(history)),
             Err(TryLockError::Poisoned(error)) => Some(self.help(error.into_inner())),

@@ -10,8 +10,10 @@
 //! The head of a stack is a number that changes with every push and pop, and the page of the first block (0: none). A link for
 //! each page, apart from the blocks, names the next one. Who takes a block loads the head (Acquire), reads the link, and swaps
 //! the head; when another taker was faster, the link may be of another time, but then the number has changed and the swap
-//! fails. Who gives one back writes the link and swaps the head with Release; so the next owner sees all that
+//! fails. Who gives one back writes the link and swaps the head with Release, both being exchanges with Acquire and Release; so the next owner sees all that
 //! the previous ones did. Between the fresh end and everybody else there is nothing to order but the number itself.
+//! A give-back that the next one finds on top is part of the same release sequence (every change of the head is an exchange), so who
+//! takes a block that lay below others sees its last owner, too. `tests/loom_pool.rs` checks [`pop`] and [`push`].
 
 use crate::layout::{Layout, PAGE, POOL_BYTES};
 use crate::segment::no_room;
@@ -19,7 +21,7 @@ use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use weft_types::{Error, ErrorClass, Result};
+use weft_types::{Error, ErrorClass};
 
 /// Sizes of blocks: pages times 2^0 to 2^15.
 const CLASSES: usize = 16;
@@ -37,6 +39,44 @@ struct Head {
     free: [AtomicU64; CLASSES],
     /// By page: that of the free block below it in the stack.
     links: [AtomicU32; PAGES],
+}
+
+/// One stack of free blocks, so that the model checker can stand in.
+pub trait Words {
+    /// The head: changes so far in the upper half, page of the first free block in the lower (Acquire).
+    fn head(&self) -> u64;
+    /// Puts a new head in place of the one that was looked at (Acquire and Release), or answers what is there (Acquire). May fail
+    /// without a reason.
+    fn exchange(&self, head: u64, new: u64) -> Result<(), u64>;
+    /// The link of a page: the page of the free block below it (relaxed).
+    fn below(&self, page: u32) -> u32;
+    /// Sets the link of a page (relaxed).
+    fn set_below(&self, page: u32, below: u32);
+}
+
+/// Takes the first free block; `None` when there is none.
+pub fn pop(words: &impl Words) -> Option<u32> {
+    let mut head = words.head();
+    while head as u32 != 0 {
+        let page = head as u32;
+        match words.exchange(head, changed(head) | u64::from(words.below(page))) {
+            Ok(()) => return Some(page),
+            Err(found) => head = found,
+        }
+    }
+    None
+}
+
+/// Gives a block back.
+pub fn push(words: &impl Words, page: u32) {
+    let mut head = words.head();
+    loop {
+        words.set_below(page, head as u32);
+        match words.exchange(head, changed(head) | u64::from(page)) {
+            Ok(()) => return,
+            Err(found) => head = found,
+        }
+    }
 }
 
 /// A block: its first page and its class, in one word that is never 0.
@@ -73,7 +113,7 @@ pub struct Pool {
 
 impl Pool {
     /// Maps the pool and backs its head.
-    pub(crate) fn open(file: &Arc<File>, layout: &Layout) -> Result<Pool> {
+    pub(crate) fn open(file: &Arc<File>, layout: &Layout) -> weft_types::Result<Pool> {
         let (offset, page) = (layout.pool(), sys::page_bytes());
         let head = size_of::<Head>() as u64;
         sys::allocate(file, offset, head)
@@ -124,18 +164,10 @@ impl Pool {
     pub fn take(&self, bytes: u64) -> Option<Block> {
         let pages = bytes.div_ceil(self.page).max(1).next_power_of_two();
         let class = pages.trailing_zeros() as usize;
-        let stack = self.head().free.get(class)?;
-        let mut head = stack.load(Ordering::Acquire);
-        while head as u32 != 0 {
-            let page = head as u32;
-            let next = self.link(page).load(Ordering::Relaxed);
-            let new = changed(head) | u64::from(next);
-            match stack.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(Block::new(page, class)),
-                Err(found) => head = found,
-            }
+        match pop(&self.stack(class)?) {
+            Some(page) => Some(Block::new(page, class)),
+            None => self.take_fresh(pages as u32, class),
         }
-        self.take_fresh(pages as u32, class)
     }
 
     #[cold]
@@ -160,16 +192,12 @@ impl Pool {
     /// Takes back a block that nobody uses any more.
     pub(crate) fn give_back(&self, block: Block) {
         self.inside(block.page(), block.class());
-        let stack = &self.head().free[block.class()];
-        let mut head = stack.load(Ordering::Relaxed);
-        loop {
-            self.link(block.page()).store(head as u32, Ordering::Relaxed);
-            let new = changed(head) | u64::from(block.page());
-            match stack.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(found) => head = found,
-            }
-        }
+        push(&self.stack(block.class()).expect("the class was checked"), block.page());
+    }
+
+    /// The free blocks of a class.
+    fn stack(&self, class: usize) -> Option<Stack<'_>> {
+        Some(Stack { head: self.head().free.get(class)?, pool: self })
     }
 
     /// A block from the word of another process, when it lies in the pool and has `bytes` bytes.
@@ -185,6 +213,30 @@ impl Pool {
         let at = self.inside(block.page(), block.class());
         // SAFETY: inside the mapping, as just checked.
         unsafe { self.mapping.base().add(at) }
+    }
+}
+
+/// The free blocks of one class.
+struct Stack<'a> {
+    head: &'a AtomicU64,
+    pool: &'a Pool,
+}
+
+impl Words for Stack<'_> {
+    fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    fn exchange(&self, head: u64, new: u64) -> Result<(), u64> {
+        self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+    }
+
+    fn below(&self, page: u32) -> u32 {
+        self.pool.link(page).load(Ordering::Relaxed)
+    }
+
+    fn set_below(&self, page: u32, below: u32) {
+        self.pool.link(page).store(below, Ordering::Relaxed);
     }
 }
 

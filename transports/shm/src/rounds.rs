@@ -48,13 +48,20 @@ use std::sync::Arc;
 pub const CELLS: u64 = 8;
 /// Bytes of a payload that lies in the cell itself.
 pub const IN_CELL: usize = 112;
-/// Most members.
-pub const MOST_MEMBERS: u32 = 16;
+/// Most members: sets of them are words of one bit each.
+pub const MOST_MEMBERS: u32 = 63;
+/// Most members where each has a core of its own: every member looks at every other one, which beyond this takes longer than
+/// the steps of a tree. Where they share cores the steps are changes of processes, and one round is best at any number.
+pub const MOST_WITH_CORES: u32 = 16;
 
 /// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
 /// share one place of the caches.
 pub const fn slot_bytes(members: u32) -> usize {
-    if members <= 4 { 63 << 8 } else { 63 << 7 }
+    match members {
+        0..=4 => 63 << 9,
+        5..=16 => 63 << 8,
+        _ => 63 << 6,
+    }
 }
 
 /// The stamp of a round. `signature`: what must be the same at all members.

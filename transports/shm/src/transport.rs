@@ -187,6 +187,12 @@ impl Shm {
         Ok(self.pool.as_ref().expect("opened just now"))
     }
 
+    /// Whether ranks outnumber the cores of the node, as its first rank said; the same at all.
+    pub fn is_crowded(&self) -> bool {
+        // Who fences though the node agreed on the barrier of the sleepers is blind: its ranks have cores of their own.
+        self.fenced && !self.blind
+    }
+
     /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of them took
     /// for all.
     ///
@@ -200,8 +206,7 @@ impl Shm {
     ) -> Result<Rounds> {
         let locals = peers.into_iter().map(|peer| self.map.local(peer)).collect();
         let pool = Arc::clone(self.pool()?);
-        // Who fences though the node agreed on the barrier of the sleepers is blind: its ranks have cores of their own.
-        let wakes = Wakes { fenced: self.fenced, crowded: self.fenced && !self.blind };
+        let wakes = Wakes { fenced: self.fenced, crowded: self.is_crowded() };
         Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, wakes))
     }
 

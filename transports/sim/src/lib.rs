@@ -4,13 +4,18 @@
 //! before its predecessor of the same pair, so the order *between* pairs varies with the seed. Sending is refused at
 //! random and when the FIFO is full; reading memory can be denied at random; ranks can be killed. All randomness
 //! comes from one seed: driven from one thread, a world repeats exactly. Time moves one tick with every
-//! [`weft_api::Transport::progress`] of any rank.
+//! [`weft_api::Transport::progress`] of any rank, or by [`SimFabric::pass`] without any.
+//!
+//! With [`SimConfig::device`] the ranks' adapters run whole collectives by themselves ([`weft_api::offload`]).
 #![forbid(unsafe_code)]
 
+mod arithmetic;
+mod device;
 mod net;
 mod port;
 mod random;
 
+pub use device::DeviceConfig;
 pub use port::{SimBell, SimPort};
 pub use random::Random;
 
@@ -37,6 +42,19 @@ pub struct SimConfig {
     pub single_copy: bool,
     /// Probability that reading memory is denied although it is offered.
     pub denial: f64,
+    /// Who hears of a rank's death.
+    pub news: News,
+    /// What the devices are like that run collectives; `None`: they move packets only.
+    pub device: Option<DeviceConfig>,
+}
+
+/// Who hears of a rank's death by itself; whoever sends to a dead rank finds out in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// All ranks.
+    Everybody,
+    /// Those that a packet of the dead rank has reached, or that have sent it one: as between two ends of a connection.
+    Partners,
 }
 
 impl Default for SimConfig {
@@ -50,6 +68,8 @@ impl Default for SimConfig {
             delay: 20,
             single_copy: true,
             denial: 0.0,
+            news: News::Everybody,
+            device: None,
         }
     }
 }
@@ -81,6 +101,17 @@ impl SimFabric {
     /// Virtual time in ticks.
     pub fn now(&self) -> u64 {
         self.net().now
+    }
+
+    /// Lets time pass in which no rank does anything: what the devices do by themselves.
+    pub fn pass(&self, ticks: u64) {
+        let mut net = self.net();
+        (0..ticks).for_each(|_| net.tick());
+    }
+
+    /// Whether the devices run nothing and remember nothing.
+    pub fn devices_are_empty(&self) -> bool {
+        self.net().devices.as_ref().is_none_or(device::Devices::is_empty)
     }
 
     fn net(&self) -> MutexGuard<'_, Net> {

@@ -1,7 +1,8 @@
 //! The state of the virtual fabric.
 
-use crate::SimConfig;
+use crate::device::Devices;
 use crate::random::Random;
+use crate::{News, SimConfig};
 use std::collections::VecDeque;
 use weft_api::Refused;
 use weft_types::PeerId;
@@ -25,20 +26,39 @@ pub(crate) struct Net {
     pub(crate) random: Random,
     /// From rank `s` to rank `d`: index `s * ranks + d`.
     pairs: Vec<VecDeque<Flying>>,
+    /// Whether a packet has gone from `s` to `d`, indexed as `pairs`.
+    used: Vec<bool>,
     /// When the others hear of a rank's death.
     dead: Vec<Option<u64>>,
+    pub(crate) devices: Option<Devices>,
 }
 
 impl Net {
     pub(crate) fn new(ranks: u32, config: SimConfig) -> Net {
         Net {
             random: Random::new(config.seed),
+            devices: config.device.map(|device| Devices::new(ranks, device)),
             config,
             ranks,
             now: 0,
             pairs: (0..ranks * ranks).map(|_| VecDeque::new()).collect(),
+            used: vec![false; (ranks * ranks) as usize],
             dead: vec![None; ranks as usize],
         }
+    }
+
+    /// Time moves.
+    pub(crate) fn tick(&mut self) {
+        self.now += 1;
+        if let Some(devices) = &mut self.devices {
+            devices.run(self.config.delay, self.now, &mut self.random);
+        }
+    }
+
+    /// The process of `rank` helps its device.
+    pub(crate) fn by_hand(&mut self, rank: PeerId) -> bool {
+        let (delay, now) = (self.config.delay, self.now);
+        self.devices.as_mut().is_some_and(|devices| devices.by_hand(rank.0, delay, now, &mut self.random))
     }
 
     fn pair(&mut self, from: PeerId, to: PeerId) -> &mut VecDeque<Flying> {
@@ -64,6 +84,7 @@ impl Net {
         let pair = self.pair(from, to);
         let visible_at = pair.back().map_or(visible_at, |last| last.visible_at.max(visible_at));
         pair.push_back(Flying { visible_at, packet: make() });
+        self.used[(from.0 * self.ranks + to.0) as usize] = true;
         Ok(())
     }
 
@@ -85,10 +106,19 @@ impl Net {
     pub(crate) fn kill(&mut self, rank: PeerId) {
         let delay = self.config.delay;
         let heard_at = self.now + delay + 1 + self.random.below(delay + 1);
-        self.dead[rank.0 as usize].get_or_insert(heard_at);
+        let heard_at = *self.dead[rank.0 as usize].get_or_insert(heard_at);
+        if let Some(devices) = &mut self.devices {
+            devices.kill(rank.0, heard_at);
+        }
         for other in 0..self.ranks {
             self.pair(PeerId(other), rank).clear();
         }
+    }
+
+    /// Whether `me` is told of the death of `rank` now.
+    pub(crate) fn hears_of(&self, me: PeerId, rank: PeerId) -> bool {
+        let used = |from: PeerId, to: PeerId| self.used[(from.0 * self.ranks + to.0) as usize];
+        self.is_known_dead(rank) && (self.config.news == News::Everybody || used(me, rank) || used(rank, me))
     }
 
     /// Whether a rank is dead and the news is out.

@@ -2,7 +2,9 @@
 
 use crate::SimFabric;
 use crate::net::Packet;
+use std::sync::Arc;
 use std::time::Duration;
+use weft_api::offload::{Finished, Offload, Outline, Program, Refusal as NoOffload};
 use weft_api::{Bell, Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
@@ -104,8 +106,9 @@ impl Transport for SimPort {
     }
 
     fn progress(&mut self) -> bool {
-        self.fabric.net().now += 1;
-        false
+        let mut net = self.fabric.net();
+        net.tick();
+        net.by_hand(self.me)
     }
 
     fn is_gone(&self, peer: PeerId) -> bool {
@@ -115,7 +118,7 @@ impl Transport for SimPort {
     fn lost(&mut self) -> Option<PeerId> {
         let net = self.fabric.net();
         let lost = (0..net.ranks).find(|&rank| {
-            rank != self.me.0 && !self.told[rank as usize] && net.is_known_dead(PeerId(rank))
+            rank != self.me.0 && !self.told[rank as usize] && net.hears_of(self.me, PeerId(rank))
         })?;
         self.told[lost as usize] = true;
         Some(PeerId(lost))
@@ -145,6 +148,29 @@ impl Transport for SimPort {
     fn bell(&self) -> SimBell {
         SimBell
     }
+}
+
+impl Offload for SimPort {
+    /// All ranks are on the one fabric, and all its devices are alike.
+    fn can_run(
+        &self,
+        outline: &Outline,
+        _member: &dyn Fn(u32) -> PeerId,
+    ) -> std::result::Result<(), NoOffload> {
+        self.fabric.net().devices.as_ref().ok_or(NoOffload::NoEngine)?.can_run(outline)
+    }
+
+    fn hand_over(&mut self, program: &Arc<Program>, token: u64) {
+        let mut net = self.fabric.net();
+        let now = net.now;
+        net.devices.as_mut().expect("can_run found devices").start(self.me.0, program, token, now);
+    }
+
+    fn finished(&mut self) -> Option<Finished> {
+        self.fabric.net().devices.as_mut()?.finished(self.me.0)
+    }
+
+    // What is lost the devices find out by themselves.
 }
 
 /// Nobody rings in a simulation: sleeping is a short nap, so that ranks driven by threads make way for each other.

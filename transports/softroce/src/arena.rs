@@ -2,7 +2,7 @@
 //!
 //! For transports that copy into and out of the device's buffers; needs no unsafe code.
 
-use crate::memory::Memory;
+use crate::memory::{Fault, Memory};
 use std::collections::BTreeMap;
 
 /// Buffers by the address they begin at.
@@ -14,7 +14,8 @@ pub struct Arena {
 
 /// Between buffers, so that running out of one never reaches the next.
 const GAP: u64 = 1 << 16;
-const FIRST: u64 = 1 << 40;
+/// No address of a program is as large, so that the two never meet.
+pub(crate) const FIRST: u64 = 1 << 62;
 
 impl Arena {
     /// Makes a buffer of zeroes and says where it begins: at a multiple of 65,536.
@@ -46,18 +47,20 @@ impl Arena {
 }
 
 impl Memory for Arena {
-    fn read(&self, address: u64, into: &mut [u8]) {
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         into.copy_from_slice(self.bytes(address, into.len()));
+        Ok(())
     }
 
-    fn write(&mut self, address: u64, bytes: &[u8]) {
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.bytes_mut(address, bytes.len()).copy_from_slice(bytes);
+        Ok(())
     }
 
-    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> u64 {
+    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> Result<u64, Fault> {
         let place = self.bytes_mut(address, 8);
         let old = u64::from_ne_bytes(place.try_into().expect("eight bytes"));
         place.copy_from_slice(&change(old).to_ne_bytes());
-        old
+        Ok(old)
     }
 }

@@ -1,13 +1,14 @@
 //! [`Card`]: the emulator as a host channel adapter, over any way for its datagrams.
 
-use crate::arena::Arena;
 use crate::device::Device;
+use crate::host_memory::HostMemory;
 use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
 use weft_api::Bell;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos, ProtectionDomain,
-    QueuePairNumber, QueuePairPlan, Remote, Segment, Sending, SharedReceiveQueueId, WorkRequest,
+    Access, Completion, CompletionQueueId, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos,
+    ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote, Segment, Sending,
+    SharedReceiveQueueId, WorkRequest,
 };
 
 /// A way for datagrams, and a clock.
@@ -16,14 +17,40 @@ pub trait Wire {
     type Bell: Bell + Clone + Send;
     /// Nanoseconds since any fixed moment.
     fn now(&self) -> Nanos;
-    /// Sends a datagram. `false`: no room now; it must be offered again.
+    /// Sends a datagram, now or with the next ones. `false`: no room now; it must be offered again.
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool;
+    /// Lets what was kept back for company leave. `false`: no room now.
+    fn flush(&mut self) -> bool {
+        true
+    }
     /// Receives a datagram into `buffer` (cleared first), and says who sent it.
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// The identification in the IPv4 header of the datagram that was received last, where the wire sees it; 0 elsewhere.
+    fn identification(&self) -> u16 {
+        0
+    }
+    /// What the network has said of an address where nobody is, each once.
+    fn unreachable(&mut self) -> Option<Unreachable> {
+        None
+    }
+    /// Whether it says so. Then silence alone is no sign of a death: the device at the other end moves only while its program calls it,
+    /// which may compute for long.
+    fn tells_unreachable(&self) -> bool {
+        false
+    }
     /// The bell. It need not ring later than `deadline` says.
     fn bell(&self, deadline: Option<Nanos>) -> Self::Bell;
     /// Largest payload of a packet that the way carries whole.
     fn mtu(&self) -> u32;
+}
+
+/// Nobody is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// Where.
+    pub address: SocketAddr,
+    /// The host itself says that nobody has the port. Otherwise the way may be down for a moment only.
+    pub certain: bool,
 }
 
 /// Datagrams taken in or given out before the caller gets its turn.
@@ -32,25 +59,36 @@ const BURST: usize = 64;
 /// See the module.
 #[derive(Debug)]
 pub struct Card<W> {
-    device: Device<Arena>,
+    device: Device<HostMemory>,
     domain: ProtectionDomain,
     wire: W,
     /// A datagram that found no room, and where it goes.
     waiting: Option<SocketAddr>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
+    /// Addresses where nobody is, for the owner.
+    nobody: Vec<SocketAddr>,
 }
 
 impl<W: Wire> Card<W> {
     /// A device that is reached at `local`.
     pub fn new(local: SocketAddr, wire: W) -> Card<W> {
-        let mut device = Device::new(local, Arena::default());
+        let mut device = Device::new(local, HostMemory::new());
         let domain = device.make_domain();
-        Card { device, domain, wire, waiting: None, outgoing: Vec::new(), incoming: Vec::new() }
+        device.wait_for_the_silent(wire.tells_unreachable());
+        Card {
+            device,
+            domain,
+            wire,
+            waiting: None,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            nobody: Vec::new(),
+        }
     }
 
     /// The device inside.
-    pub fn device(&self) -> &Device<Arena> {
+    pub fn device(&self) -> &Device<HostMemory> {
         &self.device
     }
 
@@ -71,6 +109,8 @@ impl<W: Wire> Card<W> {
             }
             moved = true;
         }
+        // What finds no room is offered again the next time.
+        self.wire.flush();
         moved
     }
 }
@@ -86,6 +126,7 @@ impl<W: Wire> Hca for Card<W> {
             max_segments: MAX_SEGMENTS as u32,
             max_send: 1 << 16,
             max_receive: 1 << 16,
+            max_completions: 1 << 20,
             max_reads: 16,
             max_regions: 1 << 16,
             max_registered: u64::MAX,
@@ -94,14 +135,14 @@ impl<W: Wire> Hca for Card<W> {
             atomics: true,
             atomic_with_processors: false,
             latency: 30e-6,
-            bandwidth: 1e9,
+            bandwidth: 0.8e9,
             registration: 0.2e-6,
             registration_per_byte: 0.0,
         }
     }
 
-    fn address(&self) -> SocketAddr {
-        self.device.local()
+    fn address(&self) -> DeviceAddress {
+        self.device.local().into()
     }
 
     fn now(&self) -> Nanos {
@@ -109,17 +150,29 @@ impl<W: Wire> Hca for Card<W> {
     }
 
     fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal> {
-        let address = self.device.memory_mut().allocate(bytes);
+        let address = self.device.memory_mut().arena.allocate(bytes);
         let keys = self.device.register(self.domain, address, bytes, access)?;
         Ok(DeviceBuffer { address, length: bytes, keys })
     }
 
+    fn register(&mut self, address: u64, length: u64, access: Access) -> Result<RegionKeys, HcaRefusal> {
+        if !self.device.memory().exists(address, length) {
+            return Err(HcaRefusal::Invalid);
+        }
+        self.device.register(self.domain, address, length, access)
+    }
+
+    fn deregister(&mut self, keys: RegionKeys) {
+        // Keys that name nothing are nobody's.
+        let _ = self.device.deregister(keys.local);
+    }
+
     fn bytes(&self, address: u64, length: usize) -> &[u8] {
-        self.device.memory().bytes(address, length)
+        self.device.memory().arena.bytes(address, length)
     }
 
     fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8] {
-        self.device.memory_mut().bytes_mut(address, length)
+        self.device.memory_mut().arena.bytes_mut(address, length)
     }
 
     fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal> {
@@ -170,15 +223,29 @@ impl<W: Wire> Hca for Card<W> {
     fn progress(&mut self) -> bool {
         let now = self.wire.now();
         let mut moved = false;
+        self.device.memory_mut().begin();
         for _ in 0..BURST {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
-            self.device.receive(now, from, 0, &self.incoming);
+            self.device.receive(now, from, self.wire.identification(), &self.incoming);
+            moved = true;
+        }
+        while let Some(news) = self.wire.unreachable() {
+            self.device.unreachable(news.address, news.certain);
+            if news.certain {
+                self.nobody.push(news.address);
+            }
             moved = true;
         }
         if self.device.deadline().is_some_and(|at| at <= now) {
             self.device.tick(now);
         }
+        // Before anybody is told of it.
+        self.device.memory().settle();
         self.transmit(now) | moved
+    }
+
+    fn unreachable(&mut self) -> Option<DeviceAddress> {
+        self.nobody.pop().map(DeviceAddress::from)
     }
 
     fn bell(&self) -> W::Bell {

@@ -34,19 +34,19 @@ impl<M: Memory> Device<M> {
         let bytes = DATAGRAM_PREFIX + packet.payload.len() as u32;
         let fits = u64::from(bytes) <= memory::total(segments);
         let allowed = segments.iter().all(|&segment| self.regions.allows_local(plan.domain, segment, true));
-        let status = match (fits, allowed) {
+        let mut status = match (fits, allowed) {
             (true, true) => CompletionStatus::Success,
             (false, _) => CompletionStatus::LocalLength,
             (_, false) => CompletionStatus::LocalProtection,
         };
         if status == CompletionStatus::Success {
-            memory::scatter(
-                &mut self.memory,
-                segments,
-                0,
-                &route_header(from, self.local, packet.payload.len()),
-            );
-            memory::scatter(&mut self.memory, segments, u64::from(DATAGRAM_PREFIX), packet.payload);
+            let header = route_header(from, self.local, packet.payload.len());
+            let written = memory::scatter(&mut self.memory, segments, 0, &header).and_then(|()| {
+                memory::scatter(&mut self.memory, segments, u64::from(DATAGRAM_PREFIX), packet.payload)
+            });
+            if written.is_err() {
+                status = CompletionStatus::LocalProtection;
+            }
         }
         let completion = Completion {
             id: request.id,
@@ -56,7 +56,7 @@ impl<M: Memory> Device<M> {
             queue_pair: number,
             immediate: packet.immediate,
             solicited: packet.solicited,
-            from: Some((from, QueuePairNumber(deth.from))),
+            from: Some((from.into(), QueuePairNumber(deth.from))),
         };
         let fatal = status != CompletionStatus::Success;
         self.received(number, plan, Outcome { completion: Some(completion), limit, fatal });

@@ -61,6 +61,8 @@ pub struct Device<M> {
     deadlines: BTreeMap<(Nanos, u32), ()>,
     events: VecDeque<Event>,
     pub(crate) counters: Counters,
+    /// Whether peers that do not answer are asked for ever.
+    patient: bool,
 }
 
 impl<M: Memory> Device<M> {
@@ -80,6 +82,7 @@ impl<M: Memory> Device<M> {
             deadlines: BTreeMap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
+            patient: false,
         }
     }
 
@@ -101,6 +104,32 @@ impl<M: Memory> Device<M> {
     /// What happened so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Whether connections wait for peers that do not answer as long as nothing says that nobody is there ([`Device::unreachable`]),
+    /// beyond the number of retries. For peers whose device moves only while their program calls.
+    pub fn wait_for_the_silent(&mut self, patient: bool) {
+        self.patient = patient;
+    }
+
+    /// The network says that nobody is at an address. Connections to it fail: at once when it is certain, otherwise when the retries are
+    /// used up without an answer.
+    pub fn unreachable(&mut self, address: SocketAddr, certain: bool) {
+        let concerned: Vec<u32> = self
+            .queue_pairs
+            .values()
+            .filter(|pair| pair.remote.is_some_and(|remote| remote.address.socket == address))
+            .map(|pair| pair.number.0)
+            .collect();
+        for number in concerned {
+            let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
+            let mut ended = Ended::default();
+            match &mut pair.requester {
+                Some(requester) => requester.doubt(certain, &mut ended, QueuePairNumber(number)),
+                None => ended.fatal = certain,
+            }
+            self.settle(number, ended);
+        }
     }
 
     /// A new protection domain.
@@ -467,7 +496,7 @@ impl<M: Memory> Device<M> {
             }
             let mut ended = Ended::default();
             if let Some(requester) = &mut pair.requester {
-                requester.tick(now, &mut ended, pair.number);
+                requester.tick(now, self.patient, &mut ended, pair.number);
             }
             if let Some(next) = pair.deadline() {
                 self.deadlines.insert((next, number), ());
@@ -498,7 +527,7 @@ impl<M: Memory> Device<M> {
 
     fn receive_connected(&mut self, now: Nanos, from: SocketAddr, packet: &Packet<'_>) -> bool {
         let Some(pair) = self.queue_pairs.get_mut(&packet.to) else { return false };
-        let expected = pair.remote.is_some_and(|remote| remote.address.ip() == from.ip());
+        let expected = pair.remote.is_some_and(|remote| remote.address.socket.ip() == from.ip());
         if !expected || !pair.receives_packets() || packet.pkey & 0x7fff != 0x7fff {
             return false;
         }

@@ -9,10 +9,12 @@
 //! wire/          packets, invariant CRC                      psn.rs        numbers that wrap
 //! memory.rs      regions: keys, bounds, rights               queues.rs     completion and receive queues
 //! requester.rs   the sending half of a connection            request.rs    work requests as they are kept
+//! emission.rs    its packets
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
-//! device.rs      the doors                                arena.rs      memory of its own
+//! device.rs      the doors                                arena.rs      memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
-//! trace.rs       a wire that writes down what passes
+//! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
+//! raw.rs         packets of and for other devices
 //! ```
 //!
 //! What holds:
@@ -27,10 +29,14 @@ mod arena;
 mod card;
 mod datagram;
 mod device;
+mod emission;
+mod faults;
+mod host_memory;
 mod memory;
 mod psn;
 mod queue_pair;
 mod queues;
+mod raw;
 mod request;
 mod requester;
 mod responder;
@@ -39,11 +45,14 @@ mod udp;
 pub mod wire;
 
 pub use arena::Arena;
-pub use card::{Card, Wire};
+pub use card::{Card, Unreachable, Wire};
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
-pub use memory::Memory;
+pub use faults::Faults;
+pub use host_memory::HostMemory;
+pub use memory::{Fault, Memory};
 pub use psn::Psn;
+pub use raw::Raw;
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 pub use trace::{Capture, Traced};
 pub use udp::{Udp, UdpBell};

@@ -2,15 +2,28 @@
 
 use weft_api::verbs::{Access, LocalKey, ProtectionDomain, RegionKeys, RemoteKey, Segment};
 
+/// There are no such bytes behind an address, or not any more: the program has unmapped them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
+
 /// The bytes behind addresses. The device calls it only with ranges that lie in a registered region.
 pub trait Memory {
     /// Copies bytes out.
-    fn read(&self, address: u64, into: &mut [u8]);
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
     /// Copies bytes in.
-    fn write(&mut self, address: u64, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// [`Fault`]; some of them may have been written.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
     /// Replaces eight aligned bytes, a number in the machine's byte order, and returns what was there. Atomic with respect to other
-    /// calls of this method and, where the memory is real, to the processor's atomics.
-    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> u64;
+    /// calls of this method.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> Result<u64, Fault>;
 }
 
 /// What the other side of a right wants to do.
@@ -128,24 +141,34 @@ pub(crate) fn gather<M: Memory>(
     offset: u64,
     length: usize,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Fault> {
     for_each_part(segments, offset, length as u64, |address, part| {
         let start = out.len();
         out.resize(start + part as usize, 0);
-        memory.read(address, &mut out[start..]);
-    });
+        memory.read(address, &mut out[start..])
+    })
 }
 
 /// Writes bytes at `offset` of a scatter list that was checked.
-pub(crate) fn scatter<M: Memory>(memory: &mut M, segments: &[Segment], offset: u64, mut bytes: &[u8]) {
+pub(crate) fn scatter<M: Memory>(
+    memory: &mut M,
+    segments: &[Segment],
+    offset: u64,
+    mut bytes: &[u8],
+) -> Result<(), Fault> {
     for_each_part(segments, offset, bytes.len() as u64, |address, part| {
         let (now, later) = bytes.split_at(part as usize);
-        memory.write(address, now);
         bytes = later;
-    });
+        memory.write(address, now)
+    })
 }
 
-fn for_each_part(segments: &[Segment], mut offset: u64, mut length: u64, mut each: impl FnMut(u64, u64)) {
+fn for_each_part(
+    segments: &[Segment],
+    mut offset: u64,
+    mut length: u64,
+    mut each: impl FnMut(u64, u64) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     for segment in segments {
         let here = u64::from(segment.length);
         if offset >= here {
@@ -154,12 +177,13 @@ fn for_each_part(segments: &[Segment], mut offset: u64, mut length: u64, mut eac
         }
         let part = (here - offset).min(length);
         if part == 0 {
-            return;
+            break;
         }
-        each(segment.address + offset, part);
+        each(segment.address + offset, part)?;
         offset = 0;
         length -= part;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -80,14 +80,14 @@ impl QueuePair {
             && responder.transmit(domain, regions, memory, out)
         {
             // Also in error: the last answer tells the peer why.
-            return Some(remote.address);
+            return Some(remote.address.socket);
         }
         if self.state != QueuePairState::ReadyToSend {
             return None;
         }
         if let (Some(remote), Some(requester)) = (self.remote, &mut self.requester) {
             if requester.transmit(now, remote.queue_pair, domain, regions, memory, out) {
-                return Some(remote.address);
+                return Some(remote.address.socket);
             }
             requester.end_refused(ended, self.number);
             return None;
@@ -120,13 +120,19 @@ impl QueuePair {
         packet.deth = Some(Deth { qkey, from: self.number.0 });
         packet.immediate = immediate;
         packet.solicited = request.solicited;
+        let mut read = Ok(());
         packet.emit_around(request.length as usize, out, |out| {
-            crate::requester::bytes_of(&request, 0, request.length, memory, out);
+            read = crate::emission::bytes_of(&request, 0, request.length, memory, out);
         });
+        if read.is_err() {
+            ended.completions.push(completion(&request, CompletionStatus::LocalProtection, self.number));
+            ended.fatal = true;
+            return None;
+        }
         if request.signaled {
             ended.completions.push(completion(&request, CompletionStatus::Success, self.number));
         }
-        Some(to)
+        Some(to.socket)
     }
 
     /// Everything posted ends; nothing moves any more.

@@ -4,10 +4,11 @@
 //! those). `cursor` names the next packet to go out; going back N moves it to the oldest unacknowledged packet, and nothing
 //! else. Everything before `unacknowledged` is done for good.
 
+use crate::emission::emit;
 use crate::memory::{self, Memory, Regions};
 use crate::psn::Psn;
 use crate::request::{Data, Posted};
-use crate::wire::{AtomicEth, Opcode, Packet, Reth, Syndrome};
+use crate::wire::{Packet, Syndrome};
 use std::collections::VecDeque;
 use weft_api::verbs::{
     CompletedWork, Completion, CompletionStatus, Nanos, ProtectionDomain, QueuePairNumber, Sending, Work,
@@ -18,19 +19,27 @@ const MAX_WINDOW: u32 = 128;
 /// Packets in flight at least, however lossy the way is.
 const MIN_WINDOW: u32 = 2;
 /// An acknowledgement is asked for at least this often.
-const ACK_EVERY: u32 = 16;
+pub(crate) const ACK_EVERY: u32 = 16;
+/// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads under way
+/// they must fit into the buffers on the way.
+const READ_PART: u32 = 32 << 10;
 
 #[derive(Debug)]
-struct Entry {
-    request: Posted,
+pub(crate) struct Entry {
+    pub(crate) request: Posted,
     /// Its first packet number; means nothing before it is started.
-    first: Psn,
+    pub(crate) first: Psn,
     /// Packet numbers it takes.
-    packets: u32,
+    pub(crate) packets: u32,
+    /// Where its bytes begin in the request's, and how many they are: a long read is asked for in parts.
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    /// Whether the rest of the request follows in the next entry.
+    pub(crate) part: bool,
     /// Answer packets that are here, for reads and atomics.
-    answered: u32,
+    pub(crate) answered: u32,
     /// What was wrong with it when it should have started.
-    refused: Option<CompletionStatus>,
+    pub(crate) refused: Option<CompletionStatus>,
 }
 
 /// The next packet to go out: of which entry (by its distance from the front of the queue), which packet.
@@ -46,6 +55,8 @@ pub(crate) struct Requester {
     queue: VecDeque<Entry>,
     /// Entries that have packet numbers.
     started: usize,
+    /// Entries whose request goes on in the next one.
+    parts: usize,
     cursor: Cursor,
     /// First number of the next entry that starts.
     next: Psn,
@@ -56,6 +67,8 @@ pub(crate) struct Requester {
     /// Acknowledged packets since the window last grew.
     credit: u32,
     retries_left: u8,
+    /// The network has said since the last answer that the peer cannot be reached.
+    doubted: bool,
     not_ready_left: u8,
     deadline: Option<Nanos>,
     /// The peer was not ready: nothing goes out before.
@@ -77,6 +90,7 @@ impl Requester {
         Requester {
             queue: VecDeque::new(),
             started: 0,
+            parts: 0,
             cursor: Cursor { entry: 0, packet: 0 },
             next: first,
             unacknowledged: first,
@@ -85,6 +99,7 @@ impl Requester {
             window: MAX_WINDOW / 4,
             credit: 0,
             retries_left: config.retries,
+            doubted: false,
             not_ready_left: config.not_ready_retries,
             deadline: None,
             paused_until: None,
@@ -93,13 +108,22 @@ impl Requester {
     }
 
     pub(crate) fn post(&mut self, request: Posted) {
-        let packets = request.packets(self.mtu);
-        self.queue.push_back(Entry { request, first: self.next, packets, answered: 0, refused: None });
+        let (packets, length) = (request.packets(self.mtu), request.length);
+        self.queue.push_back(Entry {
+            request,
+            first: self.next,
+            packets,
+            offset: 0,
+            length,
+            part: false,
+            answered: 0,
+            refused: None,
+        });
     }
 
     /// Requests that are not complete.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() - self.parts
     }
 
     /// When [`Requester::tick`] has something to do.
@@ -132,8 +156,18 @@ impl Requester {
         if psn.ahead_of(self.unacknowledged) >= self.window as i32 {
             return false;
         }
+        if entry.refused.is_some() {
+            return false;
+        }
         let fills_window = psn.plus(1).ahead_of(self.unacknowledged) >= self.window as i32;
-        emit(entry, packet, psn, to, self.mtu, fills_window, memory, out);
+        // Nobody waits for what is not signalled, and what comes after it will be acknowledged.
+        let silent = !entry.request.signaled && index + 1 < self.queue.len();
+        if emit(entry, packet, psn, to, self.mtu, (fills_window, silent), memory, out).is_err() {
+            // The memory was there when it was registered. It ends when everything before it has.
+            out.clear();
+            self.queue[index].refused = Some(CompletionStatus::LocalProtection);
+            return false;
+        }
         let whole = entry.request.wants_answer() || packet + 1 == entry.packets;
         self.cursor = if whole {
             Cursor { entry: index + 1, packet: 0 }
@@ -160,6 +194,27 @@ impl Requester {
                 return false;
             }
         }
+        let most = (READ_PART / self.mtu).max(1);
+        if matches!(entry.request.work, Work::Read { .. }) && entry.packets > most {
+            let length = most * self.mtu;
+            let part = Entry {
+                request: Posted { signaled: false, ..entry.request.clone() },
+                first: self.next,
+                packets: most,
+                offset: entry.offset,
+                length,
+                part: true,
+                answered: 0,
+                refused: None,
+            };
+            entry.request.fence = false; // The first part waits for what it must.
+            entry.offset += length;
+            entry.length -= length;
+            entry.packets -= most;
+            self.queue.insert(self.started, part);
+            self.parts += 1;
+        }
+        let entry = &mut self.queue[self.started];
         entry.first = self.next;
         self.next = self.next.plus(entry.packets);
         self.started += 1;
@@ -253,15 +308,18 @@ impl Requester {
         }
         let original = packet.original.map(u64::to_ne_bytes);
         let bytes = original.as_ref().map_or(packet.payload, |bytes| bytes.as_slice());
-        let offset = u64::from(entry.answered) * u64::from(self.mtu);
-        let due =
-            if atomic { 8 } else { (u64::from(entry.request.length) - offset).min(u64::from(self.mtu)) };
+        let here = u64::from(entry.answered) * u64::from(self.mtu);
+        let offset = u64::from(entry.offset) + here;
+        let due = if atomic { 8 } else { (u64::from(entry.length) - here).min(u64::from(self.mtu)) };
         if bytes.len() as u64 != due {
             self.advance(now, entry.first, ended, own);
             return self.fail(CompletionStatus::LocalLength, ended, own);
         }
-        if let Data::Segments(segments) = &entry.request.data {
-            memory::scatter(memory, segments.as_slice(), offset, bytes);
+        if let Data::Segments(segments) = &entry.request.data
+            && memory::scatter(memory, segments.as_slice(), offset, bytes).is_err()
+        {
+            self.advance(now, entry.first, ended, own);
+            return self.fail(CompletionStatus::LocalProtection, ended, own);
         }
         self.queue[index].answered += 1;
         self.advance(now, psn.plus(1), ended, own);
@@ -280,6 +338,7 @@ impl Requester {
             }
             let done = self.queue.pop_front().expect("started entries are in the queue");
             self.started -= 1;
+            self.parts -= usize::from(done.part);
             self.cursor = match self.cursor.entry {
                 0 => Cursor { entry: 0, packet: 0 },
                 entry => Cursor { entry: entry - 1, ..self.cursor },
@@ -303,22 +362,17 @@ impl Requester {
             self.skip_acknowledged();
             self.grow(progress as u32);
             self.retries_left = self.config.retries;
+            self.doubted = false;
             self.not_ready_left = self.config.not_ready_retries;
             self.went_back_at = None;
             if self.started > 0 { self.arm(now) } else { self.deadline = None }
         }
-        if self.started == 0
-            && let Some(status) = self.queue.front().and_then(|entry| entry.refused)
-        {
-            self.fail(status, ended, own);
-        }
+        self.end_refused(ended, own);
     }
 
     /// A refused request at the front, which nothing is waited for any more, ends here.
     pub(crate) fn end_refused(&mut self, ended: &mut Ended, own: QueuePairNumber) {
-        if self.started == 0
-            && let Some(status) = self.queue.front().and_then(|entry| entry.refused)
-        {
+        if let Some(status) = self.queue.front().and_then(|entry| entry.refused) {
             self.fail(status, ended, own);
         }
     }
@@ -358,8 +412,16 @@ impl Requester {
         self.arm(now);
     }
 
-    /// Time passed.
-    pub(crate) fn tick(&mut self, now: Nanos, ended: &mut Ended, own: QueuePairNumber) {
+    /// The network says that the peer cannot be reached.
+    pub(crate) fn doubt(&mut self, certain: bool, ended: &mut Ended, own: QueuePairNumber) {
+        self.doubted = true;
+        if certain {
+            self.fail(CompletionStatus::RetriesExceeded, ended, own);
+        }
+    }
+
+    /// Time passed. `patient`: retries are used up only by peers that are doubted.
+    pub(crate) fn tick(&mut self, now: Nanos, patient: bool, ended: &mut Ended, own: QueuePairNumber) {
         if let Some(until) = self.paused_until {
             if now >= until {
                 self.paused_until = None;
@@ -372,10 +434,10 @@ impl Requester {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
         }
-        if self.retries_left == 0 {
+        if self.retries_left == 0 && (!patient || self.doubted) {
             return self.fail(CompletionStatus::RetriesExceeded, ended, own);
         }
-        self.retries_left -= 1;
+        self.retries_left = self.retries_left.saturating_sub(1);
         self.window = MIN_WINDOW;
         self.went_back_at = None;
         self.go_back(now);
@@ -407,16 +469,21 @@ impl Requester {
 
     /// The oldest request ends with `status`; the queue pair cannot go on.
     fn fail(&mut self, status: CompletionStatus, ended: &mut Ended, own: QueuePairNumber) {
-        if let Some(entry) = self.queue.pop_front() {
+        while let Some(entry) = self.queue.pop_front() {
             self.started = self.started.saturating_sub(1);
-            ended.completions.push(completion(&entry.request, status, own));
+            self.parts -= usize::from(entry.part);
+            if !entry.part {
+                ended.completions.push(completion(&entry.request, status, own));
+                break;
+            }
         }
         ended.fatal = true;
     }
 
     /// Everything posted ends as flushed.
     pub(crate) fn flush(&mut self, ended: &mut Ended, own: QueuePairNumber) {
-        for entry in self.queue.drain(..) {
+        self.parts = 0;
+        for entry in self.queue.drain(..).filter(|entry| !entry.part) {
             ended.completions.push(completion(&entry.request, CompletionStatus::Flushed, own));
         }
         self.started = 0;
@@ -444,99 +511,5 @@ pub(crate) fn completion(request: &Posted, status: CompletionStatus, own: QueueP
         immediate: None,
         solicited: false,
         from: None,
-    }
-}
-
-/// Writes packet number `packet` of an entry.
-fn emit<M: Memory>(
-    entry: &Entry,
-    packet: u32,
-    psn: Psn,
-    to: QueuePairNumber,
-    mtu: u32,
-    fills_window: bool,
-    memory: &M,
-    out: &mut Vec<u8>,
-) {
-    let request = &entry.request;
-    let last = packet + 1 == entry.packets;
-    let mut wire = Packet::new(opcode(request.work, packet == 0, last), to.0, psn);
-    match request.work {
-        Work::Read { from } => {
-            let skipped = u64::from(packet) * u64::from(mtu);
-            wire.reth = Some(Reth {
-                address: from.address.wrapping_add(skipped),
-                rkey: from.key.0,
-                length: request.length - skipped as u32,
-            });
-            wire.ack_request = true;
-            return wire.emit(out);
-        }
-        Work::CompareSwap { at, compare, swap } => {
-            wire.atomic = Some(AtomicEth { address: at.address, rkey: at.key.0, swap_or_add: swap, compare });
-            wire.ack_request = true;
-            return wire.emit(out);
-        }
-        Work::FetchAdd { at, add } => {
-            wire.atomic =
-                Some(AtomicEth { address: at.address, rkey: at.key.0, swap_or_add: add, compare: 0 });
-            wire.ack_request = true;
-            return wire.emit(out);
-        }
-        Work::Write { to, immediate } => {
-            if packet == 0 {
-                wire.reth = Some(Reth { address: to.address, rkey: to.key.0, length: request.length });
-            }
-            wire.immediate = immediate.filter(|_| last);
-        }
-        Work::Send { immediate } => wire.immediate = immediate.filter(|_| last),
-        Work::Datagram { .. } => unreachable!("datagrams are not posted to connections"),
-    }
-    // Who may send no more without an answer asks for one.
-    wire.ack_request = last || fills_window || (packet + 1).is_multiple_of(ACK_EVERY);
-    wire.solicited = request.solicited && last;
-    let offset = packet * mtu;
-    let length = (request.length - offset).min(mtu);
-    wire.emit_around(length as usize, out, |out| bytes_of(request, offset, length, memory, out));
-}
-
-/// Appends `length` bytes from `offset` on of a request's data.
-pub(crate) fn bytes_of<M: Memory>(request: &Posted, offset: u32, length: u32, memory: &M, out: &mut Vec<u8>) {
-    match &request.data {
-        Data::Inline(bytes) => out.extend(&bytes[offset as usize..][..length as usize]),
-        Data::Segments(segments) => {
-            memory::gather(memory, segments.as_slice(), u64::from(offset), length as usize, out);
-        }
-    }
-}
-
-fn opcode(work: Work, first: bool, last: bool) -> Opcode {
-    match work {
-        Work::Send { immediate } => match (first, last, immediate.is_some()) {
-            (true, false, _) => Opcode::SEND_FIRST,
-            (false, false, _) => Opcode::SEND_MIDDLE,
-            (false, true, false) => Opcode::SEND_LAST,
-            (false, true, true) => Opcode::SEND_LAST_IMMEDIATE,
-            (true, true, false) => Opcode::SEND_ONLY,
-            (true, true, true) => Opcode::SEND_ONLY_IMMEDIATE,
-        },
-        Work::Write { immediate, .. } => match (first, last, immediate.is_some()) {
-            (true, false, _) => Opcode::WRITE_FIRST,
-            (false, false, _) => Opcode::WRITE_MIDDLE,
-            (false, true, false) => Opcode::WRITE_LAST,
-            (false, true, true) => Opcode::WRITE_LAST_IMMEDIATE,
-            (true, true, false) => Opcode::WRITE_ONLY,
-            (true, true, true) => Opcode::WRITE_ONLY_IMMEDIATE,
-        },
-        Work::Read { .. } => Opcode::READ_REQUEST,
-        Work::CompareSwap { .. } => Opcode::COMPARE_SWAP,
-        Work::FetchAdd { .. } => Opcode::FETCH_ADD,
-        Work::Datagram { immediate, .. } => {
-            if immediate.is_some() {
-                Opcode::DATAGRAM_SEND_IMMEDIATE
-            } else {
-                Opcode::DATAGRAM_SEND
-            }
-        }
     }
 }

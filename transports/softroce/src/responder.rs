@@ -3,7 +3,7 @@
 //! Requests are executed in the order of their packet numbers, each once. `answers` is what goes back, in that order; the
 //! last executed reads and atomics are remembered, because their answers may be lost.
 
-use crate::memory::{self, Memory, Regions, Right};
+use crate::memory::{self, Fault, Memory, Regions, Right};
 use crate::psn::Psn;
 use crate::queues::ReceiveQueue;
 use crate::request::Received;
@@ -54,6 +54,8 @@ pub(crate) struct Responder {
     answers: VecDeque<Answer>,
     remembered: VecDeque<Remembered>,
     config: Remote,
+    /// What the answer to a read is put together from.
+    payload: Vec<u8>,
 }
 
 /// What a packet led to.
@@ -92,6 +94,7 @@ impl Responder {
             answers: VecDeque::new(),
             remembered: VecDeque::new(),
             config,
+            payload: Vec::new(),
         }
     }
 
@@ -212,7 +215,8 @@ impl Responder {
         if u64::from(total) > memory::total(segments) {
             return Err(Refusal::Fatal(Syndrome::InvalidRequest));
         }
-        memory::scatter(around.memory, segments, u64::from(here), packet.payload);
+        memory::scatter(around.memory, segments, u64::from(here), packet.payload)
+            .map_err(|Fault| Refusal::Fatal(Syndrome::RemoteOperation))?;
         self.incoming = Some(Incoming::Send { request, here: total });
         if packet.opcode.ends() {
             self.incoming = None;
@@ -262,7 +266,8 @@ impl Responder {
             }
         };
         if !packet.payload.is_empty() {
-            around.memory.write(address + u64::from(here), packet.payload);
+            let written = around.memory.write(address + u64::from(here), packet.payload);
+            written.map_err(|Fault| Refusal::Fatal(Syndrome::RemoteOperation))?;
         }
         self.incoming = Some(Incoming::Write { address, rkey, length, here: after });
         if packet.opcode.ends() {
@@ -323,11 +328,12 @@ impl Responder {
             return Err(Refusal::Fatal(Syndrome::RemoteAccess));
         }
         let swaps = packet.opcode.operation() == Operation::CompareSwap;
-        let original = around.memory.update(atomic.address, |old| match swaps {
+        let updated = around.memory.update(atomic.address, |old| match swaps {
             true if old == atomic.compare => atomic.swap_or_add,
             true => old,
             false => old.wrapping_add(atomic.swap_or_add),
         });
+        let original = updated.map_err(|Fault| Refusal::Fatal(Syndrome::RemoteOperation))?;
         self.finished();
         let (psn, msn) = (packet.psn, self.msn);
         self.remember(Remembered::Atomic { psn, original, msn });
@@ -436,15 +442,18 @@ impl Responder {
             }
             Answer::Read { psn, address, rkey, left, first, msn } => {
                 let length = (*left).min(self.config.mtu);
-                if !regions.allows_remote(domain, *rkey, *address, length, Right::Read) {
-                    // The region was taken back while it was being read.
+                let allowed = regions.allows_remote(domain, *rkey, *address, length, Right::Read);
+                self.payload.resize(length as usize, 0);
+                let read = match allowed && length > 0 {
+                    true => memory.read(*address, &mut self.payload),
+                    false => Ok(()),
+                };
+                if !allowed || read.is_err() {
+                    // The region was taken back, or the memory unmapped, while it was being read.
                     let (psn, msn) = (*psn, *msn);
+                    let syndrome = if allowed { Syndrome::RemoteOperation } else { Syndrome::RemoteAccess };
                     self.answers.clear();
-                    self.answers.push_back(Answer::Acknowledge {
-                        psn,
-                        syndrome: Syndrome::RemoteAccess,
-                        msn,
-                    });
+                    self.answers.push_back(Answer::Acknowledge { psn, syndrome, msn });
                     return self.transmit(domain, regions, memory, out);
                 }
                 let opcode = match (*first, length == *left) {
@@ -457,14 +466,7 @@ impl Responder {
                 if opcode != Opcode::READ_RESPONSE_MIDDLE {
                     packet.aeth = Some(Aeth { syndrome: Syndrome::UNCOUNTED, msn: *msn });
                 }
-                let from = *address;
-                packet.emit_around(length as usize, out, |out| {
-                    let start = out.len();
-                    out.resize(start + length as usize, 0);
-                    if length > 0 {
-                        memory.read(from, &mut out[start..]);
-                    }
-                });
+                packet.emit_around(length as usize, out, |out| out.extend(&self.payload));
                 *psn = psn.plus(1);
                 *address += u64::from(length);
                 *left -= length;

@@ -1,6 +1,6 @@
 //! A wire that writes down what passes, in the format that packet dissectors read.
 
-use crate::card::Wire;
+use crate::card::{Unreachable, Wire};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use weft_api::verbs::Nanos;
@@ -31,7 +31,21 @@ impl<O: Write> Capture<O> {
     /// # Errors
     /// Of the output.
     pub fn write(&mut self, at: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
-        let packet = with_headers(from, to, datagram);
+        self.write_identified(at, (from, to), 0, datagram)
+    }
+
+    /// As [`Capture::write`], of one whose IPv4 header has an identification.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn write_identified(
+        &mut self,
+        at: Nanos,
+        (from, to): (SocketAddr, SocketAddr),
+        identification: u16,
+        datagram: &[u8],
+    ) -> io::Result<()> {
+        let packet = with_headers(from, to, identification, datagram);
         let length = packet.len() as u32;
         for word in [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, length, length] {
             self.0.write_all(&word.to_le_bytes())?;
@@ -45,14 +59,21 @@ impl<O: Write> Capture<O> {
     }
 }
 
-fn with_headers(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> Vec<u8> {
+/// A packet from its IP header on.
+pub(crate) fn with_headers(
+    from: SocketAddr,
+    to: SocketAddr,
+    identification: u16,
+    datagram: &[u8],
+) -> Vec<u8> {
     let udp_bytes = (8 + datagram.len()) as u16;
     let mut packet = Vec::with_capacity(48 + datagram.len());
     match (from.ip(), to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             packet.extend([0x45, 0]);
             packet.extend((20 + udp_bytes).to_be_bytes());
-            packet.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+            packet.extend(identification.to_be_bytes());
+            packet.extend([0x40, 0, 64, 17, 0, 0]);
             packet.extend(from.octets());
             packet.extend(to.octets());
             let sum = checksum(&packet);
@@ -98,9 +119,10 @@ impl<W: Wire, O: Write> Traced<W, O> {
         Traced { wire, local, capture: Some(capture) }
     }
 
-    fn note(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+    fn note(&mut self, from: SocketAddr, to: SocketAddr, identification: u16, datagram: &[u8]) {
         let now = self.wire.now();
-        if self.capture.as_mut().is_some_and(|capture| capture.write(now, from, to, datagram).is_err()) {
+        let Some(capture) = &mut self.capture else { return };
+        if capture.write_identified(now, (from, to), identification, datagram).is_err() {
             self.capture = None;
         }
     }
@@ -116,15 +138,31 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
         let sent = self.wire.send(to, datagram);
         if sent {
-            self.note(self.local, to, datagram);
+            self.note(self.local, to, 0, datagram);
         }
         sent
     }
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
         let from = self.wire.receive(buffer)?;
-        self.note(from, self.local, buffer);
+        self.note(from, self.local, self.wire.identification(), buffer);
         Some(from)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.wire.flush()
+    }
+
+    fn identification(&self) -> u16 {
+        self.wire.identification()
+    }
+
+    fn unreachable(&mut self) -> Option<Unreachable> {
+        self.wire.unreachable()
+    }
+
+    fn tells_unreachable(&self) -> bool {
+        self.wire.tells_unreachable()
     }
 
     fn bell(&self, deadline: Option<Nanos>) -> W::Bell {

@@ -1,13 +1,21 @@
 //! Datagrams over a UDP socket of the system.
+//!
+//! Datagrams of one length to one address leave with one call, and come in with one, where the kernel can cut and join them
+//! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of addresses where
+//! nobody is, the kernel keeps for us (`IP_RECVERR`).
 
-use crate::card::{Card, Wire};
+use crate::card::{Card, Unreachable, Wire};
+use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::socket::{setsockopt, sockopt};
-use std::io;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +28,10 @@ const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
 /// Bytes the kernel shall hold for us; it may hold fewer.
 const SOCKET_BUFFER: usize = 8 << 20;
 
+/// Most datagrams that leave with one call (the kernel's limit), and most bytes of them.
+const MOST_JOINED: usize = 64;
+const MOST_BYTES: usize = 60_000;
+
 /// A UDP socket that never waits.
 #[derive(Debug)]
 pub struct Udp {
@@ -27,6 +39,54 @@ pub struct Udp {
     sleepers: Arc<Sleepers>,
     started: Instant,
     mtu: u32,
+    outgoing: Joined,
+    mischief: Option<Mischief>,
+    /// Whether the kernel cuts what leaves together.
+    cuts: bool,
+    /// What came together, how long each datagram of it is, what was given out, and whom it is from.
+    incoming: Vec<u8>,
+    each: usize,
+    given: usize,
+    from: Option<SocketAddr>,
+    /// Whether the kernel keeps news of datagrams that reached nobody.
+    news: bool,
+}
+
+/// Datagrams that leave together: all as long as the first, but for the last.
+#[derive(Debug, Default)]
+struct Joined {
+    bytes: Vec<u8>,
+    to: Option<SocketAddr>,
+    each: usize,
+    number: usize,
+    /// Its last one is shorter.
+    closed: bool,
+}
+
+impl Joined {
+    /// Whether a datagram can leave with those that are here.
+    fn takes(&self, to: SocketAddr, length: usize) -> bool {
+        self.number == 0
+            || self.to == Some(to)
+                && !self.closed
+                && length <= self.each
+                && self.number < MOST_JOINED
+                && self.bytes.len() + length <= MOST_BYTES
+    }
+
+    fn push(&mut self, to: SocketAddr, datagram: &[u8]) {
+        if self.number == 0 {
+            (self.to, self.each) = (Some(to), datagram.len());
+        }
+        self.closed = datagram.len() < self.each;
+        self.number += 1;
+        self.bytes.extend(datagram);
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        (self.number, self.closed) = (0, false);
+    }
 }
 
 impl Udp {
@@ -36,18 +96,50 @@ impl Udp {
     /// # Errors
     /// Of the system.
     pub fn open(address: IpAddr, port: Option<u16>, link_mtu: u32) -> io::Result<Card<Udp>> {
+        Udp::open_with(address, port, link_mtu, None)
+    }
+
+    /// As [`Udp::open`], over a network that is bad on purpose.
+    ///
+    /// # Errors
+    /// As [`Udp::open`].
+    pub fn open_with(
+        address: IpAddr,
+        port: Option<u16>,
+        link_mtu: u32,
+        faults: Option<Faults>,
+    ) -> io::Result<Card<Udp>> {
         let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
         socket.set_nonblocking(true)?;
         // What is not granted costs retransmissions, not correctness.
-        let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
-        let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
-        let sleepers = Arc::new(Sleepers {
-            number: AtomicU32::new(0),
-            called: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
-        });
+        if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
+            let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
+        }
+        if setsockopt(&socket, sockopt::SndBufForce, &SOCKET_BUFFER).is_err() {
+            let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
+        }
+        // Kernels that do not join give one datagram at a time.
+        let _ = setsockopt(&socket, sockopt::UdpGroSegment, &true);
+        match address {
+            IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
+            IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
+        }
         let local = socket.local_addr()?;
-        let mtu = [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256);
-        Ok(Card::new(local, Udp { socket: Arc::new(socket), sleepers, started: Instant::now(), mtu }))
+        let udp = Udp {
+            socket: Arc::new(socket),
+            sleepers: Arc::new(Sleepers::new()?),
+            started: Instant::now(),
+            mtu: packet_mtu(link_mtu),
+            outgoing: Joined::default(),
+            mischief: faults.map(Mischief::new),
+            cuts: true,
+            incoming: Vec::new(),
+            each: 0,
+            given: 0,
+            from: None,
+            news: false,
+        };
+        Ok(Card::new(local, udp))
     }
 }
 
@@ -59,31 +151,69 @@ impl Wire for Udp {
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
-        // Any other failure (an unreachable peer, say) is a lost datagram: retries find out.
-        !matches!(self.socket.send_to(datagram, to), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        if let Some(mischief) = &mut self.mischief {
+            // What finds no room now is lost as well.
+            let leaving = mischief.of(to, datagram);
+            for (to, datagram) in &leaving {
+                let _ = self.join(*to, datagram);
+            }
+            return true;
+        }
+        self.join(to, datagram)
     }
 
+    fn flush(&mut self) -> bool {
+        self.send_joined()
+    }
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
-        buffer.resize(1 << 13, 0);
-        loop {
-            match self.socket.recv_from(buffer) {
-                Ok((length, from)) => {
-                    buffer.truncate(length);
-                    return Some(from);
+        if self.given >= self.incoming.len() {
+            self.take_in()?;
+        }
+        let end = (self.given + self.each).min(self.incoming.len());
+        buffer.clear();
+        buffer.extend(&self.incoming[self.given..end]);
+        self.given = end;
+        self.from
+    }
+
+    fn unreachable(&mut self) -> Option<Unreachable> {
+        while std::mem::take(&mut self.news) {
+            let mut bytes = [0; 64];
+            let mut iov = [IoSliceMut::new(&mut bytes)];
+            let mut space = nix::cmsg_space!([u8; 128]);
+            let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+            let Ok(message) =
+                recvmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &mut iov, Some(&mut space), flags)
+            else {
+                return None;
+            };
+            self.news = true;
+            let Some(address) = message.address.as_ref().and_then(socket_address) else { continue };
+            for control in message.cmsgs().ok()? {
+                let (ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _)) =
+                    control
+                else {
+                    continue;
+                };
+                match Errno::from_raw(error.ee_errno as i32) {
+                    Errno::ECONNREFUSED => return Some(Unreachable { address, certain: true }),
+                    Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
+                        return Some(Unreachable { address, certain: false });
+                    }
+                    _ => {}
                 }
-                // News of an earlier datagram that reached nobody; retries find out.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(_) => return None,
             }
         }
+        None
+    }
+
+    fn tells_unreachable(&self) -> bool {
+        true
     }
 
     fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
-        UdpBell {
-            socket: Arc::clone(&self.socket),
-            sleepers: Arc::clone(&self.sleepers),
-            deadline: deadline.map(|at| self.started + Duration::from_nanos(at)),
-        }
+        let deadline = deadline.map(|at| self.started + Duration::from_nanos(at));
+        UdpBell::new(Arc::clone(&self.socket) as _, Arc::clone(&self.sleepers), deadline)
     }
 
     fn mtu(&self) -> u32 {
@@ -91,23 +221,121 @@ impl Wire for Udp {
     }
 }
 
+impl Udp {
+    /// Puts a datagram to those that leave together. `false`: no room now.
+    fn join(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        if !self.outgoing.takes(to, datagram.len()) && !self.send_joined() {
+            return false;
+        }
+        self.outgoing.push(to, datagram);
+        self.cuts || self.send_joined()
+    }
+
+    fn send_joined(&mut self) -> bool {
+        let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
+        let to = SockaddrStorage::from(to);
+        let each = self.outgoing.each as u16;
+        let cut = [ControlMessage::UdpGsoSegments(&each)];
+        let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
+        let bytes = [IoSlice::new(&self.outgoing.bytes)];
+        for _ in 0..3 {
+            match sendmsg(self.socket.as_raw_fd(), &bytes, control, MsgFlags::empty(), Some(&to)) {
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
+                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
+                    // This way does not cut; what is lost here comes again, one by one.
+                    self.cuts = false;
+                    break;
+                }
+                // News of an earlier datagram; this one has not left.
+                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => self.news = true,
+                // Any other failure is a lost datagram: retries find out.
+                _ => break,
+            }
+        }
+        self.outgoing.clear();
+        true
+    }
+
+    /// Receives what has come together.
+    fn take_in(&mut self) -> Option<()> {
+        self.incoming.resize(1 << 16, 0);
+        self.given = self.incoming.len();
+        let mut space = nix::cmsg_space!(i32);
+        loop {
+            let mut iov = [IoSliceMut::new(&mut self.incoming)];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let message = match recvmsg::<SockaddrStorage>(
+                self.socket.as_raw_fd(),
+                &mut iov,
+                Some(&mut space),
+                flags,
+            ) {
+                Ok(message) => message,
+                // News of an earlier datagram that reached nobody.
+                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => {
+                    self.news = true;
+                    continue;
+                }
+                Err(_) => return None,
+            };
+            let joined = message.cmsgs().ok()?.find_map(|control| match control {
+                ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
+                _ => None,
+            });
+            let (length, from) = (message.bytes, message.address.as_ref().and_then(socket_address));
+            self.incoming.truncate(length);
+            (self.each, self.given, self.from) = (joined.unwrap_or(length).max(1), 0, from);
+            return (length > 0 && from.is_some()).then_some(());
+        }
+    }
+}
+
+fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
+}
+
+/// The largest payload of packets that a network interface with such frames carries whole.
+pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
+    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
+}
+
 /// The threads of this process that sleep, or are about to.
 #[derive(Debug)]
-struct Sleepers {
+pub(crate) struct Sleepers {
     number: AtomicU32,
     /// Readable from a call until the last sleeper has gone: who comes in between wakes up once for nothing.
     called: EventFd,
 }
 
+impl Sleepers {
+    pub(crate) fn new() -> io::Result<Sleepers> {
+        let called = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Sleepers { number: AtomicU32::new(0), called })
+    }
+}
+
+/// A socket that becomes readable when a datagram comes.
+pub(crate) trait Socket: AsFd + std::fmt::Debug + Send + Sync {}
+impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
+
 /// Sleeps until a datagram comes, another thread rings, or the device's clock does.
 #[derive(Clone, Debug)]
 pub struct UdpBell {
-    socket: Arc<UdpSocket>,
+    socket: Arc<dyn Socket>,
     sleepers: Arc<Sleepers>,
     deadline: Option<Instant>,
 }
 
 impl UdpBell {
+    pub(crate) fn new(
+        socket: Arc<dyn Socket>,
+        sleepers: Arc<Sleepers>,
+        deadline: Option<Instant>,
+    ) -> UdpBell {
+        UdpBell { socket, sleepers, deadline }
+    }
+
     /// Wakes the threads of this process that sleep, or are about to: those that armed their bell before.
     pub fn ring(&self) {
         // Ordered with the sleeper's arming by whatever lock both took: see the caller. SeqCst costs nothing here.

@@ -181,7 +181,7 @@ fn datagrams_arrive_behind_their_prefix_or_not_at_all() {
     };
     let (a, b) = (make(0, 1), make(1, 0x1234));
     network.devices[0].memory_mut().0[..5].copy_from_slice(b"hello");
-    let to = |qkey| Work::Datagram { to: address(1), queue_pair: b.pair, qkey, immediate: Some(3) };
+    let to = |qkey| Work::Datagram { to: address(1).into(), queue_pair: b.pair, qkey, immediate: Some(3) };
     let segments = own(a, 0, 5);
     for (id, qkey) in [(1, 0x1234), (2, 0x9999), (3, 0x1234)] {
         // The first finds no receive request and the second has the wrong key: both are lost, and complete.
@@ -197,7 +197,7 @@ fn datagrams_arrive_behind_their_prefix_or_not_at_all() {
     let done = network.devices[1].poll(b.receives).unwrap();
     assert_eq!(
         (done.id, done.bytes, done.immediate, done.from),
-        (50, 45, Some(3), Some((address(0), a.pair)))
+        (50, 45, Some(3), Some((address(0).into(), a.pair)))
     );
     assert_eq!(&network.devices[1].memory().0[40..45], b"hello");
     assert_eq!(network.devices[1].memory().0[32..36], [10, 7, 0, 1], "the sender's address in the prefix");
@@ -240,7 +240,7 @@ fn a_shared_receive_queue_serves_many_and_tells_when_it_runs_low() {
         let sending = Plan::default().sending;
         for (here, pair, there, other) in [(0, receiver, device, sender), (device, sender, 0, receiver)] {
             let remote = Remote {
-                address: address(there),
+                address: address(there).into(),
                 queue_pair: other,
                 first_packet: 0,
                 mtu: 256,
@@ -298,4 +298,53 @@ fn a_full_completion_queue_is_an_event() {
     assert_eq!(network.devices[0].event(), Some(Event::Overrun(tiny)));
     assert_ne!(a.pair, pair);
     assert_ne!(b.pair.0, 0);
+}
+
+/// A read of many packets is asked for in parts, which nobody sees: it completes once, with every byte, whatever is lost.
+#[test]
+fn a_long_read_completes_once_over_a_bad_network() {
+    const LENGTH: usize = 70_001;
+    for seed in 0..8 {
+        let faults = Faults { loss: 0.03, doubling: 0.03, damage: 0.01, delay: 9_000 };
+        let mut network = Network::new(2, 1 << 18, seed, faults);
+        let [a, b] = connect(&mut network, [0, 1], &Plan::default());
+        let content: Vec<u8> = (0..LENGTH as u64).map(|at| (at.wrapping_mul(seed + 3) >> 3) as u8).collect();
+        network.devices[1].memory_mut().0[..LENGTH].copy_from_slice(&content);
+        let from = RemoteAddress { address: BASE, key: b.keys.remote };
+        for (id, signaled) in [(1, true), (2, false), (3, true)] {
+            let segments = own(a, 0, LENGTH as u32);
+            let request = WorkRequest::new(id, Work::Read { from }, &segments);
+            network.devices[0].post_send(a.pair, &WorkRequest { signaled, ..request }).unwrap();
+        }
+        network.settle();
+        let success = |id| (id, CompletionStatus::Success);
+        assert_eq!(statuses(&mut network, 0, a.sends), [success(1), success(3)], "seed {seed}");
+        assert!(network.devices[0].memory().0[..LENGTH] == content, "seed {seed}");
+    }
+}
+
+/// Memory that was unmapped under its region ends requests with an error, at either end, and each request once.
+#[test]
+fn memory_that_is_gone_is_an_error() {
+    use CompletionStatus::{Flushed, LocalProtection, RemoteOperation};
+    let local = |end: End| own(end, 0, 40_000);
+    for (work, gone, status) in [
+        ("read", 1, RemoteOperation),
+        ("read", 0, LocalProtection),
+        ("write", 1, RemoteOperation),
+        ("write", 0, LocalProtection),
+    ] {
+        let (mut network, [a, b]) = pair(&Plan::default());
+        network.devices[gone].memory_mut().0.truncate(20_000);
+        let there = RemoteAddress { address: BASE, key: b.keys.remote };
+        let work = match work {
+            "read" => Work::Read { from: there },
+            _ => Work::Write { to: there, immediate: None },
+        };
+        for id in [1, 2] {
+            network.devices[0].post_send(a.pair, &WorkRequest::new(id, work, &local(a))).unwrap();
+        }
+        network.settle();
+        assert_eq!(statuses(&mut network, 0, a.sends), [(1, status), (2, Flushed)], "{work:?} {gone}");
+    }
 }

@@ -9,7 +9,7 @@ use weft_api::Bell;
 use weft_engine::{EngineBell, Waiter};
 use weft_types::HandleKind;
 
-use super::{GATE, MULTIPLE, after, look, phase, progress_lanes, progress_process, shared, turn};
+use super::{GATE, MULTIPLE, after, look, phase, progress_lanes, progress_process, shared};
 use crate::watch::Wait;
 
 /// A call that found nothing at its first look.
@@ -18,6 +18,45 @@ pub(crate) struct Blocked<'a> {
     bell: CallBell<'a>,
     turns: u32,
     counted: bool,
+    /// Whether this call may spin although there are more threads than cores.
+    patient: bool,
+}
+
+/// Whether it pays for the calling thread to spin when there are more threads than cores. It does when what it waits for comes from
+/// another core, and not when whoever brings it waits for this one. Tried again after more and more calls that did not spin.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// Calls in a row that spun in vain, as far as it matters.
+    in_vain: u8,
+    /// Calls that shall not spin.
+    skip: u8,
+}
+
+thread_local! {
+    static PATIENCE: Cell<Patience> = const { Cell::new(Patience { in_vain: 0, skip: 0 }) };
+}
+
+impl Patience {
+    /// For 1, 2, 4, ... 64 calls.
+    const LONGEST: u8 = 6;
+
+    /// Whether the next call may spin.
+    fn ask() -> bool {
+        let mut patience = PATIENCE.get();
+        let may = patience.skip == 0;
+        patience.skip = patience.skip.saturating_sub(1);
+        PATIENCE.set(patience);
+        may
+    }
+
+    /// What came of it.
+    fn learn(paid: bool) {
+        let in_vain = PATIENCE.get().in_vain;
+        PATIENCE.set(match paid {
+            true => Patience { in_vain: 0, skip: 0 },
+            false => Patience { in_vain: (in_vain + 1).min(Patience::LONGEST), skip: 1 << in_vain },
+        });
+    }
 }
 
 impl<'a> Blocked<'a> {
@@ -33,8 +72,13 @@ impl<'a> Blocked<'a> {
             }
             lane => shared.lanes.at(lane).attend(),
         }
-        let waiter = Waiter::new(shared.oversubscribed || crowded);
-        Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted }
+        let crowded = crowded && !shared.oversubscribed;
+        let patient = crowded && Patience::ask();
+        let waiter = match crowded {
+            true => Waiter::crowded(patient),
+            false => Waiter::new(shared.oversubscribed),
+        };
+        Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted, patient }
     }
 
     /// Progresses what is not waited for and nobody else looks after: now and then, and always before a sleep.
@@ -61,6 +105,9 @@ impl<'a> Blocked<'a> {
 
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
+        if self.patient {
+            Patience::learn(!self.waiter.has_given_way());
+        }
         self.waiter.finish(&self.bell);
         if !self.counted {
             return;
@@ -164,7 +211,7 @@ impl<'a> CallBell<'a> {
             return progress_lanes(home) | process;
         }
         let (listening, _) = self.listening.get();
-        let mut moved = home != 0 && listening & 1 != 0 && turn(&mut |_| Some(())).0;
+        let mut moved = home != 0 && listening & 1 != 0 && super::help_process();
         for (number, lane) in shared().lanes.iter() {
             if number != home && listening >> number & 1 != 0 {
                 moved |= after(number, lane.help());

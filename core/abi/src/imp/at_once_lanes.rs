@@ -76,7 +76,10 @@ impl Message<'_> {
         let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
-        self.lane.own(self.mine)?.inner.engine.send_at_once(envelope, data).then_some(())
+        let mut own = self.lane.own(self.mine)?;
+        let sent = own.inner.engine.send_at_once(envelope, data);
+        own.end();
+        sent.then_some(())
     }
 
     /// The envelope of what a receive waits for.
@@ -184,8 +187,9 @@ pub(crate) unsafe fn irecv(
     let mut own = message.lane.own(message.mine)?;
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
     let buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
-    let id = own.inner.engine.post_at_once(envelope, buffer, owner)?;
-    let posted = own.inner.handle(id);
+    let posted = own.inner.engine.post_at_once(envelope, buffer, owner).map(|id| own.inner.handle(id));
+    own.end();
+    let posted = posted?;
     // SAFETY: not null, so the program's request.
     unsafe { request.write(MPI_Request::from_raw(posted.0)) };
     DONE

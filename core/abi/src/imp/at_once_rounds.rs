@@ -320,7 +320,7 @@ pub(crate) unsafe fn allreduce(
     let kernel = kernel(process, op, datatype)?;
     let memory = Plain::new(from, recvbuf, Some(kernel), in_place);
     let call = Call { name: "MPI_Allreduce", shape: Shape::Allreduce, bytes, element, in_place, memory };
-    // SAFETY: the caller's promise, in all closures; the own operand is read from the payload, for in place it lies in the result.
+    // SAFETY: the caller's promise, in all closures; in place the own operand lies in the result and is read from the payload.
     unsafe {
         run(
             comm,
@@ -330,8 +330,10 @@ pub(crate) unsafe fn allreduce(
             |room| copy(from.cast(), room),
             || {},
             |payloads| {
-                let members = payloads.cells.members();
-                fold(members, kernel, |member| payloads.of(member), result(recvbuf, bytes));
+                let me = if in_place { u32::MAX } else { payloads.cells.me() };
+                let own = || std::slice::from_raw_parts(from.cast(), bytes);
+                let term = |member| if member == me { own() } else { payloads.of(member) };
+                fold(payloads.cells.members(), kernel, term, result(recvbuf, bytes));
             },
         )
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use weft::Process;
 use weft::attributes::Holder;
-use weft::comm::{ASSERTED_KINDS, HINTS, REPRODUCIBLE};
+use weft::comm::{ASSERTED_KINDS, COLLECTIVES, HINTS, REPRODUCIBLE};
 use weft::construct::Construction;
 use weft::info::Info;
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
@@ -339,7 +339,7 @@ pub(crate) unsafe fn comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> 
         for key in HINTS {
             content.set(key.as_bytes(), comm.hints.text(key).unwrap_or("false").as_bytes())?;
         }
-        for key in [ASSERTED_KINDS, REPRODUCIBLE] {
+        for key in [ASSERTED_KINDS, REPRODUCIBLE, COLLECTIVES] {
             if let Some(value) = comm.hints.text(key) {
                 content.set(key.as_bytes(), value.as_bytes())?;
             }

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use weft::lanes::Inner;
+use weft::lanes::{Inner, LANE_BITS};
 use weft::request::{Done, MpiStatus};
 use weft_engine::RequestId;
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
@@ -23,16 +23,21 @@ pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
         return None;
     }
     let mut common = 0;
+    // Kind and lane of the last request that had one, as a handle shows them: most are like their neighbours.
+    let mut like = usize::MAX;
+    let complete = weft::request::engine_handle(RequestId::COMPLETE).0 as usize;
     for request in requests {
-        let handle = request.handle();
-        if handle.0 == abi::MPI_REQUEST_NULL || handle == weft::request::engine_handle(RequestId::COMPLETE) {
+        let raw = request.raw();
+        if raw >> LANE_BITS == like || raw == complete || raw == abi::MPI_REQUEST_NULL as usize {
             continue;
         }
+        let handle = request.handle();
         let number = lane_of_request(handle)?;
         if common != 0 && common != number {
             return None;
         }
         common = number;
+        like = raw >> LANE_BITS;
     }
     Some(common)
 }
@@ -66,10 +71,14 @@ pub(crate) unsafe fn wait_all(
         // SAFETY: the caller's promise.
         taken = unsafe { take_from(inner, requests, 0, statuses) };
         let mut moved = false;
-        if taken < requests.len() && inner.engine.progress() {
+        while taken < requests.len() && inner.engine.progress() {
             moved = true;
+            let before = taken;
             // SAFETY: as above.
             taken = unsafe { take_from(inner, requests, taken, statuses) };
+            if taken == before {
+                break;
+            }
         }
         (moved, Ok(()))
     };
@@ -112,8 +121,9 @@ unsafe fn take_from(
 }
 
 /// Whether the handle is of a lane and names no request any more.
+#[inline(always)]
 fn is_stale(inner: &Inner, request: Handle) -> bool {
-    request.kind_bits() == HandleKind::LaneRequest as u32 && inner.find(request).is_none()
+    request.kind_bits() == HandleKind::LaneRequest as u32 && !inner.has(request)
 }
 
 /// Whether all requests from `*from` on have ended; moves `*from` past those that have.

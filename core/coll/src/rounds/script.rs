@@ -274,14 +274,12 @@ impl Script {
         }
     }
 
-    /// Copies what this member gives to itself in a piece, once the others have theirs.
-    pub(super) fn keep(&self, piece: u64, operands: &mut impl Operands) {
-        let ((begin, len), me) = (self.range(piece), u64::from(self.group.rank));
+    /// Copies what this member gives to itself, whole, not piece by piece between the others', which would fetch each from farther away.
+    pub(super) fn keep(&self, operands: &mut impl Operands) {
+        let (me, len) = (u64::from(self.group.rank), self.bytes as usize);
         match self.shape {
-            Shape::Allgather if !self.in_place => operands.keep(begin, me * self.bytes + begin, len),
-            Shape::Alltoall if !self.in_place => {
-                operands.keep(me * self.bytes + begin, me * self.bytes + begin, len);
-            }
+            Shape::Allgather if !self.in_place => operands.keep(0, me * self.bytes, len),
+            Shape::Alltoall if !self.in_place => operands.keep(me * self.bytes, me * self.bytes, len),
             _ => {}
         }
     }

@@ -40,6 +40,15 @@ impl Case<'_> {
         }
     }
 
+    /// The algorithms in few steps, one kind of sends each.
+    pub(crate) fn check_few_steps(&self, random: &mut Random) {
+        let group = Group { rank: 0, size: self.size };
+        let model = Model::default();
+        let algorithms = candidates(&self.calls[0], group, &model).filter(|&algorithm| few_steps(algorithm));
+        let checked = algorithms.map(|algorithm| self.check_one(algorithm, &model, random)).count();
+        assert!(checked > 0);
+    }
+
     fn check_one(&self, algorithm: &Algorithm, model: &Model, random: &mut Random) {
         let group = |rank: u32| Group { rank, size: self.size };
         let build = |(rank, call): (u32, &Call<'_>)| algorithm.build(call, group(rank), model);
@@ -95,6 +104,16 @@ pub(crate) fn many_messages(algorithm: &Algorithm) -> bool {
     matches!(algorithm.name, "ring" | "spread" | "pairwise" | "scatter-allgather")
         || algorithm.operations == ["alltoall"]
         || algorithm.operations == ["allgather", "allgatherv"]
+}
+
+/// For those in logarithmically many steps.
+pub(crate) const THOUSANDS: [u32; 2] = [3001, 4096];
+
+/// Whether no rank has many steps, however many ranks there are.
+pub(crate) fn few_steps(algorithm: &Algorithm) -> bool {
+    ["dissemination", "binomial", "knomial", "doubling", "multiplying", "circulant"]
+        .iter()
+        .any(|word| algorithm.name.contains(word) && !algorithm.name.contains("gather"))
 }
 
 pub(crate) fn sizes() -> Vec<u32> {

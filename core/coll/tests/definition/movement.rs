@@ -1,6 +1,6 @@
 //! Operations that move data, and barriers.
 
-use crate::case::{Case, UNTOUCHED, counts, layouts, pattern, roots, sizes};
+use crate::case::{Case, THOUSANDS, UNTOUCHED, counts, few_steps, layouts, pattern, roots, sizes};
 use crate::world::{Memory, Random, Sends, World, check_channels};
 use weft_coll::registry::candidates;
 use weft_coll::{Algorithm, Block, Buffer, Call, Group, Layout, Model, Schedule};
@@ -47,25 +47,28 @@ fn check_barrier(algorithm: &Algorithm, size: u32, model: &Model, random: &mut R
     }
 }
 
+fn bcast_case(size: u32, root: u32, bytes: u64) -> Case<'static> {
+    let data = pattern(root, 0, bytes);
+    let memory = |rank| match rank == root {
+        true => Memory::default().with(Buffer::Recv, data.clone()),
+        false => Memory::default().with(Buffer::Recv, vec![UNTOUCHED; bytes as usize]),
+    };
+    Case {
+        size,
+        calls: vec![Call::Bcast { root, bytes }; size as usize],
+        memories: (0..size).map(memory).collect(),
+        expected: vec![Memory::default().with(Buffer::Recv, data.clone()); size as usize],
+        operation: never,
+    }
+}
+
 #[test]
 fn everybody_gets_the_roots_broadcast() {
     let mut random = Random(2);
     for size in sizes() {
         for root in roots(size, &mut random) {
             for bytes in [0, 1 + random.below(50), 200 + random.below(300)] {
-                let data = pattern(root, 0, bytes);
-                let memory = |rank| match rank == root {
-                    true => Memory::default().with(Buffer::Recv, data.clone()),
-                    false => Memory::default().with(Buffer::Recv, vec![UNTOUCHED; bytes as usize]),
-                };
-                Case {
-                    size,
-                    calls: vec![Call::Bcast { root, bytes }; size as usize],
-                    memories: (0..size).map(memory).collect(),
-                    expected: vec![Memory::default().with(Buffer::Recv, data.clone()); size as usize],
-                    operation: never,
-                }
-                .check(&mut random);
+                bcast_case(size, root, bytes).check(&mut random);
             }
         }
     }
@@ -403,5 +406,19 @@ fn alltoallv_and_alltoallw_exchange_blocks_of_any_length() {
             }
             .check(&mut random);
         }
+    }
+}
+
+#[test]
+fn barriers_and_broadcasts_of_thousands_of_ranks() {
+    let mut random = Random(8);
+    for size in THOUSANDS {
+        let model = Model::default();
+        for algorithm in candidates(&Call::Barrier, Group { rank: 0, size }, &model).filter(|&a| few_steps(a))
+        {
+            check_barrier(algorithm, size, &model, &mut random);
+        }
+        let root = random.below(u64::from(size)) as u32;
+        bcast_case(size, root, 1 + random.below(150)).check_few_steps(&mut random);
     }
 }

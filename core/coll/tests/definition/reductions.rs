@@ -1,6 +1,6 @@
 //! Reductions, with an operation that commutes and one that only joins neighbouring ranges of ranks.
 
-use crate::case::{Case, UNTOUCHED, counts, roots, sizes};
+use crate::case::{Case, THOUSANDS, UNTOUCHED, counts, roots, sizes};
 use crate::world::{Memory, Operation, Random};
 use weft_coll::{Buffer, Call, Vector};
 
@@ -82,6 +82,40 @@ fn reduction_memory(kind: Kind, rank: u32, count: u64, in_place: bool, room: u64
     Memory::default().with(Buffer::Send, input).with(Buffer::Recv, recv)
 }
 
+fn reduce_case(size: u32, kind: Kind, root: u32, count: u64, random: &mut Random) -> Case<'static> {
+    let in_place = random.below(2) == 1;
+    let vector = kind.vector(count);
+    let memory = |rank| match rank == root {
+        true => reduction_memory(kind, rank, count, in_place, count),
+        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
+    };
+    let expected = |rank| match rank == root {
+        true => Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count))),
+        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
+    };
+    Case {
+        size,
+        calls: (0..size)
+            .map(|rank| Call::Reduce { root, vector, in_place: in_place && rank == root })
+            .collect(),
+        memories: (0..size).map(memory).collect(),
+        expected: (0..size).map(expected).collect(),
+        operation: kind.operation,
+    }
+}
+
+fn allreduce_case(size: u32, kind: Kind, count: u64, random: &mut Random) -> Case<'static> {
+    let in_place = random.below(2) == 1;
+    let result = Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count)));
+    Case {
+        size,
+        calls: vec![Call::Allreduce { vector: kind.vector(count), in_place }; size as usize],
+        memories: (0..size).map(|rank| reduction_memory(kind, rank, count, in_place, count)).collect(),
+        expected: vec![result; size as usize],
+        operation: kind.operation,
+    }
+}
+
 #[test]
 fn reduce_combines_in_rank_order_at_any_root() {
     let mut random = Random(10);
@@ -92,26 +126,7 @@ fn reduce_combines_in_rank_order_at_any_root() {
                     if count > 100 && size > 20 {
                         continue;
                     }
-                    let in_place = random.below(2) == 1;
-                    let vector = kind.vector(count);
-                    let memory = |rank| match rank == root {
-                        true => reduction_memory(kind, rank, count, in_place, count),
-                        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
-                    };
-                    let expected = |rank| match rank == root {
-                        true => Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count))),
-                        false => Memory::default().with(Buffer::Send, kind.input(rank, count)),
-                    };
-                    Case {
-                        size,
-                        calls: (0..size)
-                            .map(|rank| Call::Reduce { root, vector, in_place: in_place && rank == root })
-                            .collect(),
-                        memories: (0..size).map(memory).collect(),
-                        expected: (0..size).map(expected).collect(),
-                        operation: kind.operation,
-                    }
-                    .check(&mut random);
+                    reduce_case(size, kind, root, count, &mut random).check(&mut random);
                 }
             }
         }
@@ -127,18 +142,7 @@ fn allreduce_gives_all_ranks_the_combination_in_rank_order() {
                 if count > 100 && size > 20 {
                     continue;
                 }
-                let in_place = random.below(2) == 1;
-                let result = Memory::default().with(Buffer::Recv, kind.expected((0, size), (0, count)));
-                Case {
-                    size,
-                    calls: vec![Call::Allreduce { vector: kind.vector(count), in_place }; size as usize],
-                    memories: (0..size)
-                        .map(|rank| reduction_memory(kind, rank, count, in_place, count))
-                        .collect(),
-                    expected: vec![result; size as usize],
-                    operation: kind.operation,
-                }
-                .check(&mut random);
+                allreduce_case(size, kind, count, &mut random).check(&mut random);
             }
         }
     }
@@ -213,6 +217,19 @@ fn scan_and_exscan_combine_the_ranks_before() {
                 }
                 .check(&mut random);
             }
+        }
+    }
+}
+
+#[test]
+fn reductions_of_thousands_of_ranks() {
+    let mut random = Random(14);
+    for size in THOUSANDS {
+        for kind in KINDS {
+            let count = 1 + random.below(3);
+            allreduce_case(size, kind, count, &mut random).check_few_steps(&mut random);
+            let root = random.below(u64::from(size)) as u32;
+            reduce_case(size, kind, root, count, &mut random).check_few_steps(&mut random);
         }
     }
 }

@@ -1,52 +1,91 @@
 //! What a run that fails owes to the others.
 //!
 //! A process that is lost is known at once only to those that exchange messages with it; the others wait for *their* partners,
-//! which have failed. So a run that fails because of a loss sends, in place of every message that it still owes, one of a
-//! wrong length, over which the receiver fails in its turn: none where some bytes are expected, one byte where none are.
+//! which have failed. So the run keeps a rule: **every send step of a schedule becomes exactly one message, and every receive
+//! step takes exactly one**, whatever happens. In place of a message that will not leave any more goes one of a wrong length (none
+//! where some bytes are expected, one byte where none are), over which the receiver fails in its turn; before it goes the
+//! name of the process that was lost, if that is why, so that all fail for the same reason. In place of a receive that
+//! was taken back stands one without room that nobody waits for, so that a sender of much data does not wait for ever, and
+//! so that nothing is left that a later start of a persistent collective would take for its own.
 
 use super::Active;
 use crate::engine::Engine;
-use crate::types::{Envelope, SendMode, Started};
-use weft_coll::Step;
-use weft_datatype::{Scratch, SendBuf};
+use crate::types::{Envelope, Selector, SendMode, Started};
+use weft_coll::{Step, StepId};
+use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_types::{ErrorClass, PeerId, Rank};
+use weft_wire::{Header, Kind};
 
 impl Engine {
     /// Why the run really failed: a wrong length where a process was lost comes from somebody who failed before.
     pub(super) fn explain_failure(&self, active: &mut Active) {
         if let Some(error) = &active.error
             && error.class() == ErrorClass::TRUNCATE
-            && let Some(lost) = self.state.any_lost()
+            && let Some(lost) = self.state.any_lost().or(self.state.hearsay)
         {
             active.error = Some(crate::engine::State::gone(lost));
         }
     }
 
-    /// Sends what makes the others fail, too.
-    pub(super) fn fail_others(&mut self, active: &Active) {
-        if active.error.as_ref().is_none_or(|error| error.class() != ErrorClass::PROC_ABORTED) {
+    /// Takes back what is under way, and pays for what has not begun. What is cancelled is paid for when that is known.
+    pub(super) fn take_back(&mut self, active: &Active) {
+        for step in active.vectors.execution.not_started() {
+            self.pay(active, step);
+        }
+        for &(_, request) in &active.vectors.pending {
+            // One that ended meanwhile is gone; its notice waits.
+            if self.exists(request) {
+                self.cancel(request);
+            }
+        }
+    }
+
+    /// Does for the others what a step that will not happen owes them.
+    pub(super) fn pay(&mut self, active: &Active, step: StepId) {
+        match active.run.schedule.steps()[step as usize] {
+            Step::Send { to, channel, from } => self.send_wrong(active, Rank(to), channel, from.bytes),
+            Step::Recv { from, channel, .. } => self.take_unwanted(active, Rank(from), channel),
+            Step::Copy { .. } | Step::Reduce { .. } => {}
+        }
+    }
+
+    fn send_wrong(&mut self, active: &Active, to: Rank, channel: u16, expected: u64) {
+        let run = &active.run;
+        let peer: PeerId = run.channel.peers.peer(to);
+        if self.state.is_dead(peer) {
             return;
         }
+        let lost = active.error.as_ref().is_some_and(|error| error.class() == ErrorClass::PROC_ABORTED);
+        if lost
+            && peer != self.state.config.me
+            && let Some(lost) = self.state.any_lost().or(self.state.hearsay)
+        {
+            self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
+        }
+        let envelope =
+            Envelope { peer, context: run.channel.context, source: run.channel.rank, tag: run.tag(channel) };
+        let wrong = if expected == 0 { Scratch::new(1).send_buf(0, 1) } else { SendBuf::empty() };
+        // Whoever cannot be reached needs to be told nothing.
+        if let Ok(Started::Pending(request)) = self.send(envelope, SendMode::Standard, wrong) {
+            self.release(request);
+        }
+    }
+
+    fn take_unwanted(&mut self, active: &Active, from: Rank, channel: u16) {
         let run = &active.run;
-        let unsent = active.vectors.execution.not_started();
-        let unsent = unsent.chain(active.vectors.pending.iter().map(|&(step, _)| step));
-        for step in unsent {
-            let Step::Send { to, channel, from } = run.schedule.steps()[step as usize] else { continue };
-            let peer: PeerId = run.channel.peers.peer(Rank(to));
-            if peer == self.state.config.me || self.state.is_dead(peer) {
-                continue;
-            }
-            let envelope = Envelope {
-                peer,
-                context: run.channel.context,
-                source: run.channel.rank,
-                tag: run.tag(channel),
-            };
-            let wrong = if from.bytes == 0 { Scratch::new(1).send_buf(0, 1) } else { SendBuf::empty() };
-            // Whoever cannot be reached needs to be told nothing.
-            if let Ok(Started::Pending(request)) = self.send(envelope, SendMode::Standard, wrong) {
-                self.release(request);
-            }
+        let peer = run.channel.peers.peer(from);
+        if self.state.is_dead(peer) {
+            return;
+        }
+        let selector = Selector {
+            context: run.channel.context,
+            peer: Some(peer),
+            source: Some(from),
+            tag: Some(run.tag(channel)),
+        };
+        // Without a slot for it, the message stays unexpected.
+        if let Ok(request) = self.recv(selector, RecvBuf::empty()) {
+            self.release(request);
         }
     }
 }

@@ -14,9 +14,14 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use super::frames::{self, Frame, Kind, Orders, Reader};
+use weft_boot::pmi::wire1::Command;
+use weft_boot::stall;
+
+use super::frames::{self, Answer, Frame, Kind, Orders, Question, Reader};
+use super::gather::{Gather, Step};
 use super::local::{self, Common, LocalRank, Places};
 use crate::judge::End;
+use crate::machine;
 use crate::spawn;
 
 /// Output of ranks is not read while more than this waits for the head.
@@ -47,6 +52,7 @@ struct Agent {
     mask_before: SigSet,
     common: Option<Common>,
     ranks: Vec<LocalRank>,
+    gather: Gather,
     /// Standard input for rank 0 that found no room.
     input: Vec<u8>,
     input_ended: bool,
@@ -82,6 +88,7 @@ impl Agent {
             mask_before,
             common: None,
             ranks: Vec::new(),
+            gather: Gather::default(),
             input: Vec::new(),
             input_ended: false,
             finished: false,
@@ -164,10 +171,15 @@ impl Agent {
         // Deaths first: the end of one must not be taken for the cause of another's.
         ends.sort_by_key(|(_, end)| matches!(end, End::Exit(_)));
         for (index, end) in ends {
-            // It may have said good-bye, or why it ends, with its last breath.
-            self.listen(index)?;
+            // It may have said good-bye, or why it ends, with its last breath; and the others, that they go on without it.
+            for other in 0..self.ranks.len() {
+                self.listen(other)?;
+            }
             self.read_output(index)?;
             self.ranks[index].ended = true;
+            let mut steps = Vec::new();
+            self.gather.ended(&mut steps);
+            self.follow(steps);
             let number = self.ranks[index].rank;
             self.tell(Kind::Ended, number, &frames::ending(end));
         }
@@ -196,9 +208,16 @@ impl Agent {
         let found = self.ranks.iter().position(|rank| rank.rank == frame.number);
         match (frame.kind, found) {
             (Kind::Start, _) => return self.start(&frame.content),
-            (Kind::Ping, _) => self.tell(Kind::Ping, 0, &frames::with_clock(&frame.content)),
+            (Kind::Ping, _) => {
+                if let Some(Question { asked, pids }) = Question::parse(&frame.content) {
+                    let states = pids.into_iter().map(machine::state_of).collect();
+                    let answer = Answer { asked, clock: stall::now(), states };
+                    self.tell(Kind::Ping, 0, &answer.emit());
+                }
+            }
             (Kind::Lost, _) => self.tell_of_loss(frame.number),
             (Kind::Finish, _) => self.finish()?,
+            (Kind::Left, _) => self.leave_fence(),
             (Kind::Channel, Some(index)) => {
                 self.ranks[index].unsent.extend_from_slice(&frame.content);
                 self.send_unsent(index);
@@ -225,6 +244,7 @@ impl Agent {
                 || io::Error::other("mpiexec here and at the head are of different versions of Weft"),
             )?;
         let common = Common::prepare(orders.ranks.len(), self.mask_before)?;
+        self.gather = Gather::new(orders.ranks.len());
         let places = Places::choose(&orders).map_err(io::Error::other)?;
         for line in &places.lines {
             self.tell(Kind::Line, 0, line.as_bytes());
@@ -246,6 +266,30 @@ impl Agent {
         }
         self.common = Some(common);
         Ok(())
+    }
+
+    fn follow(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Said(index, bytes) => self.tell(Kind::Said, self.ranks[index].rank, &bytes),
+                Step::Puts(lines) => self.tell(Kind::Puts, 0, &lines),
+                Step::Entered(lines) => self.tell(Kind::Entered, 0, &lines),
+                Step::Answer(index, line) => {
+                    self.ranks[index].unsent.extend_from_slice(line.as_bytes());
+                    self.send_unsent(index);
+                }
+            }
+        }
+    }
+
+    /// The fence is over for all ranks here.
+    fn leave_fence(&mut self) {
+        self.gather.left();
+        let line = Command::new("barrier_out").with("rc", 0).emit();
+        for index in 0..self.ranks.len() {
+            self.ranks[index].unsent.extend_from_slice(line.as_bytes());
+            self.send_unsent(index);
+        }
     }
 
     /// Tells the ranks here that one of the job is gone. Where that cannot be done they find out by their fabric.
@@ -274,8 +318,8 @@ impl Agent {
             match recv(channel.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) | Err(Errno::ECONNRESET) => self.ranks[index].channel = None,
                 Ok(count) => {
-                    let number = self.ranks[index].rank;
-                    self.tell(Kind::Said, number, &bytes[..count]);
+                    let steps = self.gather.said(index, &bytes[..count]);
+                    self.follow(steps);
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,

@@ -6,6 +6,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use crate::watch::Outside;
+
 /// Longest frame in bytes: an environment and a command line for every program of a host fit.
 pub const MAX_FRAME: usize = 64 << 20;
 
@@ -26,7 +28,7 @@ pub enum Kind {
     Input,
     /// To the agent: the job is over; end what is left and go.
     Finish,
-    /// Both ways: are you there? Answered by the same, with the clock of [`weft_boot::stall::now`] there (eight bytes) behind its content.
+    /// Both ways: are you there, what is your clock, and what do these processes do? See [`Question`] and [`Answer`].
     Ping,
     /// To the head: the process of rank `number`, four bytes.
     Started,
@@ -48,14 +50,20 @@ pub enum Kind {
     Bye,
     /// To the agent: rank `number`, on whichever host, has died, and the others go on.
     Lost,
+    /// To the head: these `put` lines of a rank of the host were answered.
+    Puts,
+    /// To the head: all ranks of the host are in the fence; before it come these `put` lines.
+    Entered,
+    /// To the agent: the fence is over for all ranks of the host.
+    Left,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 16] = [
+        const ALL: [Kind; 19] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye, Lost,
+            Took, Line, Bye, Lost, Puts, Entered, Left,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -135,9 +143,62 @@ pub fn parse_ending(content: &[u8]) -> Option<crate::judge::End> {
     }
 }
 
-/// The answer to a [`Kind::Ping`].
-pub fn with_clock(asked: &[u8]) -> Vec<u8> {
-    [asked, &weft_boot::stall::now().to_le_bytes()].concat()
+/// The content of a [`Kind::Ping`] to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The head's clock ([`weft_boot::stall::now`]).
+    pub asked: u64,
+    /// Processes of which it is to be told what they do.
+    pub pids: Vec<i32>,
+}
+
+impl Question {
+    /// The bytes.
+    pub fn emit(&self) -> Vec<u8> {
+        let pids = self.pids.iter().flat_map(|pid| pid.to_le_bytes());
+        self.asked.to_le_bytes().into_iter().chain(pids).collect()
+    }
+
+    /// Reads [`Question::emit`].
+    pub fn parse(content: &[u8]) -> Option<Question> {
+        let (asked, rest) = content.split_first_chunk()?;
+        let pids = rest.chunks_exact(4).map(|pid| i32::from_le_bytes([pid[0], pid[1], pid[2], pid[3]]));
+        Some(Question { asked: u64::from_le_bytes(*asked), pids: pids.collect() })
+    }
+}
+
+/// The content of a [`Kind::Ping`] to the head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// That of the question.
+    pub asked: u64,
+    /// The agent's clock.
+    pub clock: u64,
+    /// What the processes do, in the order of the question.
+    pub states: Vec<Outside>,
+}
+
+const STATES: [Outside; 3] = [Outside::Running, Outside::Sleeping, Outside::Stopped];
+
+impl Answer {
+    /// The bytes.
+    pub fn emit(&self) -> Vec<u8> {
+        let states = self.states.iter().map(|state| STATES.iter().position(|other| other == state));
+        let states = states.map(|place| place.unwrap_or(0) as u8);
+        self.asked.to_le_bytes().into_iter().chain(self.clock.to_le_bytes()).chain(states).collect()
+    }
+
+    /// Reads [`Answer::emit`].
+    pub fn parse(content: &[u8]) -> Option<Answer> {
+        let (asked, rest) = content.split_first_chunk()?;
+        let (clock, rest) = rest.split_first_chunk()?;
+        let states = rest.iter().map(|&place| STATES.get(usize::from(place)).copied());
+        Some(Answer {
+            asked: u64::from_le_bytes(*asked),
+            clock: u64::from_le_bytes(*clock),
+            states: states.collect::<Option<_>>()?,
+        })
+    }
 }
 
 /// A number of four bytes.
@@ -333,7 +394,7 @@ mod tests {
     proptest! {
         #[test]
         fn frames_survive_any_cutting(
-            frames in prop::collection::vec((1_u8..16, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
+            frames in prop::collection::vec((1_u8..20, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
             cuts in prop::collection::vec(1_usize..30, 1..40),
         ) {
             let frames: Vec<Frame> = frames
@@ -364,6 +425,19 @@ mod tests {
             while let Ok(Some(_)) = reader.next_frame() {}
             let _ = Orders::parse(&bytes);
             let _ = parse_ending(&bytes);
+            let _ = (Question::parse(&bytes), Answer::parse(&bytes));
+        }
+
+        #[test]
+        fn questions_and_answers_are_read_as_they_were_written(
+            (asked, clock) in (any::<u64>(), any::<u64>()),
+            pids in prop::collection::vec(any::<i32>(), 0..5),
+            states in prop::collection::vec(prop::sample::select(STATES.to_vec()), 0..5),
+        ) {
+            let question = Question { asked, pids };
+            prop_assert_eq!(Question::parse(&question.emit()), Some(question));
+            let answer = Answer { asked, clock, states };
+            prop_assert_eq!(Answer::parse(&answer.emit()), Some(answer));
         }
     }
 }

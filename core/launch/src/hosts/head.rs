@@ -1,39 +1,34 @@
 //! mpiexec's part in a job on several hosts: it decides, and agents do.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::fd::AsFd;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{getpgrp, isatty, tcgetpgrp};
-use weft_boot::card::Card;
 use weft_boot::pmi::wire1;
 use weft_boot::stall;
 
+use super::agents::{agent_words, start_agent};
 use super::clocks::Clock;
 use super::dealing::{self, NamedHost};
-use super::frames::{self, Frame, Kind, Orders, Program, RankOrder, Reader};
+use super::frames::{self, Frame, Kind, Reader};
+use super::orders::orders;
 use super::watching::Loss;
-use super::{AGENT_WORD, INPUT_CREDIT, PING, SILENCE};
+use super::{PING, SILENCE};
 use crate::judge::{Cause, End, Judge, Order, Partial};
 use crate::lines::Lines;
-use crate::machine;
 use crate::options::{Section, Settings};
 use crate::output::{HIGH_WATER, Outlet, same_file};
 use crate::plan;
 use crate::pmi_server::{Action, Server};
 use crate::report::{self, Known};
 use crate::run::{ENDING, NOTE, PASSED_ON};
-use crate::watch::Watch;
+use crate::watch::{Outside, Watch};
 
 /// A connection may take longer to be made than an agent may be silent later.
 const PATIENCE_AT_START: Duration = Duration::from_secs(60);
@@ -41,14 +36,11 @@ const PATIENCE_AT_START: Duration = Duration::from_secs(60);
 /// How long agents may take to end what ranks left behind, after all ranks have ended.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// What starts an agent where nothing else is said.
-const SSH: &str = "ssh -x -o BatchMode=yes {host}";
-
 /// One host and its agent.
 pub(super) struct Host {
     pub(super) name: String,
     /// `None`: it was never started.
-    child: Option<Child>,
+    pub(super) child: Option<Child>,
     reader: Reader,
     /// Frames that found no room.
     pub(super) out: Vec<u8>,
@@ -56,6 +48,8 @@ pub(super) struct Host {
     pub(super) clock: Option<Clock>,
     /// Everything that it was told before this time (of [`weft_boot::stall::now`]) it has done.
     pub(super) obeyed: u64,
+    /// Its ranks are in the fence, and it told that of all at once.
+    gathered: bool,
     heard: Instant,
     answered: bool,
     pub(super) ranks: Vec<usize>,
@@ -77,18 +71,22 @@ pub(super) struct Head {
     /// Who waited for what when the job was given up.
     waiting: String,
     pub(super) known: Vec<Known>,
-    lines: Vec<[Lines; 2]>,
-    tags: Vec<String>,
-    outlets: [Outlet; 2],
+    /// The process of each rank that began MPI, where it said so.
+    pub(super) inside: Vec<Option<i32>>,
+    /// What each rank did when its host was last asked.
+    pub(super) outside: Vec<Outside>,
+    pub(super) lines: Vec<[Lines; 2]>,
+    pub(super) tags: Vec<String>,
+    pub(super) outlets: [Outlet; 2],
     /// The outlet of standard error: 0 when both are the same file.
-    error_outlet: usize,
-    broken: bool,
+    pub(super) error_outlet: usize,
+    pub(super) broken: bool,
     signals: SignalFd,
     limit: Option<(Instant, Duration)>,
     next_ping: Instant,
     aborting: Option<usize>,
-    input_open: bool,
-    input_under_way: usize,
+    pub(super) input_open: bool,
+    pub(super) input_under_way: usize,
     verbose: bool,
     actions: Vec<Action>,
 }
@@ -118,10 +116,6 @@ fn hosts_of(section: &Section, settings: &Settings) -> Vec<NamedHost> {
         None => settings.hosts.clone(),
     }
 }
-
-/// Variables that describe the host or the login where mpiexec runs, and would be wrong elsewhere.
-const OF_THE_HOST: [&str; 8] =
-    ["HOSTNAME", "HOST", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "_"];
 
 impl Head {
     fn start(sections: &[Section], settings: &Settings) -> io::Result<Result<Head, String>> {
@@ -178,6 +172,8 @@ impl Head {
             judge: Judge::new(size),
             watch: Watch::new(size, settings.watchdog_period(), settings.watchdog_abort),
             losses: Vec::new(),
+            inside: vec![None; size],
+            outside: vec![Outside::Running; size],
             waiting: String::new(),
             known: programs.map(|program| Known { pid: 0, program, note: None }).collect(),
             lines: (0..size).map(|_| Default::default()).collect(),
@@ -207,6 +203,7 @@ impl Head {
                 out: Vec::new(),
                 clock: None,
                 obeyed: 0,
+                gathered: false,
                 heard: now,
                 answered: false,
                 ranks,
@@ -384,6 +381,8 @@ impl Head {
                 self.obey(order);
             }
             Kind::Said if ours => self.hear(rank, &frame.content),
+            Kind::Puts => self.server.take_puts(&frame.content),
+            Kind::Entered => self.enter(index, &frame.content),
             Kind::Output if ours => self.show(rank, 0, &frame.content),
             Kind::Error if ours => self.show(rank, 1, &frame.content),
             Kind::Ended if ours => {
@@ -462,14 +461,34 @@ impl Head {
     fn hear(&mut self, rank: usize, bytes: &[u8]) {
         let mut actions = std::mem::take(&mut self.actions);
         self.server.receive(rank, bytes, &mut actions);
+        // The end of a fence goes to each host once that came into it as one.
+        let is_end = |action: &Action| matches!(action, Action::Reply { line, .. } if line.starts_with("cmd=barrier_out"));
+        let ends = actions.iter().any(is_end);
         for action in actions.drain(..) {
-            self.act(action);
+            match &action {
+                Action::Reply { rank, .. } if is_end(&action) && self.hosts[self.host_of[*rank]].gathered => {
+                }
+                _ => self.act(action),
+            }
+        }
+        for host in self.hosts.iter_mut().filter(|host| ends && host.gathered && !host.gone) {
+            host.gathered = false;
+            frames::emit(Kind::Left, 0, &[], &mut host.out);
         }
         self.actions = actions;
         self.check_barrier();
     }
 
-    fn tell(&mut self, rank: usize, kind: Kind, content: &[u8]) {
+    /// All ranks of a host are in the fence; before it they put this.
+    fn enter(&mut self, index: usize, puts: &[u8]) {
+        self.server.take_puts(puts);
+        self.hosts[index].gathered = true;
+        for rank in self.hosts[index].ranks.clone() {
+            self.hear(rank, b"cmd=barrier_in\n");
+        }
+    }
+
+    pub(super) fn tell(&mut self, rank: usize, kind: Kind, content: &[u8]) {
         let host = &mut self.hosts[self.host_of[rank]];
         if !host.gone {
             frames::emit(kind, rank as u32, content, &mut host.out);
@@ -483,7 +502,8 @@ impl Head {
                 self.tell(rank, Kind::Channel, line.as_bytes());
                 None
             }
-            Action::Started { rank, .. } => {
+            Action::Started { rank, pid } => {
+                self.inside[rank] = pid;
                 self.judge.started(rank);
                 None
             }
@@ -564,89 +584,6 @@ impl Head {
         }
     }
 
-    fn show(&mut self, rank: usize, stream: usize, bytes: &[u8]) {
-        let outlet = if stream == 0 { 0 } else { self.error_outlet };
-        let (number, sink) = (2 * rank + stream, &mut self.outlets[outlet].sink);
-        self.lines[rank][stream].push(number, &self.tags[rank], bytes, Instant::now(), sink);
-    }
-
-    fn flush_lines(&mut self, rank: usize, now: Instant, ended: bool) {
-        for stream in 0..2 {
-            let outlet = if stream == 0 { 0 } else { self.error_outlet };
-            let sink = &mut self.outlets[outlet].sink;
-            self.lines[rank][stream].flush(2 * rank + stream, &self.tags[rank], now, ended, sink);
-        }
-    }
-
-    /// Writes what agents and mpiexec's own outputs take without blocking.
-    fn write(&mut self) {
-        for outlet in &mut self.outlets {
-            outlet.write(false);
-            self.broken |= outlet.broken;
-        }
-        if self.broken && self.judge.cause().is_none() {
-            // As without mpiexec: whoever writes to a reader that is gone gets SIGPIPE.
-            let end = End::Signal { signal: Signal::SIGPIPE as i32, core: false };
-            let first = self.judge.running().next();
-            if let Some(rank) = first {
-                let others = self.judge.running().count() - 1;
-                let cause = Cause::Ended { rank, end, stage: crate::judge::Stage::Inside, others };
-                let order = self.judge.condemn(cause, Instant::now());
-                self.obey(order);
-            }
-        }
-        for index in 0..self.hosts.len() {
-            let host = &mut self.hosts[index];
-            let Some(to) = host.child.as_ref().and_then(|child| child.stdin.as_ref()) else { continue };
-            if host.gone {
-                continue;
-            }
-            let mut written = 0;
-            while written < host.out.len() {
-                match nix::unistd::write(to, &host.out[written..]) {
-                    Ok(count) => written += count,
-                    Err(Errno::EINTR) => {}
-                    // A broken connection shows as the end of the agent's output, after its last words.
-                    Err(_) => break,
-                }
-            }
-            host.out.drain(..written);
-        }
-    }
-
-    /// Whether standard input is wanted now: rank 0 keeps up, and a terminal is not somebody else's.
-    fn may_read_input(&self) -> bool {
-        let terminal = isatty(io::stdin()).unwrap_or(false);
-        self.input_open
-            && self.input_under_way < INPUT_CREDIT
-            && (!terminal || tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp()))
-    }
-
-    fn pass_input(&mut self) -> io::Result<()> {
-        if !self.may_read_input() {
-            return Ok(());
-        }
-        let stdin = io::stdin();
-        let mut wanted = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut wanted, PollTimeout::ZERO).unwrap_or(0) == 0 {
-            return Ok(());
-        }
-        let mut bytes = [0; 16 * 1024];
-        match nix::unistd::read(io::stdin(), &mut bytes) {
-            Ok(0) | Err(Errno::EIO | Errno::EBADF) => {
-                self.input_open = false;
-                self.tell(0, Kind::Input, &[]);
-            }
-            Ok(count) => {
-                self.input_under_way += count;
-                self.tell(0, Kind::Input, &bytes[..count]);
-            }
-            Err(Errno::EINTR | Errno::EAGAIN) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        Ok(())
-    }
-
     /// All ranks have ended: agents end what is left, and mpiexec says what happened.
     fn close(mut self) -> io::Result<i32> {
         for host in self.hosts.iter_mut().filter(|host| !host.gone) {
@@ -684,127 +621,4 @@ impl Head {
         }
         Ok(self.judge.exit_code())
     }
-}
-
-/// What each host's agent has to do.
-fn orders(
-    sections: &[Section],
-    settings: &Settings,
-    names: &[String],
-    host_of: &[usize],
-    slots: u32,
-) -> io::Result<Vec<Orders>> {
-    let current = std::env::current_dir()?;
-    let size = host_of.len() as u32;
-    let mut inherited = plan::inherited_environment(settings.bare_environment);
-    inherited.retain(|name, _| !OF_THE_HOST.iter().any(|of_the_host| name == of_the_host));
-    let programs: Vec<Program> = sections
-        .iter()
-        .map(|section| {
-            let mut environment: BTreeMap<OsString, OsString> = inherited.clone();
-            environment.extend(settings.environment.iter().cloned());
-            environment.extend(section.environment.iter().cloned());
-            let wdir = section.wdir.as_ref().map_or_else(|| current.clone(), |wdir| current.join(wdir));
-            Program {
-                program: section.program.clone(),
-                arguments: section.arguments.clone(),
-                current: current.clone().into(),
-                wdir: wdir.into(),
-                asked_for_wdir: section.wdir.is_some(),
-                path: section.path.clone(),
-                environment: environment.into_iter().collect(),
-            }
-        })
-        .collect();
-    let (job_id, psets) = (plan::job_id(), plan::process_sets(sections));
-    let mut orders: Vec<Orders> = names
-        .iter()
-        .map(|name| Orders {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            host: name.clone(),
-            placing: [
-                settings.bind_to.map_or_else(String::new, |word| format!("{word:?}").to_ascii_lowercase()),
-                settings.map_by.map_or_else(String::new, |word| format!("{word:?}").to_ascii_lowercase()),
-            ],
-            report_bindings: settings.report_bindings,
-            programs: programs.clone(),
-            ranks: Vec::new(),
-        })
-        .collect();
-    let local_ranks = |host: usize| (0..size).filter(|&rank| host_of[rank as usize] == host).collect();
-    let nodes = dealing::nodes(host_of);
-    let locals: Vec<Vec<u32>> = (0..names.len()).map(local_ranks).collect();
-    let mut rank = 0;
-    for (number, section) in (0..).zip(sections) {
-        for _ in 0..section.count {
-            let host = host_of[rank as usize];
-            let card = Card {
-                rank,
-                size,
-                job_id: job_id.clone(),
-                appnum: number as i32,
-                universe_size: Some(settings.universe_size.unwrap_or(slots.max(size)) as i32),
-                nodes: nodes.clone(),
-                local_ranks: locals[host].clone(),
-                cores: 1,
-                command: plan::command_words(section),
-                maxprocs: section.asked.maxprocs,
-                wdir: section.wdir.as_ref().map(|wdir| wdir.display().to_string()),
-                initial_errhandler: section.asked.initial_errhandler.clone(),
-                memory_alloc_kinds: section.asked.memory_alloc_kinds.clone(),
-                asked: plan::asked_words(section),
-                psets: psets.clone(),
-                ..Card::default()
-            };
-            orders[host].ranks.push(RankOrder { rank, program: number, card: card.emit() });
-            rank += 1;
-        }
-    }
-    Ok(orders)
-}
-
-/// The command that starts a host's agent.
-fn agent_words(host: &str, settings: &Settings) -> Vec<OsString> {
-    let executable = std::env::current_exe().map_or_else(|_| "mpiexec".into(), OsString::from);
-    let named = [NamedHost { name: host.to_owned(), slots: None }];
-    if machine::foreign_host(&named, &machine::host_name()).is_none() {
-        return vec![executable, AGENT_WORD.into()];
-    }
-    let template = settings.agent.as_deref().unwrap_or(SSH);
-    let mut words: Vec<OsString> =
-        template.split_whitespace().map(|word| word.replace("{host}", host).into()).collect();
-    if !template.contains("{host}") {
-        words.push(host.into());
-    }
-    let through_a_shell = words[0].as_bytes().ends_with(b"ssh");
-    words.push(if through_a_shell { quoted(&executable) } else { executable });
-    words.push(AGENT_WORD.into());
-    words
-}
-
-/// A word as a shell takes it whole.
-fn quoted(word: &OsStr) -> OsString {
-    let text = word.to_string_lossy();
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
-    match text.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")).into(),
-    }
-}
-
-fn start_agent(words: &[OsString]) -> io::Result<Child> {
-    // Its own group: what is typed at the terminal reaches agents through us, in order.
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-    let child = command.spawn()?;
-    let (stdin, stdout) = (child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd));
-    for end in [stdin, stdout].into_iter().flatten() {
-        never_wait(end)?;
-    }
-    Ok(child)
-}
-
-fn never_wait(end: BorrowedFd<'_>) -> io::Result<()> {
-    fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok(())
 }

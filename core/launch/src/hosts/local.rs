@@ -18,7 +18,7 @@ use nix::unistd::{Pid, pipe2};
 use weft_boot::card::{self, Card};
 use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_boot::segment;
-use weft_place::{CpuSet, Placement, Topology, policy};
+use weft_place::{CpuSet, Placement, Topology, devices, policy};
 
 use super::frames::{Orders, Program, RankOrder};
 use crate::machine;
@@ -45,6 +45,7 @@ pub(super) struct LocalRank {
 /// Where the ranks of this host run.
 pub(super) struct Places {
     placements: Vec<Placement>,
+    rails: Vec<Option<String>>,
     each: Vec<CpuSet>,
     cores: usize,
     /// Lines of `--report-bindings`.
@@ -60,19 +61,29 @@ impl Places {
         let (bind_to, map_by) = policy::complete(bind_to, map_by);
         let allowed = allowed_cpus();
         let count = orders.ranks.len();
+        let devices = devices::read(&LiveSystem);
         if bind_to == policy::BindTo::None && !orders.report_bindings {
+            let rails = devices::assign_names(&devices, &vec![allowed.clone(); count]);
             let placements = vec![Placement { cpus: None, numa_node: None }; count];
-            return Ok(Places { placements, each: Vec::new(), cores: usable(&allowed), lines: Vec::new() });
+            return Ok(Places {
+                placements,
+                rails,
+                each: Vec::new(),
+                cores: usable(&allowed),
+                lines: Vec::new(),
+            });
         }
         let topology = Topology::read(&LiveSystem, &allowed);
         let placements = policy::place(&topology, count, bind_to, map_by);
+        let rails = policy::rails(&devices, &topology, &placements);
         let lines = match orders.report_bindings {
             true => orders
                 .ranks
                 .iter()
-                .zip(&placements)
-                .map(|(order, place)| {
-                    format!("{}: {}", orders.host, policy::report(&topology, order.rank as usize, place))
+                .zip(placements.iter().zip(&rails))
+                .map(|(order, (place, rail))| {
+                    let line = policy::report(&topology, order.rank as usize, place, rail.as_deref());
+                    format!("{}: {line}", orders.host)
                 })
                 .collect(),
             false => Vec::new(),
@@ -82,7 +93,7 @@ impl Places {
             .iter()
             .flat_map(|place| place.cpus.as_ref().unwrap_or(&allowed).iter().copied())
             .collect();
-        Ok(Places { placements, each: each.unwrap_or_default(), cores: usable(&used), lines })
+        Ok(Places { placements, rails, each: each.unwrap_or_default(), cores: usable(&used), lines })
     }
 }
 
@@ -143,6 +154,7 @@ fn complete_card(order: &RankOrder, index: usize, places: &Places, common: &Comm
     card.cores = places.cores;
     card.binding = place.cpus.clone();
     card.numa_node = place.numa_node;
+    card.rail.clone_from(&places.rails[index]);
     card.local_cpus = places.each.clone();
     let facts = nix::sys::stat::fstat(common.memory.as_ref()).map_err(|errno| errno.to_string())?;
     card.segment_inode = facts.st_ino;

@@ -17,11 +17,15 @@
 //! * Whatever waits is bounded: output stops being read while the head does not take it, input is sent in credit.
 
 pub(crate) mod agent;
+mod agents;
 mod clocks;
 pub(crate) mod dealing;
 pub mod frames;
+pub mod gather;
 pub(crate) mod head;
 mod local;
+mod orders;
+mod streams;
 mod watching;
 
 use std::time::Duration;

@@ -5,11 +5,11 @@ use std::time::Instant;
 use weft_boot::stall::{self, Stall};
 
 use super::clocks::{self, Clock};
-use super::frames::{self, Kind};
+use super::frames::{self, Answer, Kind, Question};
 use super::head::Head;
 use crate::judge::Cause;
 use crate::report;
-use crate::watch::{Outside, Word};
+use crate::watch::Word;
 
 /// A rank that died while the others go on, and when the hosts were told (nanoseconds of [`stall::now`]).
 pub(super) struct Loss {
@@ -17,25 +17,33 @@ pub(super) struct Loss {
     told: u64,
 }
 
-/// Nothing is known of what ranks on other hosts do while they are not blocked in MPI.
-fn outside(_rank: usize) -> Outside {
-    Outside::Running
-}
+/// Hosts are not asked again for so many nanoseconds.
+const LOOKED_LATELY: u64 = 300_000_000;
 
 impl Head {
     /// Asks a host whether it is there, and what its clock says.
     pub(super) fn ask_host(&mut self, index: usize) {
-        let asked = stall::now().to_le_bytes();
-        frames::emit(Kind::Ping, 0, &asked, &mut self.hosts[index].out);
+        let pids = match self.watch.anybody_stalled() {
+            true => self.hosts[index]
+                .ranks
+                .iter()
+                .map(|&rank| self.inside[rank].unwrap_or(self.known[rank].pid))
+                .collect(),
+            false => Vec::new(),
+        };
+        let question = Question { asked: stall::now(), pids };
+        frames::emit(Kind::Ping, 0, &question.emit(), &mut self.hosts[index].out);
     }
 
     /// A host answered: its clock, and that it has done what it was told before the question.
     pub(super) fn answered(&mut self, index: usize, content: &[u8]) {
-        let Some((asked, theirs)) = content.split_first_chunk::<8>() else { return };
-        let Ok(theirs) = <[u8; 8]>::try_from(theirs) else { return };
-        let (asked, now) = (u64::from_le_bytes(*asked), stall::now());
+        let Some(Answer { asked, clock, states }) = Answer::parse(content) else { return };
+        let now = stall::now();
         let host = &mut self.hosts[index];
-        if let Some(clock) = Clock::measure(asked, u64::from_le_bytes(theirs), now) {
+        for (&rank, state) in host.ranks.iter().zip(states) {
+            self.outside[rank] = state;
+        }
+        if let Some(clock) = Clock::measure(asked, clock, now) {
             host.clock = Some(Clock::best(host.clock, clock, now));
         }
         host.obeyed = host.obeyed.max(asked);
@@ -50,6 +58,12 @@ impl Head {
             None => clocks::unproven(told, now),
         };
         self.watch.stalled(rank, told, Instant::now());
+        // What the others do is shown beside it.
+        for index in 0..self.hosts.len() {
+            if !self.hosts[index].gone && now.saturating_sub(self.hosts[index].obeyed) > LOOKED_LATELY {
+                self.ask_host(index);
+            }
+        }
     }
 
     /// Tells all ranks, through the memory of each host, that one is gone: whoever sleeps is woken.
@@ -82,7 +96,7 @@ impl Head {
 
     /// Speaks up when there is something to say.
     pub(super) fn watch_ranks(&mut self, now: Instant) {
-        match self.watch.tick(now, stall::now(), &outside) {
+        match self.watch.tick(now, stall::now(), &|rank| self.outside[rank]) {
             None => {}
             Some(Word::Show { text, deadlock }) => {
                 eprint!("{}", report::watched(&(text + &self.hosts_line())));
@@ -105,7 +119,7 @@ impl Head {
 
     /// Who waits for what, for a job that is being ended; empty when nobody has told.
     pub(super) fn summary(&self) -> String {
-        let text = self.watch.summary(stall::now(), &outside);
+        let text = self.watch.summary(stall::now(), &|rank| self.outside[rank]);
         if text.is_empty() { text } else { text + &self.hosts_line() }
     }
 

@@ -94,7 +94,7 @@ mod tests {
                     let group = Arc::new(Group::world(32));
                     let comm = Comm::new(ContextId::WORLD, Rank(rank), group, Handle(0));
                     let plan = |nodes| {
-                        let planning = Planning { model: Model::default(), reproducible: false, nodes };
+                        let planning = Planning { nodes, ..Planning::default() };
                         let plan = comm.plan(&Work::Collective(&call), &comm.everyone(), &planning);
                         format!("{:?}", plan.expect("a plan"))
                     };

@@ -27,8 +27,8 @@ const UDP: u8 = 17;
 
 /// The invariant CRC of `packet` (all between UDP header and CRC) on `flow`.
 ///
-/// `identification` is the field of the IPv4 header. Linux sends 0 from unconnected sockets that forbid fragmentation, and so do we; for
-/// IPv6 it means nothing.
+/// `identification` is the field of the IPv4 header; for IPv6 it means nothing. Sockets of UDP do not show it: where both ends are ours,
+/// it is taken to be 0, whatever the kernel wrote.
 pub fn icrc(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&[0xff; 8]);

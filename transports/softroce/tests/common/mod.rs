@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use weft_api::verbs::*;
 use weft_sim::Random;
-use weft_softroce::{Device, Memory};
+use weft_softroce::{Device, Fault, Memory};
 
 /// Where the memory of every device begins.
 pub const BASE: u64 = 0x7000_0000_0000;
@@ -23,19 +23,21 @@ impl Bytes {
 }
 
 impl Memory for Bytes {
-    fn read(&self, address: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.0[Bytes::at(address, into.len())]);
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        into.copy_from_slice(self.0.get(Bytes::at(address, into.len())).ok_or(Fault)?);
+        Ok(())
     }
 
-    fn write(&mut self, address: u64, bytes: &[u8]) {
-        self.0[Bytes::at(address, bytes.len())].copy_from_slice(bytes);
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.0.get_mut(Bytes::at(address, bytes.len())).ok_or(Fault)?.copy_from_slice(bytes);
+        Ok(())
     }
 
-    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> u64 {
-        let place = &mut self.0[Bytes::at(address, 8)];
-        let old = u64::from_ne_bytes(place.try_into().unwrap());
+    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> Result<u64, Fault> {
+        let place = self.0.get_mut(Bytes::at(address, 8)).ok_or(Fault)?;
+        let old = u64::from_ne_bytes((&*place).try_into().unwrap());
         place.copy_from_slice(&change(old).to_ne_bytes());
-        old
+        Ok(old)
     }
 }
 
@@ -199,7 +201,7 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
         let d = &mut network.devices[own.device];
         d.initialise(own.pair).unwrap();
         let remote = Remote {
-            address: address(other.device),
+            address: address(other.device).into(),
             queue_pair: other.pair,
             first_packet: plan.first_packets[1 - me],
             mtu: plan.mtu,

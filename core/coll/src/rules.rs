@@ -1,0 +1,323 @@
+//! Overrides of the choice among algorithms, as text: for which calls, which algorithm, with which parameters.
+//!
+//! ```text
+//! # operation  calls                            algorithm            parameters
+//! allreduce    ranks=2..16 bytes=0..8K       -> recursive-doubling
+//! bcast        bytes=64K.. nodes=2..         -> pipelined-chain                segment=16K
+//! alltoall                                   -> spread               window=8
+//! ```
+//!
+//! The first rule that fits a call decides, if its algorithm can do the call; otherwise the next. Ranges include both ends;
+//! one that is not written is everything. Bytes are those of the message, the vector or one rank's block (the sum of all
+//! blocks of `allgatherv`), 0 where the ranks know different numbers (`gatherv`, `scatterv`, `alltoallv`, `alltoallw`, `barrier`). Statements end with
+//! the line or a semicolon. All ranks of a communicator must have the same rules.
+
+use crate::algorithms;
+use crate::call::{Call, Group};
+use crate::model::Model;
+use crate::registry::Algorithm;
+use crate::text::{Fault, statements};
+use std::fmt;
+use std::sync::Arc;
+use weft_types::params::number;
+
+/// An inclusive range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span(u64, u64);
+
+impl Span {
+    const ALL: Span = Span(0, u64::MAX);
+
+    fn holds(self, value: u64) -> bool {
+        (self.0..=self.1).contains(&value)
+    }
+
+    /// `3`, `3..`, `..8`, `3..8`.
+    fn read(text: &str) -> Option<Span> {
+        let (first, last) = match text.split_once("..") {
+            None => (number(text)?, number(text)?),
+            Some((first, last)) => (
+                if first.is_empty() { 0 } else { number(first)? },
+                if last.is_empty() { u64::MAX } else { number(last)? },
+            ),
+        };
+        (first <= last).then_some(Span(first, last))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Span(first, u64::MAX) => write!(f, "{first}.."),
+            Span(first, last) => write!(f, "{first}..{last}"),
+        }
+    }
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    operation: &'static str,
+    ranks: Span,
+    bytes: Span,
+    nodes: Span,
+    /// What fitting calls take.
+    pub algorithm: &'static Algorithm,
+    segment: Option<u64>,
+    window: Option<usize>,
+    source: Arc<str>,
+    line: u32,
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Rule) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+/// As it can be read again.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operation)?;
+        for (name, span) in [("ranks", self.ranks), ("bytes", self.bytes), ("nodes", self.nodes)] {
+            if span != Span::ALL {
+                write!(f, " {name}={span}")?;
+            }
+        }
+        write!(f, " -> {}", self.algorithm.name)?;
+        if let Some(segment) = self.segment {
+            write!(f, " segment={segment}")?;
+        }
+        if let Some(window) = self.window {
+            write!(f, " window={window}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Rule {
+    /// Where it stands: source and line.
+    pub fn place(&self) -> (&str, u32) {
+        (&self.source, self.line)
+    }
+
+    fn fits(&self, call: &Call<'_>, group: Group, model: &Model) -> bool {
+        self.operation == call.name()
+            && self.ranks.holds(u64::from(group.size))
+            && self.nodes.holds(u64::from(model.nodes(group.size)))
+            && self.bytes.holds(algorithms::bytes_of(call) as u64)
+    }
+
+    /// The model with the rule's parameters.
+    pub(crate) fn adjust(&self, model: &Model) -> Model {
+        let segment = self.segment.unwrap_or(model.segment);
+        let window = self.window.unwrap_or(model.window);
+        Model { segment, window, ..model.clone() }
+    }
+
+    fn read(statement: &str) -> Result<Rule, String> {
+        let (calls, choice) = statement.split_once("->").ok_or(
+            "a rule is: OPERATION [ranks=A..B] [bytes=A..B] [nodes=A..B] -> ALGORITHM [segment=N] [window=N]",
+        )?;
+        let mut calls = calls.split_whitespace();
+        let operation = calls.next().ok_or("the operation is missing before `->`")?;
+        let all = || algorithms::all().flat_map(|algorithm| algorithm.operations);
+        let operation = *all().find(|&&known| known == operation).ok_or_else(|| {
+            let mut known: Vec<&str> = all().copied().collect();
+            known.sort_unstable();
+            known.dedup();
+            format!("there is no operation {operation:?}; known are {}", known.join(", "))
+        })?;
+        let (mut ranks, mut bytes, mut nodes) = (Span::ALL, Span::ALL, Span::ALL);
+        for word in calls {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let span = match name {
+                "ranks" => &mut ranks,
+                "bytes" => &mut bytes,
+                "nodes" => &mut nodes,
+                _ => return Err(format!("{word:?} is none of ranks=A..B, bytes=A..B, nodes=A..B")),
+            };
+            *span = Span::read(value).ok_or_else(|| {
+                format!("{value:?} is no range; {name} are written 8, 2..8, 2.. or ..8, with K, M or G")
+            })?;
+        }
+        let mut choice = choice.split_whitespace();
+        let name = choice.next().ok_or("the algorithm is missing behind `->`")?;
+        let of_operation = || algorithms::all().filter(|algorithm| algorithm.operations.contains(&operation));
+        let algorithm = of_operation().find(|algorithm| algorithm.name == name).ok_or_else(|| {
+            let known: Vec<&str> = of_operation().map(|algorithm| algorithm.name).collect();
+            format!("{operation} has no algorithm {name:?}; it has {}", known.join(", "))
+        })?;
+        let (mut segment, mut window) = (None, None);
+        for word in choice {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let value = number(value)
+                .filter(|&value| value > 0)
+                .ok_or_else(|| format!("{word:?} is none of segment=N (bytes) and window=N, N above 0"))?;
+            match name {
+                "segment" => segment = Some(value),
+                "window" => {
+                    window = Some(usize::try_from(value).map_err(|_| format!("{word:?} is too much"))?)
+                }
+                _ => return Err(format!("{word:?} is none of segment=N and window=N")),
+            }
+        }
+        Ok(Rule { operation, ranks, bytes, nodes, algorithm, segment, window, source: "".into(), line: 0 })
+    }
+}
+
+/// Rules in the order in which they are asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules(Vec<Rule>);
+
+impl Rules {
+    /// Reads a text from `source`.
+    ///
+    /// # Errors
+    /// The first statement that is no rule, with its line and what is wrong.
+    pub fn parse(text: &str, source: &str) -> Result<Rules, Fault> {
+        let name: Arc<str> = source.into();
+        let rules = statements(text, source)?.into_iter().map(|(line, statement)| {
+            Rule::read(statement)
+                .map(|rule| Rule { source: Arc::clone(&name), line, ..rule })
+                .map_err(|reason| Fault { source: source.to_owned(), line, reason })
+        });
+        rules.collect::<Result<_, _>>().map(Rules)
+    }
+
+    /// The rules.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rule that decides a call, if any does.
+    pub fn find(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<&Rule> {
+        self.0.iter().find(|rule| {
+            rule.fits(call, group, model) && (rule.algorithm.applies)(call, group, &rule.adjust(model))
+        })
+    }
+
+    /// Whether some call on a communicator of so many ranks could be decided by a rule.
+    pub fn concern(&self, ranks: u32) -> bool {
+        self.0.iter().any(|rule| rule.ranks.holds(u64::from(ranks)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Vector;
+    use crate::registry::{choose_by, plan_by};
+    use crate::{Partition, registry};
+    use proptest::prelude::*;
+
+    const GROUP: Group = Group { rank: 1, size: 8 };
+
+    fn allreduce(count: u64, commutative: bool) -> Call<'static> {
+        Call::Allreduce { vector: Vector { count, element: 8, commutative }, in_place: false }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules = Rules::parse(
+            "# comment\nallreduce ranks=2..4 -> circulant\nallreduce bytes=..1K -> reduce-bcast # small\n\
+             allreduce bytes=1025.. nodes=1 -> circulant; allreduce -> binomial-reduce-bcast",
+            "test",
+        )
+        .expect("four rules");
+        let model = Model::default();
+        let by = |call: &Call<'_>, model: &Model| {
+            let rule = rules.find(call, GROUP, model).expect("a rule");
+            (rule.algorithm.name, rule.place().1)
+        };
+        assert_eq!(by(&allreduce(128, true), &model), ("reduce-bcast", 3));
+        assert_eq!(by(&allreduce(129, true), &model), ("circulant", 4));
+        // The circulant algorithm needs an operation that commutes, and this rule is for one node.
+        assert_eq!(by(&allreduce(129, false), &model), ("binomial-reduce-bcast", 4));
+        assert_eq!(
+            by(&allreduce(129, true), &Model::cluster(Partition::Block(4))),
+            ("binomial-reduce-bcast", 4)
+        );
+        assert!(rules.find(&Call::Barrier, GROUP, &model).is_none());
+        assert!(rules.concern(3) && Rules::parse("bcast ranks=4.. -> flat", "").unwrap().concern(4));
+        assert!(!Rules::parse("bcast ranks=4.. -> flat", "").unwrap().concern(3));
+    }
+
+    #[test]
+    fn a_rule_changes_the_schedule_and_without_one_the_model_decides() {
+        let model = Model::default();
+        let call = Call::Bcast { root: 0, bytes: 100_000 };
+        let rules = Rules::parse("bcast -> pipelined-chain segment=1000", "test").expect("a rule");
+        let receives = |schedule: crate::Schedule| {
+            schedule.steps().iter().filter(|step| matches!(step, crate::Step::Recv { .. })).count()
+        };
+        assert_eq!(receives(plan_by(&call, GROUP, &model, &[&rules])), 100, "100 segments");
+        let none = Rules::default();
+        let chosen = choose_by(&call, GROUP, &model, &[&none]);
+        assert_eq!(chosen.algorithm.name, registry::choose(&call, GROUP, &model).name);
+        assert!(chosen.rule.is_none());
+        // Rules that are nearer go first.
+        let nearer = Rules::parse("bcast -> flat", "info").expect("a rule");
+        assert_eq!(choose_by(&call, GROUP, &model, &[&nearer, &rules]).algorithm.name, "flat");
+    }
+
+    #[test]
+    fn a_text_that_is_no_rule_is_named_with_line_and_reason() {
+        for (text, line, reason) in [
+            ("allreduce\n", 1, "a rule is: OPERATION"),
+            ("\n\nallsum -> flat", 3, "no operation \"allsum\"; known are allgather"),
+            ("bcast -> ring", 1, "bcast has no algorithm \"ring\"; it has binomial"),
+            ("bcast -> flat\nbcast size=3 -> flat", 2, "none of ranks=A..B"),
+            ("bcast bytes=8..4 -> flat", 1, "\"8..4\" is no range"),
+            ("bcast ranks=x -> flat", 1, "\"x\" is no range"),
+            ("bcast -> ", 1, "the algorithm is missing"),
+            ("-> flat", 1, "the operation is missing"),
+            ("bcast -> pipelined-chain segment=0", 1, "N above 0"),
+            ("bcast -> pipelined-chain depth=3", 1, "none of segment=N"),
+        ] {
+            let fault = Rules::parse(text, "/etc/rules").expect_err(text);
+            assert_eq!(fault.line, line, "{text:?}");
+            assert!(fault.to_string().starts_with(&format!("/etc/rules, line {line}: ")), "{fault}");
+            assert!(fault.reason.contains(reason), "{fault}");
+        }
+        let long = "#".repeat(crate::text::LONGEST + 1);
+        assert!(Rules::parse(&long, "f").expect_err("too long").reason.contains("too long"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "([a-z=0-9.>KMG;#\n -]|allreduce|bcast|ranks=|bytes=|-> |flat|ring){0,40}") {
+            let _ = Rules::parse(&text, "fuzz");
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(
+            operation in prop::sample::select(vec!["allreduce", "bcast", "reduce", "allgather", "alltoall"]),
+            choice in 0_usize..20,
+            ranks in prop::option::of((0_u64..99, 99_u64..2000)),
+            bytes in prop::option::of((0_u64..99, prop::option::of(99_u64..1 << 40))),
+            segment in prop::option::of(1_u64..1 << 30),
+        ) {
+            let algorithms: Vec<_> =
+                algorithms::all().filter(|algorithm| algorithm.operations.contains(&operation)).collect();
+            let rule = Rule {
+                operation,
+                ranks: ranks.map_or(Span::ALL, |(first, last)| Span(first, last)),
+                bytes: bytes.map_or(Span::ALL, |(first, last)| Span(first, last.unwrap_or(u64::MAX))),
+                nodes: Span::ALL,
+                algorithm: algorithms[choice % algorithms.len()],
+                segment,
+                window: None,
+                source: "".into(),
+                line: 1,
+            };
+            let rules = Rules(vec![rule]);
+            prop_assert_eq!(Rules::parse(&rules.0[0].to_string(), ""), Ok(rules));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! One message on its way by the device: pieces posted, some at a time, and their ends counted.
+
+use super::Means;
+use super::cache::Lease;
+use crate::engine::Engine;
+use crate::requests::{Phase, TRANSFERRING};
+use std::cell::Cell;
+use weft_api::zero_copy::{
+    Completed, LocalRun, MemoryRange, Outcome, RegionId, RemoteMemory, RemoteRun, TO_BE_READ, TO_BE_WRITTEN,
+    Token,
+};
+use weft_api::{Refused, Transport};
+use weft_datatype::RecvBuf;
+use weft_types::PeerId;
+use weft_wire::{Header, Kind, RemotePlace};
+
+/// Bytes of a piece: what else goes to the peer waits for one of them at most.
+const PIECE: u64 = 256 << 10;
+/// Pieces under way at a time.
+const DEPTH: u32 = 4;
+/// Shortest block in the mean that is worth an entry of a list of runs.
+const LEAST_BLOCK: u64 = 512;
+
+/// Which way the bytes go, and where they are here.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Into one run.
+    Read(u64),
+    /// Into the runs of a layout.
+    ReadRuns,
+    /// From one registered run.
+    Write(u64),
+    /// From wherever they are, packed into the transport's buffers.
+    WritePacked,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    slot: u32,
+    peer: PeerId,
+    way: Way,
+    there: RemoteMemory,
+    lease: Option<Lease>,
+    /// Packed bytes that are posted, and that shall be.
+    next: u64,
+    end: u64,
+    most_runs: usize,
+    most_copied: usize,
+    /// Whether a packet sent now is seen after what was written.
+    ordered: bool,
+    outstanding: u32,
+    failed: bool,
+    /// The receiver has been told that everything is written.
+    told: bool,
+}
+
+/// The memory that the first `bytes` of a message take here, with what lies between; `None` when it is too much in pieces.
+pub(super) fn range_of(buffer: &mut RecvBuf, bytes: u64) -> Option<MemoryRange> {
+    let bytes = usize::try_from(bytes).ok()?;
+    match buffer.mean_block() {
+        Some(block) if block < LEAST_BLOCK => return None,
+        None => {
+            let room = buffer.as_mut_slice()?.get(..bytes)?;
+            return Some(MemoryRange { address: room.as_ptr() as u64, length: bytes as u64 });
+        }
+        Some(_) => {}
+    }
+    let mut runs = Vec::new();
+    buffer.list_runs(0, bytes, usize::MAX, &mut runs);
+    let ends = |run: &&[Cell<u8>]| (run.as_ptr() as u64, run.as_ptr() as u64 + run.len() as u64);
+    let first = runs.iter().map(|run| ends(run).0).min()?;
+    let last = runs.iter().map(|run| ends(run).1).max()?;
+    Some(MemoryRange { address: first, length: last - first })
+}
+
+impl Engine {
+    /// Reads an announced message from its sender's memory. False when the own memory cannot be registered, or is too much in pieces.
+    pub(super) fn read_there(
+        &mut self,
+        slot: u32,
+        means: &Means,
+        place: RemotePlace,
+        range: MemoryRange,
+    ) -> bool {
+        let request = self.state.requests.at_mut(slot);
+        let way = match request.recv_buf().mean_block() {
+            None => Way::Read(range.address),
+            Some(_) if means.can.max_runs > 1 => Way::ReadRuns,
+            Some(_) => return false,
+        };
+        let (peer, end) = (request.peer, request.wanted);
+        let lease = match means.can.local_regions {
+            true => match self.lease(&means.can, range, TO_BE_WRITTEN) {
+                Some(lease) => Some(lease),
+                None => return false,
+            },
+            false => None,
+        };
+        self.state.requests.at_mut(slot).phase = Phase::Reading;
+        self.begin_transfer(slot, peer, way, place, lease, end, means);
+        true
+    }
+
+    /// Writes a message into the room that its receiver has offered.
+    pub(crate) fn write_there(&mut self, slot: u32) {
+        let request = self.state.requests.at_mut(slot);
+        request.phase = Phase::Streaming;
+        let (peer, end) = (request.peer, request.wanted);
+        let place = RemotePlace { address: request.address, key: request.read };
+        let address = request.send_buf().contiguous_address();
+        let index = self.meet(peer);
+        let Some(means) = self.state.peers.at(index).means.as_deref().copied() else {
+            return self.broken(peer, "room to write to, where nothing can be written");
+        };
+        let range = address.map(|address| MemoryRange { address, length: end });
+        let lease = match means.can.local_regions {
+            true => range.and_then(|range| self.lease(&means.can, range, TO_BE_READ)),
+            false => None,
+        };
+        let way = match address {
+            Some(address) if lease.is_some() || !means.can.local_regions => Way::Write(address),
+            _ => Way::WritePacked,
+        };
+        self.begin_transfer(slot, peer, way, place, lease, end, &means);
+    }
+
+    fn begin_transfer(
+        &mut self,
+        slot: u32,
+        peer: PeerId,
+        way: Way,
+        place: RemotePlace,
+        lease: Option<Lease>,
+        end: u64,
+        means: &Means,
+    ) {
+        let transfer = Transfer {
+            slot,
+            peer,
+            way,
+            there: RemoteMemory { address: place.address, key: place.key },
+            lease,
+            next: 0,
+            end,
+            most_runs: means.can.max_runs,
+            most_copied: means.can.max_copy,
+            ordered: means.can.put_before_send,
+            outstanding: 0,
+            failed: false,
+            told: false,
+        };
+        self.state.requests.at_mut(slot).flags |= TRANSFERRING;
+        let zero = &mut self.state.zero_copies;
+        zero.under_way += 1;
+        let number = match zero.free.pop() {
+            Some(number) => {
+                zero.transfers[number as usize] = Some(transfer);
+                number
+            }
+            None => {
+                zero.transfers.push(Some(transfer));
+                zero.transfers.len() as u32 - 1
+            }
+        };
+        self.push_transfer(number);
+    }
+
+    /// Posts pieces of a transfer as long as there is room, and ends it when it is over. True when something was posted.
+    pub(super) fn push_transfer(&mut self, number: u32) -> bool {
+        let Some(mut transfer) = self.state.zero_copies.transfers[number as usize].take() else {
+            return false;
+        };
+        let begun = transfer.next;
+        while transfer.next < transfer.end && transfer.outstanding < DEPTH && !transfer.failed {
+            match self.post_piece(&mut transfer, Token(u64::from(number))) {
+                Ok(()) => {}
+                Err(Refused::Full) => {
+                    self.state.zero_copies.pushing.push_back(number);
+                    break;
+                }
+                // Its loss ends the request.
+                Err(Refused::Dead) => transfer.failed = true,
+            }
+        }
+        let moved = transfer.next != begun;
+        let posted = transfer.next == transfer.end && !transfer.failed;
+        if posted && !transfer.told && (transfer.ordered || transfer.outstanding == 0) {
+            self.tell_written(&mut transfer);
+        }
+        let over = transfer.outstanding == 0 && (posted || transfer.failed);
+        match over {
+            true => self.end_transfer(number, transfer),
+            false => self.state.zero_copies.transfers[number as usize] = Some(transfer),
+        }
+        moved
+    }
+
+    fn post_piece(&mut self, transfer: &mut Transfer, token: Token) -> Result<(), Refused> {
+        let start = transfer.next;
+        let length = PIECE.min(transfer.end - start);
+        let region = transfer.lease.map_or(RegionId(u32::MAX), |lease| lease.region.id);
+        let there = |length| RemoteRun { memory: transfer.there.plus(start), length };
+        let peer = transfer.peer;
+        match transfer.way {
+            Way::Read(address) => {
+                let here = LocalRun { address: address + start, length, region };
+                self.fabric.get(peer, &[there(length)], &[here], token)?;
+                transfer.next += length;
+            }
+            Way::ReadRuns => {
+                let buffer = self.state.requests.at_mut(transfer.slot).recv_buf();
+                let mut runs = Vec::new();
+                let listed = buffer.list_runs(start as usize, length as usize, transfer.most_runs, &mut runs);
+                let here: Vec<LocalRun> = runs
+                    .iter()
+                    .map(|run| LocalRun { address: run.as_ptr() as u64, length: run.len() as u64, region })
+                    .collect();
+                self.fabric.get(peer, &[there(listed as u64)], &here, token)?;
+                transfer.next += listed as u64;
+            }
+            Way::Write(address) => {
+                let here = LocalRun { address: address + start, length, region };
+                self.fabric.put(peer, &[here], &[there(length)], Some(token))?;
+                transfer.next += length;
+            }
+            Way::WritePacked => {
+                let length = length.min(transfer.most_copied as u64);
+                let buffer = self.state.requests.at(transfer.slot).send_buf();
+                let fill = |room: &mut [u8]| buffer.pack_to_transport(start as usize, room);
+                // The last one tells for all, where somebody must know.
+                let last = start + length == transfer.end;
+                let token = (last && !transfer.ordered).then_some(token);
+                self.fabric.put_copy(peer, length as usize, fill, transfer.there.plus(start), token)?;
+                transfer.next += length;
+                transfer.outstanding += u32::from(token.is_some());
+                return Ok(());
+            }
+        }
+        transfer.outstanding += 1;
+        Ok(())
+    }
+
+    /// Everything is written, or will be before the receiver sees this.
+    fn tell_written(&mut self, transfer: &mut Transfer) {
+        transfer.told = true;
+        if matches!(transfer.way, Way::Write(_) | Way::WritePacked) {
+            let remote = self.state.requests.at(transfer.slot).remote;
+            self.send_control(transfer.peer, Header::control(Kind::Written, remote, transfer.end), &[]);
+        }
+    }
+
+    /// A piece is over.
+    pub(super) fn device_is_done(&mut self, done: Completed) {
+        let number = done.token.0 as u32;
+        let transfers = &mut self.state.zero_copies.transfers;
+        let Some(Some(transfer)) = transfers.get_mut(number as usize) else { return };
+        transfer.outstanding -= 1;
+        transfer.failed |= done.outcome == Outcome::Failed;
+        if !self.state.zero_copies.pushing.contains(&number) {
+            self.push_transfer(number);
+        }
+    }
+
+    /// The device works on it no more.
+    fn end_transfer(&mut self, number: u32, transfer: Transfer) {
+        let Transfer { slot, peer, lease, failed, way, end, .. } = transfer;
+        let zero = &mut self.state.zero_copies;
+        zero.free.push(number);
+        zero.pushing.retain(|&other| other != number);
+        zero.under_way -= 1;
+        zero.ended.extend(lease);
+        let request = self.state.requests.at_mut(slot);
+        request.flags &= !TRANSFERRING;
+        if let Some(error) = request.error.take() {
+            // Its peer was given up meanwhile.
+            return self.state.finish(slot, Some(error));
+        }
+        if failed {
+            return match self.fabric.is_gone(peer) {
+                // The device could not reach memory that was named; no other way is more to be trusted.
+                false => self.broken(peer, "a place in memory that its device does not allow to be used"),
+                true => self.lose(peer),
+            };
+        }
+        if matches!(way, Way::Write(_) | Way::WritePacked) {
+            request.moved = end;
+            return self.state.finish(slot, None);
+        }
+        request.moved += end;
+        request.phase = Phase::Receiving;
+        let taken = Header::control(Kind::Taken, request.remote, 0);
+        self.send_control(peer, taken, &[]);
+        self.state.end_when_all_is_here(slot);
+    }
+}

@@ -1,0 +1,191 @@
+//! Nonblocking collectives in streams over real shared memory, one thread for each member: random sequences with several under way,
+//! completed in any order, with waiting that really sleeps; members that start and then do something else.
+
+use std::sync::mpsc;
+use weft_coll::rounds::Shape;
+use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
+use weft_engine::{
+    Arguments, Engine, EngineConfig, NodeLocal, RequestId, RoundsCall, Stream, Transports, Waiter,
+};
+use weft_sim::Random;
+use weft_types::{PeerId, abi};
+
+fn word() -> Datatype {
+    Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"))
+}
+
+fn kernel() -> Kernel {
+    PredefinedOp::Sum.kernel(&word()).expect("defined")
+}
+
+fn memory(values: &[u64]) -> Memory {
+    let memory = Memory::scratch(&word(), values.len().max(1) as u64).expect("memory");
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    memory.recv_view(0, 0, bytes.len() as u64).unpack(0, &bytes);
+    memory
+}
+
+fn values(memory: &Memory, count: usize) -> Vec<u64> {
+    let mut bytes = vec![0; count * 8];
+    memory.send_view(0, 0, bytes.len() as u64).pack(0, &mut bytes);
+    bytes.chunks_exact(8).map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight"))).collect()
+}
+
+/// One member with its stream.
+struct Member {
+    me: u32,
+    ranks: u32,
+    engine: Engine,
+    stream: Stream,
+}
+
+impl Member {
+    fn wait(&mut self, request: RequestId, oversubscribed: bool) {
+        let bell = self.engine.bell();
+        let mut waiter = Waiter::new(oversubscribed);
+        loop {
+            self.engine.progress();
+            if self.engine.is_complete(request) {
+                waiter.finish(&bell);
+                assert!(self.engine.take(request).error.is_none());
+                return;
+            }
+            waiter.pause(&bell);
+        }
+    }
+
+    fn start(&mut self, shape: Shape, bytes: u64, arguments: &Arguments) -> RequestId {
+        let started = self.engine.start_in_stream(&self.stream, |rounds| {
+            let call = RoundsCall::new(rounds, (shape, bytes, 8), arguments.clone(), Some(kernel()), false);
+            call.map(RoundsCall::unattended)
+        });
+        started.expect("a request").expect("it fits a cell")
+    }
+
+    /// Starts an allreduce, and answers it with its result to be and what it must be.
+    fn allreduce(&mut self, number: u64, count: usize) -> (RequestId, Memory, Vec<u64>) {
+        let value =
+            |member: u32, at: usize| number.wrapping_mul(0x1_0001) + u64::from(member) * 7 + at as u64;
+        let mine: Vec<u64> = (0..count).map(|at| value(self.me, at)).collect();
+        let arguments = Arguments::new(memory(&mine), memory(&vec![0; count]));
+        let request = self.start(Shape::Allreduce, count as u64 * 8, &arguments);
+        let sums = (0..count).map(|at| (0..self.ranks).map(|member| value(member, at)).sum()).collect();
+        (request, arguments.recv, sums)
+    }
+}
+
+/// Runs `work` at every member, in a thread each.
+fn members(ranks: u32, oversubscribed: bool, work: impl Fn(Member) + Send + Sync) {
+    let file = weft_shm::create().expect("a memory file");
+    let mut engines: Vec<Engine> = (0..ranks)
+        .map(|me| {
+            let node = NodeLocal {
+                segment: file.try_clone().expect("a descriptor"),
+                local_index: me,
+                peers: (0..ranks).map(PeerId).collect(),
+                single_copy: false,
+                oversubscribed,
+            };
+            let transports = Transports::node_local(node).expect("attached");
+            let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
+            Engine::new(config, transports).expect("an engine")
+        })
+        .collect();
+    let block = engines[0].take_block(ranks, false);
+    assert_ne!(block, 0);
+    std::thread::scope(|scope| {
+        for (me, mut engine) in (0..ranks).zip(engines) {
+            let work = &work;
+            scope.spawn(move || {
+                let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
+                let rounds = engine.join_rounds(block, me, &peers).expect("joined");
+                let stream = engine.open_stream(rounds, peers);
+                work(Member { me, ranks, engine, stream });
+            });
+        }
+    });
+}
+
+fn random_sequences(ranks: u32, oversubscribed: bool) {
+    let seed = u64::from(ranks) * 91;
+    println!("seed {seed}");
+    members(ranks, oversubscribed, |mut member| {
+        // What is called is the same at all, what is waited for first is not.
+        let (mut calls, mut own) = (Random::new(seed), Random::new(seed + 1 + u64::from(member.me)));
+        for number in 0..60 {
+            let mut pending = Vec::new();
+            for call in 0..1 + calls.below(20) {
+                let number = number * 100 + call;
+                if calls.below(4) == 0 {
+                    let nothing = Arguments::new(Memory::none(), Memory::none());
+                    pending.push((member.start(Shape::Barrier, 0, &nothing), Memory::none(), Vec::new()));
+                } else {
+                    pending.push(member.allreduce(number, 1 + calls.below(14) as usize));
+                }
+            }
+            while !pending.is_empty() {
+                let (request, result, expected) =
+                    pending.swap_remove(own.below(pending.len() as u64) as usize);
+                member.wait(request, oversubscribed);
+                if !expected.is_empty() {
+                    assert_eq!(values(&result, expected.len()), expected, "seed {seed}, turn {number}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn random_sequences_with_many_under_way() {
+    random_sequences(2, false);
+    random_sequences(3, true);
+    random_sequences(5, true);
+}
+
+#[test]
+fn who_starts_and_then_does_something_else_leaves_nobody_asleep() {
+    let (told, heard) = mpsc::channel();
+    let heard = std::sync::Mutex::new(Some(heard));
+    members(4, true, |mut member| {
+        for number in 0..50 {
+            let (request, result, expected) = member.allreduce(number, 3);
+            if u64::from(member.me) == 0 {
+                // Not one look at the engine until all others are done.
+                let heard = heard.lock().expect("not poisoned");
+                let heard = heard.as_ref().expect("there");
+                (1..member.ranks).for_each(|_| heard.recv().expect("they say so"));
+            } else {
+                member.wait(request, true);
+                assert_eq!(values(&result, expected.len()), expected);
+                told.send(()).expect("heard");
+                continue;
+            }
+            member.wait(request, true);
+        }
+    });
+}
+
+#[test]
+fn a_member_that_is_gone_ends_what_waits_for_it() {
+    members(2, true, |mut member| {
+        if member.me == 1 {
+            member.engine.declare_lost([PeerId(1)]);
+            // Who dies takes leave of nobody.
+            std::mem::forget(member);
+            return;
+        }
+        let (request, ..) = member.allreduce(1, 2);
+        let (second, ..) = member.allreduce(2, 2);
+        let bell = member.engine.bell();
+        let mut waiter = Waiter::new(true);
+        while !(member.engine.is_complete(request) && member.engine.is_complete(second)) {
+            member.engine.progress();
+            waiter.pause(&bell);
+        }
+        waiter.finish(&bell);
+        assert!(member.engine.take(request).error.is_some() && member.engine.take(second).error.is_some());
+        let again =
+            member.engine.start_in_stream(&member.stream, |_| unreachable!("nothing starts any more"));
+        assert!(again.expect("no error").is_none());
+    });
+}

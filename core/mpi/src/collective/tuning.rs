@@ -1,0 +1,106 @@
+//! What users and measurements say about the choice of algorithms: rules and figures, the same at all ranks of the job.
+
+use std::sync::Arc;
+use weft_boot::settings::{self, Told};
+use weft_boot::{Job, Launcher};
+use weft_coll::text::Fault;
+use weft_coll::{Figures, Rules};
+use weft_types::params::Parameters;
+use weft_types::{Error, ErrorClass, Result};
+
+/// The info key by which a communicator gets rules of its own.
+pub(crate) const KEY: &str = "weft_collectives";
+
+/// What holds for all communicators.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tuning {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) figures: Figures,
+}
+
+impl Tuning {
+    /// Reads what the parameters name; collective over the job under launchers other than Weft's.
+    ///
+    /// # Errors
+    /// What was asked for and cannot be read, with file, line and reason. Of a file at its usual place rank 0 says so, and the
+    /// defaults hold.
+    pub(crate) fn read(job: &Job, launcher: &mut dyn Launcher, parameters: &Parameters) -> Result<Tuning> {
+        let rules = settings::agree(job, launcher, "WEFT_COLLECTIVES", &parameters.collectives)?;
+        let figures = settings::agree(job, launcher, "WEFT_MODEL", &parameters.model)?;
+        Ok(Tuning {
+            rules: Arc::new(parsed(job, rules, Rules::parse)?),
+            figures: parsed(job, figures, Figures::parse)?,
+        })
+    }
+}
+
+fn parsed<T: Default>(
+    job: &Job,
+    told: Option<Told>,
+    parse: fn(&str, &str) -> std::result::Result<T, Fault>,
+) -> Result<T> {
+    let Some(told) = told else { return Ok(T::default()) };
+    match parse(&told.text, &told.source) {
+        Ok(value) => Ok(value),
+        Err(fault) if told.asked => {
+            Err(Error::new(ErrorClass::OTHER, format!("{fault}. Correct it, or unset the variable")))
+        }
+        Err(fault) => {
+            if job.rank == 0 {
+                eprintln!("weft: {fault}; it is not used");
+            }
+            Ok(T::default())
+        }
+    }
+}
+
+/// The rules of a communicator's info.
+///
+/// # Errors
+/// `MPI_ERR_INFO_VALUE`, with what is wrong.
+pub(crate) fn read_hint(text: &str) -> Result<Rules> {
+    Rules::parse(text, "the info key weft_collectives")
+        .map_err(|fault| Error::new(ErrorClass::INFO_VALUE, fault.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Planning, Work};
+    use super::*;
+    use crate::comm::Comm;
+    use crate::group::Group;
+    use crate::info::Info;
+    use weft_coll::registry::candidates;
+    use weft_coll::{Call, Group as Place, Model, Vector};
+    use weft_types::{ContextId, Handle, Rank};
+
+    #[test]
+    fn the_rules_of_a_communicator_go_before_those_of_the_job_and_those_before_the_model() {
+        let vector = Vector { count: 1000, element: 8, commutative: true };
+        let call = Call::Allreduce { vector, in_place: false };
+        let place = Place { rank: 2, size: 6 };
+        let built = |name: &str| {
+            let model = Model::default();
+            let mut all = candidates(&call, place, &model);
+            let found = all.find(|algorithm| algorithm.name == name);
+            found.expect("an algorithm").build(&call, place, &model)
+        };
+        let mut comm = Comm::new(ContextId::WORLD, Rank(2), Arc::new(Group::world(6)), Handle(0));
+        let plan = |comm: &Comm, rules: &str| {
+            let rules = Arc::new(Rules::parse(rules, "job").expect("rules"));
+            let planning = Planning { rules, ..Planning::default() };
+            comm.plan(&Work::Collective(&call), &comm.everyone(), &planning).expect("a plan")
+        };
+        assert_eq!(plan(&comm, ""), weft_coll::plan(&call, place, &Model::default()));
+        assert_eq!(plan(&comm, "allreduce -> circulant"), built("circulant"));
+        let mut info = Info::default();
+        info.set(KEY.as_bytes(), b"allreduce ranks=6 -> reduce-bcast").expect("short");
+        comm.accept_hints(&info).expect("a rule");
+        assert_eq!(plan(&comm, "allreduce -> circulant"), built("reduce-bcast"));
+        info.set(KEY.as_bytes(), b"allreduce -> magic").expect("short");
+        let error = comm.accept_hints(&info).expect_err("no such algorithm");
+        assert_eq!(error.class(), ErrorClass::INFO_VALUE);
+        assert!(error.text().contains("weft_collectives, line 1: allreduce has no algorithm"), "{error}");
+        assert_eq!(plan(&comm, ""), built("reduce-bcast"), "what was there stays");
+    }
+}

@@ -1,0 +1,216 @@
+//! RDMA devices as the kernel shows them in `/sys/class/infiniband`: what they are, where they sit, whether a port of theirs is up.
+//!
+//! Enough to place ranks near them and to say why one is not used; opening them is the transports' business.
+
+use crate::cpus::CpuSet;
+use crate::described::{attribute, bitmap, tags};
+use crate::system::System;
+
+/// What a device speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speech {
+    /// InfiniBand.
+    InfiniBand,
+    /// RDMA over converged Ethernet.
+    Roce,
+    /// RDMA over TCP; it needs a connection manager.
+    Iwarp,
+    /// Omni-Path: libfabric's opx or psm2 drive it; its verbs are for administration.
+    OmniPath,
+    /// Something else (usNIC, a description that does not tell).
+    Other,
+}
+
+impl Speech {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Speech::InfiniBand => "InfiniBand",
+            Speech::Roce => "RoCE",
+            Speech::Iwarp => "iWARP",
+            Speech::OmniPath => "Omni-Path",
+            Speech::Other => "unknown kind",
+        }
+    }
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The kernel's name, `mlx5_0`.
+    pub name: String,
+    /// What it speaks.
+    pub speech: Speech,
+    /// Its place on the PCI bus, `0000:3b:00.0`; `None` for a device of software.
+    pub pci: Option<String>,
+    /// The memory nearest to it.
+    pub numa_node: Option<u32>,
+    /// The CPUs nearest to it; empty when the kernel does not tell.
+    pub cpus: CpuSet,
+    /// The fastest active port: its rate in Gbit/s. `None` when no port is active.
+    pub rate: Option<u32>,
+    /// Ports and their states in the kernel's words, for people.
+    pub ports: String,
+}
+
+impl Device {
+    /// Whether messages can go over it.
+    pub fn is_active(&self) -> bool {
+        self.rate.is_some()
+    }
+}
+
+const FOLDER: &str = "/sys/class/infiniband";
+
+/// The devices of a system, by name.
+pub fn read(system: &dyn System) -> Vec<Device> {
+    let mut names = system.list(FOLDER);
+    names.sort();
+    names.into_iter().map(|name| device(system, name)).collect()
+}
+
+fn device(system: &dyn System, name: String) -> Device {
+    let word = |path: &str| {
+        let text = system.read(&format!("{FOLDER}/{name}/{path}"));
+        text.map(|text| text.trim().to_owned()).unwrap_or_default()
+    };
+    let mut ports = system.list(&format!("{FOLDER}/{name}/ports"));
+    ports.sort();
+    let (mut rate, mut told, mut ethernet) = (None, Vec::new(), false);
+    for port in ports {
+        // "4: ACTIVE", "100 Gb/sec (4X EDR)".
+        let state = word(&format!("ports/{port}/state"));
+        let state = state.rsplit(": ").next().unwrap_or_default().to_owned();
+        let speed = word(&format!("ports/{port}/rate"));
+        ethernet |= word(&format!("ports/{port}/link_layer")) == "Ethernet";
+        if state == "ACTIVE" {
+            let gigabits = speed.split([' ', '.']).next().and_then(|number| number.parse().ok()).unwrap_or(1);
+            rate = rate.max(Some(gigabits));
+        }
+        told.push(format!("port {port} {state} {speed}"));
+    }
+    let kind = word("node_type");
+    let speech = match kind.split(':').next().unwrap_or_default() {
+        _ if name.starts_with("hfi1") || word("board_id").starts_with("Intel Omni-Path") => Speech::OmniPath,
+        "4" => Speech::Iwarp,
+        "1" if ethernet => Speech::Roce,
+        "1" => Speech::InfiniBand,
+        _ => Speech::Other,
+    };
+    let uevent = word("device/uevent");
+    let pci = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(str::to_owned);
+    let numa_node = word("device/numa_node").parse::<i64>().ok().and_then(|node| u32::try_from(node).ok());
+    let cpus = word("device/local_cpulist").parse().unwrap_or_default();
+    Device { pci, numa_node, cpus, rate, ports: told.join(", "), speech, name }
+}
+
+/// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. Which of their ports are up is not in
+/// there; they count as active.
+///
+/// Errors: a set of CPUs that cannot be read.
+pub fn xml(text: &str) -> Result<Vec<Device>, String> {
+    // hwloc's number and name of the kind.
+    const OPEN_FABRICS: [&str; 2] = ["3", "OpenFabrics"];
+    let mut around: Vec<(CpuSet, Option<String>)> = Vec::new();
+    let mut devices: Vec<Device> = Vec::new();
+    let mut memories: Vec<(u32, CpuSet)> = Vec::new();
+    // The info entries of the device whose tag is open.
+    let mut open = false;
+    for tag in tags(text) {
+        if tag == "/object" {
+            around.pop();
+            open = false;
+            continue;
+        }
+        if open && let Some(info) = tag.strip_prefix("info ") {
+            let (name, value) = (attribute(info, "name"), attribute(info, "value").unwrap_or_default());
+            let Some(device) = devices.last_mut() else { continue };
+            match name {
+                // "4" is an active port.
+                Some("Port1State") if value != "4" => device.rate = None,
+                Some("BoardID") if value.starts_with("HFI") => device.speech = Speech::OmniPath,
+                _ => {}
+            }
+            continue;
+        }
+        let Some(attributes) = tag.strip_prefix("object ") else { continue };
+        let (mut cpus, mut pci) = around.last().cloned().unwrap_or_default();
+        if let Some(near) = attribute(attributes, "cpuset") {
+            cpus = bitmap(near)?;
+        }
+        let kind = attribute(attributes, "type").unwrap_or_default();
+        if kind == "NUMANode"
+            && let Some(number) = attribute(attributes, "os_index").and_then(|number| number.parse().ok())
+        {
+            memories.push((number, cpus.clone()));
+        }
+        if let Some(bus) = attribute(attributes, "pci_busid") {
+            pci = Some(bus.to_owned());
+        }
+        let is_fabric = attribute(attributes, "osdev_type").is_some_and(|kind| OPEN_FABRICS.contains(&kind));
+        if kind == "OSDev" && is_fabric {
+            let name = attribute(attributes, "name").unwrap_or_default().to_owned();
+            let speech = if name.starts_with("hfi1") { Speech::OmniPath } else { Speech::InfiniBand };
+            let ports = "described".to_owned();
+            devices.push(Device {
+                name,
+                speech,
+                pci: pci.clone(),
+                numa_node: None,
+                cpus: cpus.clone(),
+                rate: Some(100),
+                ports,
+            });
+            open = !attributes.ends_with('/');
+        }
+        if !attributes.ends_with('/') {
+            around.push((cpus, pci));
+        }
+    }
+    for device in &mut devices {
+        // The smallest memory that holds all the device's CPUs or, of several nodes around it, none in particular.
+        let near = memories.iter().filter(|(_, cpus)| !cpus.is_empty() && device.cpus.is_subset(cpus));
+        device.numa_node = near.min_by_key(|(_, cpus)| cpus.len()).map(|&(number, _)| number);
+    }
+    Ok(devices)
+}
+
+/// For each rank of a node, by the CPUs it may use, the device it uses (an index into `devices`): the nearest active one; of several
+/// that are equally near, each gets as many ranks. `None` when no device is active.
+pub fn assign(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<usize>> {
+    let mut load = vec![0_usize; devices.len()];
+    ranks
+        .iter()
+        .map(|cpus| {
+            let active = devices.iter().enumerate().filter(|(_, device)| device.is_active());
+            let chosen = active.min_by_key(|(index, device)| (distance(device, cpus), load[*index]))?.0;
+            load[chosen] += 1;
+            Some(chosen)
+        })
+        .collect()
+}
+
+/// As [`assign`], by name.
+pub fn assign_names(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<String>> {
+    let name = |index: Option<usize>| index.map(|index| devices[index].name.clone());
+    assign(devices, ranks).into_iter().map(name).collect()
+}
+
+/// How far a device is from the CPUs of a rank: 0 when it is near all of them, 1 near some, 2 near none. One that does not tell where
+/// it is counts as near some.
+fn distance(device: &Device, cpus: &CpuSet) -> u32 {
+    if device.cpus.is_empty() || cpus.is_empty() {
+        return 1;
+    }
+    if cpus.is_subset(&device.cpus) {
+        0
+    } else if device.cpus.intersection(cpus).is_empty() {
+        2
+    } else {
+        1
+    }
+}
+
+#[cfg(test)]
+#[path = "devices_tests.rs"]
+mod tests;

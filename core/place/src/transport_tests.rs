@@ -1,0 +1,146 @@
+use super::*;
+
+fn device(name: &str, speech: Speech, cpus: &str, active: bool) -> Device {
+    Device {
+        name: name.to_owned(),
+        speech,
+        pci: (!name.starts_with("rxe")).then(|| "0000:3b:00.0".to_owned()),
+        numa_node: None,
+        cpus: cpus.parse().expect("a list"),
+        rate: active.then_some(100),
+        ports: format!("port 1 {}", if active { "ACTIVE" } else { "DOWN" }),
+    }
+}
+
+/// A machine where everything works with these devices.
+fn machine(devices: Vec<Device>) -> Facts {
+    Facts {
+        devices,
+        device_files: true,
+        libibverbs: Some("/usr/lib/libibverbs.so.1".to_owned()),
+        libfabric: Some("/usr/lib/libfabric.so.1".to_owned()),
+        eager_limit: 65_536,
+        ..Facts::default()
+    }
+}
+
+const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto };
+
+fn ways(facts: &Facts) -> (Way, Way) {
+    let plan = plan(facts, &AUTO).expect("a plan");
+    (plan.mates.way, plan.far.way)
+}
+
+fn why_not(route: &Route, way: Way) -> &str {
+    &route.others.iter().find(|(other, _)| *other == way).expect("a reason").1
+}
+
+#[test]
+fn each_kind_of_machine_takes_its_best_way() {
+    assert_eq!(ways(&machine(vec![])), (Way::Shm, Way::Softroce));
+    for (speech, way) in [
+        (Speech::InfiniBand, Way::Verbs),
+        (Speech::Roce, Way::Verbs),
+        (Speech::OmniPath, Way::Ofi),
+        (Speech::Iwarp, Way::Softroce),
+    ] {
+        assert_eq!(ways(&machine(vec![device("d0", speech, "", true)])), (Way::Shm, way), "{speech:?}");
+    }
+}
+
+#[test]
+fn every_way_that_is_not_taken_has_its_reason() {
+    let facts = machine(vec![device("mlx5_0", Speech::InfiniBand, "", true)]);
+    let plan = plan(&facts, &AUTO).expect("a plan");
+    for route in [&plan.mates, &plan.far] {
+        let mut told: Vec<Way> = route.others.iter().map(|(way, _)| *way).chain([route.way]).collect();
+        told.sort();
+        assert_eq!(told, Way::ALL, "each exactly once");
+    }
+    assert!(why_not(&plan.far, Way::Shm).contains("other nodes"));
+    assert!(why_not(&plan.far, Way::Softroce).contains("us for 4 KiB"), "{:?}", plan.far);
+    assert_eq!(plan.far.rails, ["mlx5_0"]);
+    let text = plan.explain();
+    for word in [
+        "to ranks of this node",
+        "shm: they share",
+        "verbs: the InfiniBand device mlx5_0",
+        "not softroce",
+        "64 KiB",
+    ] {
+        assert!(text.contains(word), "{word} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_remedy_and_said_unasked() {
+    let good = machine(vec![device("mlx5_0", Speech::InfiniBand, "", true)]);
+    let table = [
+        (Facts { libibverbs: None, ..good.clone() }, "apt-get install libibverbs1"),
+        (Facts { device_files: false, ..good.clone() }, "--device=/dev/infiniband"),
+        (Facts { memlock: Some(64 << 10), ..good.clone() }, "ulimit -l"),
+        (machine(vec![device("mlx5_0", Speech::InfiniBand, "", false)]), "mlx5_0 (InfiniBand): port 1 DOWN"),
+    ];
+    for (facts, remedy) in table {
+        let route = far(&facts, &AUTO).expect("sockets are allowed");
+        assert_eq!(route.way, Way::Softroce);
+        assert!(why_not(&route, Way::Verbs).contains(remedy), "{route:?}");
+        let told = route.downgrade.as_deref().expect("a device that is not used is told");
+        assert!(told.contains("mlx5_0 is not used") && told.contains(remedy), "{told}");
+    }
+    assert_eq!(far(&machine(vec![]), &AUTO).expect("a route").downgrade, None, "nothing to be sorry about");
+    let emulated = Facts { libibverbs: None, ..machine(vec![device("rxe0", Speech::Roce, "", true)]) };
+    assert_eq!(far(&emulated, &AUTO).expect("a route").downgrade, None, "a device of software is no loss");
+}
+
+#[test]
+fn who_asks_for_rdma_gets_it_or_an_error() {
+    let bare = machine(vec![]);
+    let require = Wish { rdma: Rdma::Require, ..AUTO };
+    let why = plan(&bare, &require).expect_err("no device");
+    assert!(
+        why.contains("WEFT_RDMA=require") && why.contains("no RDMA device") && why.contains("prefer"),
+        "{why}"
+    );
+    let rich = machine(vec![device("mlx5_0", Speech::Roce, "", true)]);
+    let found = plan(&rich, &require).expect("a device");
+    assert_eq!((found.mates.way, found.far.way), (Way::Shm, Way::Verbs), "memory needs no device");
+    assert!(why_not(&found.far, Way::Softroce).contains("WEFT_RDMA=require"));
+    // By name: as strict, unless falling is allowed.
+    let named = Wish { forced: Some(Way::Verbs), ..AUTO };
+    let why = plan(&bare, &named).expect_err("no device");
+    assert!(why.contains("WEFT_TRANSPORT=verbs") && why.contains("WEFT_RDMA=prefer"), "{why}");
+    let allowed = far(&bare, &Wish { rdma: Rdma::Prefer, ..named }).expect("allowed");
+    assert_eq!(allowed.way, Way::Softroce);
+    assert!(allowed.downgrade.expect("told").contains("no RDMA device"));
+    // The kernel's emulation is no device.
+    let emulated = machine(vec![device("rxe0", Speech::Roce, "", true)]);
+    assert!(far(&emulated, &require).is_err());
+    assert_eq!(far(&emulated, &named).expect("forced").way, Way::Verbs);
+}
+
+#[test]
+fn a_forced_way_is_taken_for_all_peers() {
+    let facts = machine(vec![device("mlx5_0", Speech::InfiniBand, "", true)]);
+    for way in [Way::Verbs, Way::Ofi, Way::Softroce] {
+        let plan = plan(&facts, &Wish { forced: Some(way), ..AUTO }).expect("usable");
+        assert_eq!((plan.mates.way, plan.far.way), (way, way));
+        assert!(why_not(&plan.mates, Way::Shm).contains("WEFT_TRANSPORT"));
+    }
+    let bare = Facts { libfabric: None, ..machine(vec![]) };
+    let why = plan(&bare, &Wish { forced: Some(Way::Ofi), ..AUTO }).expect_err("no library");
+    assert!(why.contains("apt-get install libfabric1"), "{why}");
+    assert!(plan(&facts, &Wish { forced: Some(Way::Shm), ..AUTO }).is_err(), "other nodes share no memory");
+}
+
+#[test]
+fn the_nearest_rail_is_taken() {
+    let mut facts = machine(vec![
+        device("mlx5_0", Speech::InfiniBand, "0-63", true),
+        device("mlx5_1", Speech::InfiniBand, "64-127", true),
+    ]);
+    for (cpus, rail) in [("3", "mlx5_0"), ("70-71", "mlx5_1")] {
+        facts.cpus = cpus.parse().expect("a list");
+        assert_eq!(far(&facts, &AUTO).expect("a route").rails, [rail]);
+    }
+}

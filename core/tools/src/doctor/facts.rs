@@ -1,0 +1,213 @@
+//! What the doctor looks at, as plain data: gathered here from the live machine, written by hand in tests.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use nix::sys::statvfs::statvfs;
+use weft_place::System;
+use weft_place::devices::Device;
+use weft_place::libraries::library;
+use weft_place::transport::Facts;
+
+use crate::single_copy;
+
+/// A folder in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes in all.
+    pub total: u64,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+/// An address that a RoCE port offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gid {
+    /// `mlx5_0 port 1 index 3`.
+    pub place: String,
+    /// The address.
+    pub address: IpAddr,
+    /// Whether routers forward its packets (RoCE version 2).
+    pub routable: bool,
+    /// The network interface it belongs to; empty when the kernel does not tell.
+    pub interface: String,
+    /// Whether that interface is up.
+    pub is_up: bool,
+}
+
+/// What the kernel says of one process reading another's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// It works.
+    #[default]
+    Works,
+    /// It was refused.
+    Refused(String),
+}
+
+/// A machine, as far as the doctor cares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// What transports look at.
+    pub transports: Facts,
+    /// Ranks that shall run on this node.
+    pub ranks: u32,
+    /// Cores.
+    pub cores: u32,
+    /// `/dev/shm`; `None` when it is not there.
+    pub shared_memory: Option<Space>,
+    /// Whether unnamed files in memory can be made (memfd).
+    pub memory_files: bool,
+    /// One process reading another's memory.
+    pub reading: Reading,
+    /// Yama's `ptrace_scope`; `None` without Yama.
+    pub ptrace_scope: Option<u32>,
+    /// Addresses of RoCE ports.
+    pub gids: Vec<Gid>,
+    /// Addresses of this host's interfaces that are up, but for the loopback's.
+    pub addresses: Vec<IpAddr>,
+    /// Open files that a process may have.
+    pub open_files: Option<u64>,
+    /// The kernel's version, major and minor.
+    pub kernel: (u32, u32),
+    /// Huge pages: pages reserved and free, bytes of one; the policy of transparent ones.
+    pub huge_pages: (u64, u64, u64),
+    /// `always`, `madvise` or `never`; empty when the kernel has none.
+    pub transparent: String,
+    /// Processes that an Omni-Path device serves at a time, by device.
+    pub contexts: Vec<(String, u32)>,
+    /// Objects of RDMA devices that this control group may have (the least of them); `None`: not limited.
+    pub rdma_objects: Option<u64>,
+    /// Optional libraries and where they are.
+    pub libraries: Vec<(&'static str, Option<String>)>,
+}
+
+/// Libraries that are opened at run time, and what each is for.
+pub const LIBRARIES: [(&str, &str); 3] = [
+    ("libibverbs.so.1", "InfiniBand and RoCE devices (Debian: libibverbs1 ibverbs-providers)"),
+    ("librdmacm.so.1", "connections of iWARP devices and address resolution (Debian: librdmacm1)"),
+    ("libfabric.so.1", "Omni-Path, Slingshot, EFA (Debian: libfabric1)"),
+];
+
+impl Machine {
+    /// Looks at this machine, for `ranks` ranks on it.
+    pub fn gather(system: &dyn System, ranks: u32) -> Machine {
+        let variable = std::env::var("LD_LIBRARY_PATH").ok();
+        let path = variable.as_deref();
+        let mut machine = Machine {
+            transports: Facts::gather(system, path),
+            ranks,
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+            shared_memory: space("/dev/shm"),
+            memory_files: nix::sys::memfd::memfd_create(
+                "weft-doctor",
+                nix::sys::memfd::MFdFlags::MFD_CLOEXEC,
+            )
+            .is_ok(),
+            reading: single_copy::probe().map_or_else(Reading::Refused, |()| Reading::Works),
+            addresses: addresses(),
+            libraries: LIBRARIES.map(|(name, _)| (name, library(system, name, path))).into(),
+            ..Machine::default()
+        };
+        machine.read_files(system);
+        machine
+    }
+
+    /// What stands in the kernel's files.
+    pub fn read_files(&mut self, system: &dyn System) {
+        let word = |path: &str| system.read(path).map(|text| text.trim().to_owned());
+        let number = |path: &str| word(path).and_then(|text| text.parse::<u64>().ok());
+        self.ptrace_scope = number("/proc/sys/kernel/yama/ptrace_scope").map(|scope| scope as u32);
+        self.gids = self.transports.devices.iter().flat_map(|device| gids(system, device)).collect();
+        self.contexts = self
+            .transports
+            .devices
+            .iter()
+            .filter_map(|device| {
+                let count = number(&format!("/sys/class/infiniband/{}/nctxts", device.name))?;
+                Some((device.name.clone(), u32::try_from(count).unwrap_or(u32::MAX)))
+            })
+            .collect();
+        self.rdma_objects = rdma_objects(system);
+        let limits = system.read("/proc/self/limits").unwrap_or_default();
+        let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+        self.open_files = files.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        let release = word("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut parts = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+        self.kernel = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        let memory = system.read("/proc/meminfo").unwrap_or_default();
+        let line = |name: &str| {
+            let rest = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            rest.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        self.huge_pages = (line("HugePages_Total"), line("HugePages_Free"), line("Hugepagesize") << 10);
+        let policy = word("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+        let chosen = policy.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        self.transparent = chosen.unwrap_or_default().to_owned();
+    }
+}
+
+/// The least number of objects that the control groups around this process allow it (`rdma.max`).
+fn rdma_objects(system: &dyn System) -> Option<u64> {
+    let groups = system.read("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.trim_end_matches('/');
+    let around = path.match_indices('/').map(|(at, _)| &path[..at]).chain([path]);
+    around
+        .filter_map(|group| system.read(&format!("/sys/fs/cgroup{group}/rdma.max")))
+        .flat_map(|text| {
+            let words = text.split_whitespace().filter_map(|word| word.strip_prefix("hca_object="));
+            words.filter_map(|number| number.parse().ok()).collect::<Vec<u64>>()
+        })
+        .min()
+}
+
+fn space(path: &str) -> Option<Space> {
+    let facts = statvfs(path).ok()?;
+    let unit = facts.fragment_size();
+    Some(Space { total: facts.blocks() * unit, free: facts.blocks_available() * unit })
+}
+
+fn addresses() -> Vec<IpAddr> {
+    use nix::net::if_::InterfaceFlags as Flags;
+    let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten().filter(|interface| {
+        interface.flags.contains(Flags::IFF_UP) && !interface.flags.contains(Flags::IFF_LOOPBACK)
+    });
+    interfaces
+        .filter_map(|interface| {
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+        })
+        .collect()
+}
+
+/// The addresses of a device on Ethernet, without empty entries.
+fn gids(system: &dyn System, device: &Device) -> Vec<Gid> {
+    let root = format!("/sys/class/infiniband/{}/ports", device.name);
+    let word = |path: &str| system.read(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let mut found = Vec::new();
+    for port in system.list(&root) {
+        let folder = format!("{root}/{port}");
+        if word(&format!("{folder}/link_layer")) != "Ethernet" {
+            continue;
+        }
+        let mut indices: Vec<u32> =
+            system.list(&format!("{folder}/gids")).iter().filter_map(|index| index.parse().ok()).collect();
+        indices.sort_unstable();
+        for index in indices {
+            let Ok(gid) = word(&format!("{folder}/gids/{index}")).parse::<Ipv6Addr>() else { continue };
+            if gid.is_unspecified() || word(&format!("{folder}/gid_attrs/types/{index}")).is_empty() {
+                continue;
+            }
+            let interface = word(&format!("{folder}/gid_attrs/ndevs/{index}"));
+            let state = word(&format!("/sys/class/net/{interface}/operstate"));
+            found.push(Gid {
+                place: format!("{} port {port} index {index}", device.name),
+                address: gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4),
+                routable: word(&format!("{folder}/gid_attrs/types/{index}")).contains("v2"),
+                is_up: state.is_empty() || state == "up" || state == "unknown",
+                interface,
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,402 @@
+//! What follows from what was found, and the remedy.
+
+use std::net::IpAddr;
+
+use weft_place::devices::Speech;
+use weft_place::transport::{self, LEAST_MEMLOCK, Way, Wish};
+
+use super::facts::{LIBRARIES, Machine, Reading};
+
+/// How bad a finding is. The order is that of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// A job, or what it asks for, will fail.
+    Fails,
+    /// It will work, slower than it could.
+    Slow,
+    /// Worth knowing.
+    Note,
+    /// As it should be.
+    Well,
+}
+
+impl Grade {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Grade::Fails => "FAILS",
+            Grade::Slow => "slow",
+            Grade::Note => "note",
+            Grade::Well => "ok",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub grade: Grade,
+    /// What was looked at.
+    pub about: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What to do.
+    pub remedy: Option<String>,
+}
+
+fn finding(grade: Grade, about: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
+    let remedy = (!remedy.is_empty()).then(|| remedy.to_owned());
+    Finding { grade, about, found: found.into(), remedy }
+}
+
+fn well(about: &'static str, found: impl Into<String>) -> Finding {
+    finding(Grade::Well, about, found, "")
+}
+
+fn mebibytes(bytes: u64) -> String {
+    if bytes >> 20 == 0 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
+}
+
+/// Examines a machine.
+pub fn examine(machine: &Machine) -> Vec<Finding> {
+    let mut found = vec![
+        shared_memory(machine),
+        reading(machine),
+        memlock(machine),
+        open_files(machine),
+        cores(machine),
+        fork(machine),
+        huge_pages(machine),
+        between_nodes(machine),
+    ];
+    found.extend(devices(machine));
+    found.extend(limits(machine));
+    found.extend(addresses(machine));
+    found.extend(libraries(machine));
+    found
+}
+
+/// Whether there is a device of hardware for which locked memory and forks matter.
+fn has_device(machine: &Machine) -> bool {
+    !machine.transports.devices.is_empty()
+}
+
+/// Rings and payloads of a node: what is touched of the segment grows with the pairs that talk.
+fn shared_memory(machine: &Machine) -> Finding {
+    const ABOUT: &str = "shared memory";
+    let ranks = u64::from(machine.ranks);
+    // A ring's first pages for each pair of neighbours, and lanes: what programs touch at least.
+    let wanted = (64 << 10) * ranks * ranks.min(16) + (4 << 20);
+    match (machine.memory_files, machine.shared_memory) {
+        (true, None) => well(ABOUT, "files in memory (memfd) work; /dev/shm is not there and not needed"),
+        (true, Some(space)) if space.total < 64 << 20 => finding(
+            Grade::Note,
+            ABOUT,
+            format!(
+                "files in memory (memfd) work; /dev/shm has only {}, which other programs may want",
+                mebibytes(space.total)
+            ),
+            "docker run --shm-size=1g, or mount -o remount,size=1g /dev/shm",
+        ),
+        (true, Some(space)) => {
+            well(ABOUT, format!("files in memory (memfd) work; /dev/shm has {} free", mebibytes(space.free)))
+        }
+        (false, Some(space)) if space.free >= wanted => finding(
+            Grade::Note,
+            ABOUT,
+            format!("memfd_create is refused; /dev/shm ({} free) is used instead", mebibytes(space.free)),
+            "allow memfd_create in the container's seccomp profile",
+        ),
+        (false, Some(space)) => finding(
+            Grade::Fails,
+            ABOUT,
+            format!(
+                "memfd_create is refused, and /dev/shm has {} free where {} ranks want {}",
+                mebibytes(space.free),
+                machine.ranks,
+                mebibytes(wanted)
+            ),
+            "docker run --shm-size=1g, or allow memfd_create in the container's seccomp profile",
+        ),
+        (false, None) => finding(
+            Grade::Fails,
+            ABOUT,
+            "memfd_create is refused, and there is no /dev/shm",
+            "mount a tmpfs at /dev/shm, or allow memfd_create in the container's seccomp profile",
+        ),
+    }
+}
+
+fn reading(machine: &Machine) -> Finding {
+    const ABOUT: &str = "single copy";
+    match (&machine.reading, machine.ptrace_scope) {
+        (Reading::Works, Some(scope @ 1)) => well(
+            ABOUT,
+            format!(
+                "one process can read another's memory; ptrace_scope is {scope}, so ranks agree to it at start"
+            ),
+        ),
+        (Reading::Works, _) => well(ABOUT, "one process can read another's memory (process_vm_readv)"),
+        (Reading::Refused(why), Some(scope)) if scope >= 2 => finding(
+            Grade::Slow,
+            ABOUT,
+            format!(
+                "kernel.yama.ptrace_scope is {scope}: no process may read another's memory ({why}), so large messages are copied twice"
+            ),
+            "sysctl kernel.yama.ptrace_scope=1",
+        ),
+        (Reading::Refused(why), _) => finding(
+            Grade::Slow,
+            ABOUT,
+            format!("process_vm_readv is refused ({why}), so large messages are copied twice"),
+            "for containers --cap-add=SYS_PTRACE, or a seccomp profile that allows process_vm_readv",
+        ),
+    }
+}
+
+fn memlock(machine: &Machine) -> Finding {
+    const ABOUT: &str = "locked memory";
+    let Some(bytes) = machine.transports.memlock else { return well(ABOUT, "not limited") };
+    let remedy = "ulimit -l unlimited; for all logins 'memlock unlimited' in /etc/security/limits.conf, for services \
+                  LimitMEMLOCK=infinity, for containers --ulimit memlock=-1, for Slurm PropagateResourceLimitsExcept=MEMLOCK";
+    let found = format!("{} may be locked by a process", mebibytes(bytes));
+    match (has_device(machine), bytes < LEAST_MEMLOCK) {
+        (true, true) => finding(
+            Grade::Fails,
+            ABOUT,
+            format!("{found}; RDMA devices need {} and the size of large messages", mebibytes(LEAST_MEMLOCK)),
+            remedy,
+        ),
+        (true, false) => finding(
+            Grade::Slow,
+            ABOUT,
+            format!("{found}; buffers beyond it are registered again and again"),
+            remedy,
+        ),
+        (false, _) => well(ABOUT, format!("{found}, which matters to RDMA devices only")),
+    }
+}
+
+fn open_files(machine: &Machine) -> Finding {
+    const ABOUT: &str = "open files";
+    // What mpiexec holds for each rank, and a little.
+    let wanted = 5 * u64::from(machine.ranks) + 32;
+    match machine.open_files {
+        Some(allowed) if allowed < wanted => finding(
+            Grade::Fails,
+            ABOUT,
+            format!("{allowed} are allowed, mpiexec needs {wanted} for {} ranks", machine.ranks),
+            "ulimit -n 65536",
+        ),
+        Some(allowed) => well(ABOUT, format!("{allowed} are allowed")),
+        None => well(ABOUT, "not limited"),
+    }
+}
+
+fn cores(machine: &Machine) -> Finding {
+    const ABOUT: &str = "cores";
+    match machine.ranks > machine.cores {
+        true => finding(
+            Grade::Slow,
+            ABOUT,
+            format!("{} ranks share {} cores: waiting ranks sleep at once", machine.ranks, machine.cores),
+            "as many ranks as cores, where the program allows",
+        ),
+        false => well(ABOUT, format!("{} for {} ranks", machine.cores, machine.ranks)),
+    }
+}
+
+fn fork(machine: &Machine) -> Finding {
+    const ABOUT: &str = "fork";
+    match (has_device(machine), machine.kernel >= (5, 12)) {
+        (false, _) => well(ABOUT, "no device has memory registered"),
+        (true, true) => well(ABOUT, "the kernel copies registered pages for a child (Linux 5.12 and later)"),
+        (true, false) => finding(
+            Grade::Note,
+            ABOUT,
+            format!(
+                "Linux {}.{} gives registered pages to the child: programs that fork (system, popen) rely on libibverbs keeping them",
+                machine.kernel.0, machine.kernel.1
+            ),
+            "RDMAV_FORK_SAFE=1, or Linux 5.12",
+        ),
+    }
+}
+
+fn huge_pages(machine: &Machine) -> Finding {
+    const ABOUT: &str = "huge pages";
+    let (total, free, bytes) = machine.huge_pages;
+    let reserved = match total {
+        0 => "none reserved".to_owned(),
+        _ => format!("{free} of {total} reserved pages of {} free", mebibytes(bytes)),
+    };
+    match machine.transparent.as_str() {
+        "never" => finding(
+            Grade::Note,
+            ABOUT,
+            format!("transparent ones are off; {reserved}"),
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        "" => well(ABOUT, format!("this kernel has no transparent ones; {reserved}")),
+        policy => well(ABOUT, format!("transparent ones: {policy}; {reserved}")),
+    }
+}
+
+fn between_nodes(machine: &Machine) -> Finding {
+    const ABOUT: &str = "between nodes";
+    match transport::far(&machine.transports, &Wish::default()) {
+        Err(why) => finding(Grade::Fails, ABOUT, why, "see the other findings"),
+        Ok(route) if route.downgrade.is_some() => finding(
+            Grade::Slow,
+            ABOUT,
+            format!("messages go by {}: {}", route.way, route.downgrade.unwrap_or_default()),
+            "WEFT_RDMA=require makes this an error; weft-info --explain transports has all reasons",
+        ),
+        Ok(route) if machine.addresses.is_empty() && route.way == Way::Softroce => finding(
+            Grade::Fails,
+            ABOUT,
+            "no network interface but the loopback is up",
+            "ip link set DEVICE up, and an address: ip address add ADDRESS dev DEVICE",
+        ),
+        Ok(route) => well(ABOUT, format!("messages go by {}: {}", route.way, route.why)),
+    }
+}
+
+fn devices(machine: &Machine) -> Vec<Finding> {
+    const ABOUT: &str = "RDMA device";
+    let mut found: Vec<Finding> = machine
+        .transports
+        .devices
+        .iter()
+        .map(|device| {
+            let words = format!("{} ({}): {}", device.name, device.speech.name(), device.ports);
+            match (device.is_active(), device.speech) {
+                (true, Speech::Iwarp) => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    format!("{words}; iWARP devices are not used by Weft"),
+                    "none today",
+                ),
+                (true, _) => well(ABOUT, words),
+                (false, Speech::InfiniBand) => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    words,
+                    "is the cable in? INIT: start a subnet manager (opensm); DOWN: ip link set DEVICE up",
+                ),
+                (false, _) => finding(Grade::Slow, ABOUT, words, "ip link set DEVICE up; is the cable in?"),
+            }
+        })
+        .collect();
+    if found.is_empty() {
+        found.push(well(ABOUT, "none"));
+    }
+    found
+}
+
+/// Objects of a device that a rank makes for itself, and for each peer that it talks to, at least: a domain, queues, regions, a
+/// channel; a queue pair.
+const OBJECTS_OF_A_RANK: u64 = 16;
+
+/// What devices and control groups allow, against the ranks of the node.
+fn limits(machine: &Machine) -> Vec<Finding> {
+    const ABOUT: &str = "device limits";
+    let ranks = machine.ranks;
+    let mut found: Vec<Finding> = machine
+        .contexts
+        .iter()
+        .map(|(device, contexts)| match *contexts < ranks {
+            true => finding(
+                Grade::Slow,
+                ABOUT,
+                format!("{device} has {contexts} contexts for {ranks} ranks, which share them"),
+                "modprobe hfi1 num_user_contexts=RANKS, or fewer ranks per node",
+            ),
+            false => well(ABOUT, format!("{device} has {contexts} contexts for {ranks} ranks")),
+        })
+        .collect();
+    if let Some(objects) = machine.rdma_objects.filter(|_| has_device(machine)) {
+        let wanted = u64::from(ranks) * (OBJECTS_OF_A_RANK + u64::from(ranks));
+        found.push(match objects < wanted {
+            true => finding(
+                Grade::Fails,
+                ABOUT,
+                format!("the control group allows {objects} objects of RDMA devices, {ranks} ranks want {wanted} or more"),
+                "raise hca_object in rdma.max of the container's or job's control group",
+            ),
+            false => well(ABOUT, format!("the control group allows {objects} objects of RDMA devices")),
+        });
+    }
+    found
+}
+
+/// Whether two addresses may be in one network, as far as their form tells.
+fn same_family(a: &IpAddr, b: &IpAddr) -> bool {
+    a.is_ipv4() == b.is_ipv4()
+}
+
+/// A RoCE port is reached by an address in its table that others can reach: of an interface that is up, and no address that is
+/// valid on one cable only.
+fn addresses(machine: &Machine) -> Vec<Finding> {
+    const ABOUT: &str = "RoCE addresses";
+    let roce = machine.transports.devices.iter().filter(|device| device.speech == Speech::Roce);
+    roce.filter(|device| device.is_active())
+        .map(|device| {
+            let prefix = format!("{} port", device.name);
+            let own: Vec<_> = machine.gids.iter().filter(|gid| gid.place.starts_with(&prefix)).collect();
+            let link_only =
+                |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80);
+            let good = own.iter().find(|gid| gid.routable && gid.is_up && !link_only(&gid.address));
+            match good {
+                Some(gid) if machine.addresses.iter().any(|address| same_family(address, &gid.address)) => {
+                    well(ABOUT, format!("{}: {} ({})", gid.place, gid.address, gid.interface))
+                }
+                Some(gid) => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    format!("{}: {} is no address of an interface that is up", gid.place, gid.address),
+                    "ip address show; the address must belong to the device's interface",
+                ),
+                None if own.iter().any(|gid| !gid.routable && !link_only(&gid.address)) => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    format!("{} has addresses of RoCE version 1 only, which no router forwards", device.name),
+                    "cma_roce_mode -d DEVICE -m 2, or a newer driver",
+                ),
+                None => finding(
+                    Grade::Fails,
+                    ABOUT,
+                    format!("{} has no address that other hosts can reach", device.name),
+                    "give its network interface an IP address: ip address add ADDRESS dev INTERFACE",
+                ),
+            }
+        })
+        .collect()
+}
+
+fn libraries(machine: &Machine) -> Vec<Finding> {
+    let speaks = |speeches: &[Speech]| {
+        machine.transports.devices.iter().any(|device| speeches.contains(&device.speech))
+    };
+    machine
+        .libraries
+        .iter()
+        .map(|(name, path)| {
+            let needed = match *name {
+                "libibverbs.so.1" => speaks(&[Speech::InfiniBand, Speech::Roce]),
+                "libfabric.so.1" => speaks(&[Speech::OmniPath]),
+                _ => false,
+            };
+            let purpose =
+                LIBRARIES.iter().find(|(other, _)| other == name).map_or("", |(_, purpose)| purpose);
+            let words = format!("{name} is not installed; it is for {purpose}");
+            match path {
+                Some(path) => well("library", path.clone()),
+                None if needed => {
+                    finding(Grade::Slow, "library", words, "install it: a device here needs it")
+                }
+                None => well("library", words),
+            }
+        })
+        .collect()
+}

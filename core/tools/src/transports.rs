@@ -1,0 +1,86 @@
+//! Which transports lead where on this machine, and why not the others (`weft-info --explain transports`).
+
+use crate::single_copy;
+use weft_boot::machine::{LiveSystem, allowed_cpus};
+use weft_place::transport::{self, Facts, Rdma, Way, Wish};
+use weft_types::params::{self, Choice, Parameters};
+
+/// What this machine has.
+fn facts(parameters: &Parameters, library_path: Option<&str>) -> Facts {
+    Facts {
+        cpus: allowed_cpus(),
+        eager_limit: u64::from(parameters.eager_limit),
+        single_copy: Some(parameters.single_copy != Choice::Off && single_copy::probe().is_ok()),
+        ..Facts::gather(&LiveSystem, library_path)
+    }
+}
+
+fn wish(parameters: &Parameters) -> Wish {
+    let forced = match parameters.transport {
+        // Shared memory is what leads to node-mates anyway, and it leads nowhere else.
+        params::Fabric::Auto | params::Fabric::Shm => None,
+        params::Fabric::Softroce => Some(Way::Softroce),
+        params::Fabric::Verbs => Some(Way::Verbs),
+        params::Fabric::Ofi => Some(Way::Ofi),
+    };
+    let rdma = match parameters.rdma {
+        params::Rdma::Auto => Rdma::Auto,
+        params::Rdma::Require => Rdma::Require,
+        params::Rdma::Prefer => Rdma::Prefer,
+    };
+    Wish { forced, rdma }
+}
+
+/// The parameters that count here.
+fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_types::Result<Parameters> {
+    let names = ["WEFT_TRANSPORT", "WEFT_RDMA", "WEFT_SINGLE_COPY", "WEFT_EAGER_LIMIT"];
+    let set = names.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?)));
+    Ok(Parameters::from_environment(set)?.0)
+}
+
+/// For ranks of this node and of others: the transport, its rails and protocols, and why not the others.
+///
+/// # Errors
+/// A parameter that cannot be read, or what was asked for and cannot be had.
+pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
+    let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
+    Ok(transport::plan(&facts, &wish(&parameters))?.explain())
+}
+
+/// What leads to other nodes, in a line.
+pub(crate) fn far(variable: &impl Fn(&str) -> Option<String>) -> String {
+    let found = parameters(variable).map_err(|error| error.text().to_owned()).and_then(|parameters| {
+        let facts = Facts::gather(&LiveSystem, variable("LD_LIBRARY_PATH").as_deref());
+        transport::far(&facts, &wish(&parameters))
+    });
+    found.map_or_else(
+        |why| why,
+        |route| format!("{}: {} (weft-info --explain transports)", route.way, route.why),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_peers_are_explained() {
+        let text = text(|_| None).expect("a plan");
+        for word in ["to ranks of this node", "to ranks of other nodes", "not verbs", "rails", "messages"] {
+            assert!(text.contains(word), "{word} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        let set = |name: &str| (name == "WEFT_TRANSPORT").then(|| "moon".to_owned());
+        assert!(text(set).expect_err("no such transport").contains("WEFT_TRANSPORT"));
+        let verbs = |name: &str| (name == "WEFT_TRANSPORT").then(|| "verbs".to_owned());
+        if LiveSystem.list("/sys/class/infiniband").is_empty() {
+            assert!(text(verbs).expect_err("no device here").contains("no RDMA device"));
+        }
+    }
+
+    use weft_place::System;
+}

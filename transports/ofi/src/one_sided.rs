@@ -1,0 +1,272 @@
+//! Registered memory and operations on it. What the library does not take now is kept and offered again, so that an operation is
+//! begun as a whole or not at all.
+
+use crate::device::Denied;
+use crate::select::REMOTE_MEMORY;
+use crate::slots::{Piece, Slot};
+use crate::sys::{FI_ORDER_SAW, FI_REMOTE_COMM};
+use crate::transport::{Ofi, Use};
+use weft_api::Refused;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered, ZeroCopy,
+};
+use weft_types::PeerId;
+
+/// Most runs of each side in one call.
+const MAX_RUNS: usize = 16;
+/// Longest piece: providers count in 32 bits here and there.
+const LONGEST_PIECE: u64 = 1 << 30;
+/// Pieces that wait for the library; beyond that operations are refused.
+const MOST_WAITING: usize = 64;
+
+impl Ofi {
+    pub(crate) fn what_zero_copy_can(&self) -> Option<ZeroCopy> {
+        let device = self.slots.device_ref();
+        let offer = device.offer();
+        // A provider that stays inside a node (shm) writes to memory that was taken back (2.5), or does not end (1.17).
+        if !offer.can(REMOTE_MEMORY | FI_REMOTE_COMM) {
+            return None;
+        }
+        let hardware = offer.drives_a_device();
+        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { 3e9 };
+        let latency = if hardware { 2e-6 } else { 25e-6 };
+        Some(ZeroCopy {
+            get: true,
+            put: offer.tells_delivery,
+            atomics: device.has_atomics() && self.longest >= 24,
+            atomics_of_four: false,
+            atomic_with_processors: false,
+            local_regions: device.registers_locally(),
+            // Software copies through the addresses; a device has the pages.
+            follows_mappings: !hardware,
+            put_before_send: offer.msg_order & FI_ORDER_SAW != 0,
+            max_bytes: LONGEST_PIECE.min(offer.max_msg_size as u64),
+            max_copy: self.longest,
+            max_runs: MAX_RUNS,
+            max_regions: if offer.mr_key_size < 4 { 1 << 14 } else { 1 << 20 },
+            max_registered: u64::MAX,
+            registration: if hardware { 20e-6 } else { 0.5e-6 },
+            registration_per_byte: if hardware { 0.06e-9 } else { 0.0 },
+            get_latency: latency,
+            put_latency: latency,
+            bandwidth: speed,
+            per_run: latency / 10.0,
+        })
+    }
+
+    pub(crate) fn register_memory(
+        &mut self,
+        memory: MemoryRange,
+        access: Access,
+    ) -> Result<Region, Unregistered> {
+        if !self.slots.device_ref().offer().can(REMOTE_MEMORY) {
+            return Err(Unregistered::Cannot);
+        }
+        self.slots.register(memory, access).map_err(|_| Unregistered::Exhausted)
+    }
+
+    pub(crate) fn deregister_memory(&mut self, region: RegionId) {
+        self.slots.deregister(region);
+    }
+
+    /// The number of a peer to which an operation may begin.
+    fn target(&self, id: PeerId) -> Result<u32, Refused> {
+        let number = self.number(id)?;
+        if self.peers[number as usize].gone {
+            Err(Refused::Dead)
+        } else if self.waiting.len() >= MOST_WAITING {
+            Err(Refused::Full)
+        } else {
+            Ok(number)
+        }
+    }
+
+    pub(crate) fn transfer(
+        &mut self,
+        id: PeerId,
+        put: bool,
+        remote: &[RemoteRun],
+        local: &[LocalRun],
+        token: Option<Token>,
+    ) -> Result<(), Refused> {
+        let number = self.target(id)?;
+        let parts = cut(remote, local);
+        let operation = self.operations.begin(number, token, parts.len() as u32, put);
+        let to = self.peers[number as usize].address;
+        let mut parts = parts.into_iter().map(|(local, remote)| Piece { operation, to, local, remote, put });
+        if !self.waiting.is_empty() {
+            self.waiting.extend(parts.map(|piece| (number, piece)));
+            return Ok(());
+        }
+        let mut begun = false;
+        while let Some(piece) = parts.next() {
+            match self.slots.begin(&piece) {
+                Ok(()) => begun = true,
+                Err(Denied::Again) if begun => {
+                    self.waiting.push_back((number, piece));
+                    self.waiting.extend(parts.map(|piece| (number, piece)));
+                    return Ok(());
+                }
+                Err(Denied::Again) => {
+                    self.operations.undo(operation);
+                    return Err(self.refused(number, Denied::Again));
+                }
+                // The peer may be well: it is the memory that was not allowed.
+                Err(Denied::Failed(_)) => {
+                    begun = true;
+                    self.operations.piece_ended(operation, false, 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers the pieces that wait.
+    pub(crate) fn begin_waiting(&mut self) {
+        while let Some((number, piece)) = self.waiting.front() {
+            let operation = piece.operation;
+            if self.peers[*number as usize].gone {
+                self.operations.piece_ended(operation, false, 0);
+            } else {
+                match self.slots.begin(piece) {
+                    Ok(()) => {}
+                    Err(Denied::Again) => return,
+                    Err(Denied::Failed(_)) => self.operations.piece_ended(operation, false, 0),
+                }
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    pub(crate) fn write_copy<F: FnOnce(&mut [u8])>(
+        &mut self,
+        id: PeerId,
+        length: usize,
+        fill: F,
+        to: RemoteMemory,
+        token: Option<Token>,
+    ) -> Result<(), Refused> {
+        let number = self.target(id)?;
+        if !self.waiting.is_empty() {
+            return Err(Refused::Full);
+        }
+        let slot = self.slot().ok_or(Refused::Full)?;
+        fill(self.slots.bytes_mut(slot, length));
+        let operation = self.operations.begin(number, token, 1, true);
+        let address = self.peers[number as usize].address;
+        let written = self.slots.write(slot, length, address, to);
+        self.on_slot(slot, number, Use::Operation(operation), written)
+    }
+
+    pub(crate) fn change(
+        &mut self,
+        id: PeerId,
+        at: RemoteMemory,
+        atomic: Atomic,
+        token: Token,
+    ) -> Result<(), Refused> {
+        let number = self.target(id)?;
+        let slot = self.slot().ok_or(Refused::Full)?;
+        let (operand, compared, compares) = match atomic {
+            Atomic::FetchAdd(add) => (add, 0, false),
+            Atomic::CompareSwap { compare, swap } => (swap, compare, true),
+        };
+        let numbers = self.slots.bytes_mut(slot, 24);
+        numbers[..8].copy_from_slice(&operand.to_ne_bytes());
+        numbers[8..16].copy_from_slice(&compared.to_ne_bytes());
+        let operation = self.operations.begin(number, Some(token), 1, false);
+        let address = self.peers[number as usize].address;
+        let begun = self.slots.atomic(slot, compares, address, at);
+        self.on_slot(slot, number, Use::Atomic(operation), begun)
+    }
+
+    /// Notes an operation of one piece on a slot, or that there is none.
+    fn on_slot(
+        &mut self,
+        slot: Slot,
+        number: u32,
+        work: Use,
+        begun: Result<(), Denied>,
+    ) -> Result<(), Refused> {
+        let (Use::Operation(operation) | Use::Atomic(operation)) = work else {
+            unreachable!("a message is no operation")
+        };
+        match begun {
+            Ok(()) => {
+                self.uses[slot.index()] = work;
+                Ok(())
+            }
+            Err(denied) => {
+                self.slots.give_back(slot);
+                if denied == Denied::Again {
+                    self.operations.undo(operation);
+                    return Err(self.refused(number, denied));
+                }
+                self.operations.piece_ended(operation, false, 0);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn tell_when_flushed(&mut self, id: PeerId, token: Token) -> Result<(), Refused> {
+        let number = self.number(id)?;
+        if self.peers[number as usize].gone {
+            return Err(Refused::Dead);
+        }
+        self.operations.flush(number, token);
+        Ok(())
+    }
+}
+
+/// Cuts two lists of runs with the same number of bytes into pieces of one run each.
+fn cut(remote: &[RemoteRun], local: &[LocalRun]) -> Vec<(LocalRun, RemoteMemory)> {
+    let mut pieces = Vec::with_capacity(remote.len().max(local.len()));
+    let mut locals = local.iter().filter(|run| run.length > 0);
+    let (mut run, mut used) = (locals.next(), 0);
+    for there in remote {
+        let mut done = 0;
+        while done < there.length
+            && let Some(here) = run
+        {
+            let length = (here.length - used).min(there.length - done).min(LONGEST_PIECE);
+            let local = LocalRun { address: here.address + used, length, region: here.region };
+            pieces.push((local, there.memory.plus(done)));
+            (done, used) = (done + length, used + length);
+            if used == here.length {
+                (run, used) = (locals.next(), 0);
+            }
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_cover_every_byte_once(cuts in prop::collection::vec(0_u64..50, 1..8), others in prop::collection::vec(0_u64..50, 1..8)) {
+            // Both lists get the same sum: the shorter one is made longer at its end.
+            let (mut ones, mut twos) = (cuts, others);
+            let (sum, other): (u64, u64) = (ones.iter().sum(), twos.iter().sum());
+            if sum < other { ones.push(other - sum) } else { twos.push(sum - other) }
+            let memory = |at: usize| RemoteMemory { address: 1_000 * at as u64, key: 7 };
+            let remote: Vec<_> = ones.iter().enumerate().map(|(at, &length)| RemoteRun { memory: memory(at), length }).collect();
+            let local: Vec<_> = twos.iter().enumerate()
+                .map(|(at, &length)| LocalRun { address: 500_000 + 1_000 * at as u64, length, region: RegionId(at as u32) }).collect();
+            let bytes = |runs: Vec<(u64, u64)>| -> Vec<u64> { runs.into_iter().flat_map(|(at, length)| at..at + length).collect() };
+            let pieces = cut(&remote, &local);
+            prop_assert_eq!(
+                bytes(pieces.iter().map(|(here, _)| (here.address, here.length)).collect()),
+                bytes(local.iter().map(|run| (run.address, run.length)).collect())
+            );
+            prop_assert_eq!(
+                bytes(pieces.iter().map(|(here, there)| (there.address, here.length)).collect()),
+                bytes(remote.iter().map(|run| (run.memory.address, run.length)).collect())
+            );
+        }
+    }
+}

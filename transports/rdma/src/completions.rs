@@ -1,0 +1,89 @@
+//! What the device tells: messages that have arrived, requests that are over.
+
+use crate::flight::Holds;
+use crate::handshake::Hello;
+use crate::transport::{HEADER_BYTES, Rdma, SLOT_BYTES};
+use weft_api::verbs::{CompletedWork, Completion, CompletionStatus, Hca, Nanos};
+
+/// A received datagram has 40 bytes in front.
+const DATAGRAM_PREFIX: usize = 40;
+/// Receive slots that go back to the device with one doorbell.
+const RETURNED: usize = 16;
+
+impl<H: Hca> Rdma<H> {
+    pub(crate) fn completed_work(&mut self, done: Completion, now: Nanos) -> bool {
+        self.counts.completions += 1;
+        let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
+        if done.queue_pair == self.card.datagrams {
+            if received {
+                self.datagram(done);
+            }
+            return true;
+        }
+        let mut news = received || done.status != CompletionStatus::Success;
+        let index = self.peers.of_pair(done.queue_pair);
+        if received {
+            let slot = done.id as u32;
+            let good = done.status == CompletionStatus::Success && done.bytes as usize >= HEADER_BYTES;
+            match index {
+                Some(index) if good => {
+                    let peer = self.peers.at_mut(index);
+                    peer.resting = false;
+                    peer.heard = now;
+                    peer.inbox.push_back((slot, done.bytes));
+                    if !std::mem::replace(&mut peer.listed, true) {
+                        self.ready.push_back(index);
+                    }
+                }
+                _ => self.repost(slot),
+            }
+        } else if let Some(index) = index {
+            if done.status == CompletionStatus::Success {
+                self.peers.at_mut(index).heard = now;
+            }
+            while let Some((holds, last)) = self.peers.at_mut(index).flight.retire(done.id) {
+                news |= !matches!(holds, Holds::Question);
+                // Those before it went well, or they would have said so.
+                self.give_back(holds, if last { done.status } else { CompletionStatus::Success });
+            }
+        }
+        if done.status != CompletionStatus::Success
+            && let Some(index) = index
+        {
+            self.lose(index);
+        }
+        news
+    }
+
+    /// A datagram came.
+    fn datagram(&mut self, done: Completion) {
+        let slot = done.id as u32;
+        let address = self.receive_slots.address(slot) + DATAGRAM_PREFIX as u64;
+        let length = (done.bytes as usize).saturating_sub(DATAGRAM_PREFIX);
+        let hello = (done.status == CompletionStatus::Success)
+            .then(|| Hello::parse(self.hca.bytes(address, length)))
+            .flatten();
+        self.repost(slot);
+        if let Some(hello) = hello {
+            self.greeted(hello);
+        }
+    }
+
+    /// A receive slot can be used again.
+    pub(crate) fn repost(&mut self, slot: u32) {
+        self.returned.push(slot);
+        if self.returned.len() >= RETURNED {
+            self.return_slots();
+        }
+    }
+
+    pub(crate) fn return_slots(&mut self) {
+        self.counts.receives += self.returned.len() as u64;
+        self.counts.receive_doorbells += 1;
+        for slot in self.returned.drain(..) {
+            let segment = [self.receive_slots.segment(slot, SLOT_BYTES)];
+            let posted = self.hca.post_receive(self.receives, u64::from(slot), &segment);
+            debug_assert_eq!(posted, Ok(()), "the queue has room for every slot");
+        }
+    }
+}

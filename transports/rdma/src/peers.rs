@@ -1,0 +1,121 @@
+//! The processes that were talked to: an entry each, found by process number or by queue pair. Nothing is kept of others.
+
+use crate::flight::Flight;
+use crate::handshake::PeerCard;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use weft_api::verbs::{Nanos, QueuePairNumber};
+use weft_types::PeerId;
+
+/// How far the connection is.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// The question is under way.
+    Asking { next: Nanos, pause: Nanos, card: PeerCard },
+    /// Messages flow.
+    Open { remote_pair: QueuePairNumber },
+    /// It has failed; what it still holds is about to be given back.
+    Failing,
+    /// It is no more.
+    Gone,
+}
+
+/// One process.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: PeerId,
+    pub(crate) state: State,
+    pub(crate) pair: QueuePairNumber,
+    /// Slots with messages that have arrived, and their bytes.
+    pub(crate) inbox: VecDeque<(u32, u32)>,
+    pub(crate) flight: Flight,
+    /// Whether it stands in the list of those with messages.
+    pub(crate) listed: bool,
+    /// Whether it stands in the list of those whose last requests nothing tells of.
+    pub(crate) open: bool,
+    /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
+    pub(crate) resting: bool,
+    /// When it was heard last, as far as anybody looked.
+    pub(crate) heard: Nanos,
+}
+
+/// Multiplies: process and queue pair numbers are small and nobody's choice.
+#[derive(Debug, Default)]
+pub(crate) struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers are looked up")
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32);
+    }
+}
+
+type Table = HashMap<u32, u32, BuildHasherDefault<ByNumber>>;
+
+/// All of them; an entry's place stays the same.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    entries: Vec<Peer>,
+    by_id: Table,
+    by_pair: Table,
+}
+
+impl Peers {
+    pub(crate) fn insert(&mut self, id: PeerId, state: State, pair: QueuePairNumber, now: Nanos) -> u32 {
+        let index = self.entries.len() as u32;
+        self.entries.push(Peer {
+            id,
+            state,
+            pair,
+            inbox: VecDeque::new(),
+            flight: Flight::default(),
+            listed: false,
+            open: false,
+            resting: false,
+            heard: now,
+        });
+        self.by_id.insert(id.0, index);
+        self.by_pair.insert(pair.0, index);
+        index
+    }
+
+    pub(crate) fn find(&self, id: PeerId) -> Option<u32> {
+        self.by_id.get(&id.0).copied()
+    }
+
+    pub(crate) fn of_pair(&self, pair: QueuePairNumber) -> Option<u32> {
+        self.by_pair.get(&pair.0).copied()
+    }
+
+    pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.find(id).map(|index| self.at(index))
+    }
+
+    pub(crate) fn at(&self, index: u32) -> &Peer {
+        &self.entries[index as usize]
+    }
+
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut Peer {
+        &mut self.entries[index as usize]
+    }
+
+    pub(crate) fn all(&self) -> &[Peer] {
+        &self.entries
+    }
+
+    pub(crate) fn all_mut(&mut self) -> &mut [Peer] {
+        &mut self.entries
+    }
+
+    /// The pair is destroyed: its number may come again.
+    pub(crate) fn forget_pair(&mut self, pair: QueuePairNumber) {
+        self.by_pair.remove(&pair.0);
+    }
+}

@@ -1,0 +1,207 @@
+//! Processes over a network in virtual time that loses, doubles and reorders.
+
+#![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use weft_api::kit::Fabric;
+use weft_api::verbs::Nanos;
+use weft_api::{Bell, Transport};
+use weft_rdma::{Directory, PeerCard, Rdma};
+use weft_sim::Random;
+use weft_softroce::{Card, Unreachable, Wire};
+use weft_types::{ContextId, Error, PeerId, Rank, Tag};
+use weft_wire::{Header, Kind};
+
+/// Cards by process.
+#[derive(Clone, Debug, Default)]
+pub struct Cards(pub Arc<Mutex<Vec<PeerCard>>>);
+
+impl Directory for Cards {
+    fn find(&mut self, peer: PeerId) -> weft_types::Result<PeerCard> {
+        let cards = self.0.lock().unwrap();
+        cards.get(peer.0 as usize).copied().ok_or_else(|| Error::internal("no such process"))
+    }
+}
+
+/// A network in virtual time.
+#[derive(Debug)]
+pub struct Air {
+    pub now: Nanos,
+    random: Random,
+    pub loss: f64,
+    /// Whether it does anything else than carry.
+    pub quiet: bool,
+    flying: BTreeMap<(Nanos, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    arrived: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
+    dead: Vec<SocketAddr>,
+    /// What reached nobody, by sender.
+    bounced: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    serial: u64,
+}
+
+impl Air {
+    /// A network that does nothing but carry.
+    pub fn quiet() -> Air {
+        Air {
+            now: 0,
+            random: Random::new(0),
+            loss: 0.0,
+            quiet: true,
+            flying: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            dead: Vec::new(),
+            bounced: BTreeMap::new(),
+            serial: 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Antenna(pub Rc<RefCell<Air>>, pub SocketAddr);
+
+#[derive(Clone, Debug)]
+pub struct Silent;
+
+impl Bell for Silent {
+    fn arm(&self) {}
+    fn sleep(&self, _: Duration) {}
+    fn disarm(&self) {}
+}
+
+impl Wire for Antenna {
+    type Bell = Silent;
+
+    fn now(&self) -> Nanos {
+        self.0.borrow().now
+    }
+
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        let air = &mut *self.0.borrow_mut();
+        if !air.quiet && air.random.chance(0.05) {
+            return false;
+        }
+        let copies = 1 + usize::from(!air.quiet && air.random.chance(0.05));
+        for _ in 0..copies {
+            if !air.random.chance(air.loss) {
+                let delay = if air.quiet { 1_000 } else { 1_000 + air.random.below(20_000) };
+                let at = air.now + delay;
+                air.serial += 1;
+                air.flying.insert((at, air.serial), (self.1, to, datagram.to_vec()));
+            }
+        }
+        true
+    }
+
+    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+        let air = &mut *self.0.borrow_mut();
+        let arrived = air.arrived.get_mut(&self.1)?;
+        let (from, datagram) =
+            if air.quiet { (!arrived.is_empty()).then(|| arrived.remove(0))? } else { arrived.pop()? };
+        buffer.clear();
+        buffer.extend(datagram);
+        Some(from)
+    }
+
+    fn unreachable(&mut self) -> Option<Unreachable> {
+        let air = &mut *self.0.borrow_mut();
+        let address = air.bounced.get_mut(&self.1)?.pop()?;
+        Some(Unreachable { address, certain: true })
+    }
+
+    fn tells_unreachable(&self) -> bool {
+        true
+    }
+
+    fn bell(&self, _: Option<Nanos>) -> Silent {
+        Silent
+    }
+
+    fn mtu(&self) -> u32 {
+        1024
+    }
+}
+
+pub struct Virtual {
+    pub air: Rc<RefCell<Air>>,
+    pub ends: Vec<Rdma<Card<Antenna>>>,
+}
+
+impl Fabric for Virtual {
+    type Transport = Rdma<Card<Antenna>>;
+
+    fn ends(&mut self) -> &mut [Self::Transport] {
+        &mut self.ends
+    }
+
+    fn idle(&mut self) {
+        let air = &mut *self.air.borrow_mut();
+        air.now += 5_000;
+        while let Some((&(at, _), _)) = air.flying.first_key_value() {
+            if at > air.now {
+                break;
+            }
+            let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
+            if air.dead.contains(&to) {
+                air.bounced.entry(from).or_default().push(to);
+            } else if !air.dead.contains(&from) {
+                air.arrived.entry(to).or_default().push((from, datagram));
+            }
+        }
+        if air.flying.is_empty() && air.arrived.values().all(Vec::is_empty) {
+            air.now += 200_000; // Only clocks are left.
+        }
+    }
+
+    fn kill(&mut self, process: usize) -> bool {
+        self.air.borrow_mut().dead.push(address(process));
+        true
+    }
+}
+
+pub fn address(process: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 7, 0, 1 + process as u8), 4791))
+}
+
+/// Processes over a network that loses one packet in `1 / loss`.
+pub fn virtual_fabric(processes: usize, seed: u64, loss: f64) -> Virtual {
+    let air = Air { random: Random::new(seed), loss, quiet: false, ..Air::quiet() };
+    let air = Rc::new(RefCell::new(air));
+    let cards = Cards::default();
+    let ends: Vec<_> = (0..processes)
+        .map(|process| {
+            let card = Card::new(address(process), Antenna(air.clone(), address(process)));
+            Rdma::open(card, PeerId(process as u32), Box::new(cards.clone())).unwrap()
+        })
+        .collect();
+    *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
+    Virtual { air, ends }
+}
+
+impl Virtual {
+    pub fn round(&mut self) {
+        for end in &mut self.ends {
+            end.progress();
+        }
+        self.idle();
+    }
+
+    /// One message each way between 0 and 1.
+    pub fn introduce(&mut self) {
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+        self.ends[0].connect(PeerId(1)).unwrap();
+        self.ends[1].connect(PeerId(0)).unwrap();
+        let mut sent = [false; 2];
+        while self.ends[0].peek(PeerId(1)).is_none() || self.ends[1].peek(PeerId(0)).is_none() {
+            for (me, sent) in sent.iter_mut().enumerate() {
+                let peer = PeerId(1 - me as u32);
+                *sent = *sent || self.ends[me].send_inline(peer, header, b"hello").is_ok();
+            }
+            self.round();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! RDMA devices of the system through libibverbs: InfiniBand, RoCE, and the kernel's soft-RoCE.
+//!
+//! The library is opened at run time: programs start where there is none, and are told so when they ask for a device. What is
+//! called for every message goes through the table in the device's context, as the header's inline functions do.
+//!
+//! ```text
+//! sys.rs        the header's structures and numbers, compared with it by a test     library.rs   the library's functions
+//! survey.rs     devices, ports, addresses and locality, as the system's files say   choice.rs    which of them, and why (pure)
+//! context.rs    an opened device and its limits                                     memory.rs    buffers and regions
+//! verbs.rs      the device as an `Hca`                                              pairs.rs     queue pairs and their queues
+//! completions.rs what completed                                                     bell.rs      sleeping until something does
+//! ```
+//!
+//! What holds:
+//! * Every object of the library is destroyed once, after all that use it ([`Verbs`] owns them; bells share the context).
+//! * Requests that nobody wants to hear of are signaled now and then all the same, and heard by nobody: a device gives room in a send
+//!   queue back with completions only.
+//! * A process may fork: the kernel copies pinned pages for the child, or the library keeps them from it.
+
+mod bell;
+mod choice;
+mod completions;
+mod context;
+mod library;
+mod memory;
+mod pairs;
+mod survey;
+mod sys;
+mod verbs;
+
+pub use bell::VerbsBell;
+pub use choice::{Choice, Wish, choose};
+pub use context::Facts;
+pub use survey::{Gid, GidKind, Link, Locality, Port, survey, survey_at};
+pub use verbs::Verbs;

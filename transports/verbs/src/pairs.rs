@@ -1,0 +1,437 @@
+//! Queue pairs: how they are made and opened, and how many requests each has room for.
+
+use crate::choice::Choice;
+use crate::completions::SILENT;
+use crate::context::{Context, errno};
+use crate::memory::flags;
+use crate::survey::Link;
+use crate::sys::{
+    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
+    IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_RETRY_CNT,
+    IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_INIT, IBV_QPS_RTR,
+    IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp, ibv_qp_attr,
+    ibv_qp_cap, ibv_qp_init_attr,
+};
+use libc::c_int;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::mem::zeroed;
+use std::net::IpAddr;
+use std::ptr::null_mut;
+use weft_api::verbs::{DeviceAddress, HcaRefusal, QueuePairNumber, QueuePairState, Remote, Sending, Service};
+
+/// Destinations of datagrams that one queue pair remembers.
+const MAX_HANDLES: usize = 1024;
+
+/// The shortest silence before a device of software repeats packets: 268 ms.
+const SOFTWARE_TIMEOUT: u8 = 16;
+
+/// Spreads queue pair numbers: they are few and differ in their low bits.
+#[derive(Debug, Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u32(u32::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
+
+/// The queue pairs of a device by number.
+pub(crate) type Pairs = HashMap<u32, Pair, BuildHasherDefault<NumberHasher>>;
+
+/// A destination of datagrams.
+#[derive(Debug)]
+struct Handle {
+    raw: *mut ibv_ah,
+    /// The last datagram that went there, by number.
+    used: u64,
+}
+
+/// A queue pair. Its owner calls [`Pair::destroy`].
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) raw: *mut ibv_qp,
+    pub(crate) service: Service,
+    pub(crate) state: QueuePairState,
+    /// Most requests that may be posted and not complete.
+    room: u32,
+    /// Those that are.
+    open: u32,
+    /// Those of them since the last one that will be heard of.
+    unheard: u32,
+    /// How many requests each completion to come stands for, the oldest first.
+    heard: VecDeque<u32>,
+    /// Requests that are over.
+    over: u64,
+    handles: HashMap<DeviceAddress, Handle>,
+}
+
+impl Pair {
+    /// A queue pair in state *initialised*.
+    pub(crate) fn make(
+        context: &Context,
+        choice: &Choice,
+        mut plan: ibv_qp_init_attr,
+        (service, qkey): (Service, u32),
+    ) -> Result<(QueuePairNumber, Pair), HcaRefusal> {
+        let ibv_qp_cap { max_send_wr: room, .. } = plan.cap;
+        plan.qp_type = match service {
+            Service::ReliableConnection => IBV_QPT_RC,
+            Service::Datagram => IBV_QPT_UD,
+        };
+        // SAFETY: the queues of the plan are live, and of the same context; the library writes what it gave into the plan.
+        let raw = unsafe { (context.library.ibv_create_qp)(context.domain(), &mut plan) };
+        if raw.is_null() {
+            return Err(refusal(errno()));
+        }
+        // SAFETY: it was just made.
+        let number = QueuePairNumber(unsafe { (*raw).qp_num });
+        let mut pair = Pair {
+            raw,
+            service,
+            state: QueuePairState::Reset,
+            room,
+            open: 0,
+            unheard: 0,
+            heard: VecDeque::new(),
+            over: 0,
+            handles: HashMap::new(),
+        };
+        let mut attr = attributes(IBV_QPS_INIT);
+        attr.port_num = choice.port;
+        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+        let mask = match service {
+            // Rights come with the peer.
+            Service::ReliableConnection => mask | IBV_QP_ACCESS_FLAGS,
+            Service::Datagram => {
+                attr.qkey = qkey;
+                mask | IBV_QP_QKEY
+            }
+        };
+        match pair.modify(context, attr, mask) {
+            Ok(()) => pair.state = QueuePairState::Initialised,
+            Err(refusal) => {
+                pair.destroy(context);
+                return Err(refusal);
+            }
+        }
+        Ok((number, pair))
+    }
+
+    /// *Initialised* to *ready to send*.
+    pub(crate) fn open(
+        &mut self,
+        context: &Context,
+        choice: &Choice,
+        ends: Option<(Remote, Sending)>,
+    ) -> Result<(), HcaRefusal> {
+        if self.state != QueuePairState::Initialised {
+            return Err(HcaRefusal::State(self.state));
+        }
+        let mut receive = attributes(IBV_QPS_RTR);
+        let mut send = attributes(IBV_QPS_RTS);
+        let (receive_mask, send_mask) = match (self.service, ends) {
+            (Service::Datagram, None) => (IBV_QP_STATE, IBV_QP_STATE | IBV_QP_SQ_PSN),
+            (Service::ReliableConnection, Some((remote, sending))) => {
+                let mtu = remote.mtu;
+                if !(256..=4096).contains(&mtu) || !mtu.is_power_of_two() {
+                    return Err(HcaRefusal::Invalid);
+                }
+                receive.path_mtu = mtu.ilog2() as c_int - 7;
+                receive.dest_qp_num = remote.queue_pair.0;
+                receive.rq_psn = remote.first_packet & 0xff_ffff;
+                receive.max_dest_rd_atomic = remote.max_incoming_reads;
+                receive.min_rnr_timer = remote.not_ready_code;
+                receive.qp_access_flags = flags(remote.access);
+                receive.ah_attr = route(choice, remote.address);
+                send.sq_psn = sending.first_packet & 0xff_ffff;
+                (send.timeout, send.retry_cnt) = match choice.emulated {
+                    // Its answers wait for a processor; and the kernel's soft-RoCE takes 7 retries for "for ever".
+                    true => (sending.timeout.max(SOFTWARE_TIMEOUT), sending.retries.min(6)),
+                    false => (sending.timeout, sending.retries),
+                };
+                send.rnr_retry = sending.not_ready_retries;
+                send.max_rd_atomic = sending.max_reads;
+                (
+                    IBV_QP_STATE
+                        | IBV_QP_AV
+                        | IBV_QP_PATH_MTU
+                        | IBV_QP_DEST_QPN
+                        | IBV_QP_RQ_PSN
+                        | IBV_QP_MAX_DEST_RD_ATOMIC
+                        | IBV_QP_MIN_RNR_TIMER
+                        | IBV_QP_ACCESS_FLAGS,
+                    IBV_QP_STATE
+                        | IBV_QP_SQ_PSN
+                        | IBV_QP_TIMEOUT
+                        | IBV_QP_RETRY_CNT
+                        | IBV_QP_RNR_RETRY
+                        | IBV_QP_MAX_QP_RD_ATOMIC,
+                )
+            }
+            _ => return Err(HcaRefusal::Invalid),
+        };
+        self.modify(context, receive, receive_mask)?;
+        self.state = QueuePairState::ReadyToReceive;
+        self.modify(context, send, send_mask)?;
+        self.state = QueuePairState::ReadyToSend;
+        Ok(())
+    }
+
+    fn modify(&self, context: &Context, mut attr: ibv_qp_attr, mask: c_int) -> Result<(), HcaRefusal> {
+        // SAFETY: the queue pair lives until `destroy`; the mask names the fields that were set.
+        match unsafe { (context.library.ibv_modify_qp)(self.raw, &mut attr, mask) } {
+            0 => Ok(()),
+            // -1 with the reason elsewhere, from some drivers.
+            -1 => Err(refusal(errno())),
+            errno => Err(refusal(errno)),
+        }
+    }
+
+    /// Whether so many more requests may be posted.
+    #[inline]
+    pub(crate) fn has_room(&self, requests: u32) -> bool {
+        self.open + requests <= self.room
+    }
+
+    /// The number under which a request is posted, and whether it must be signaled: wanted ones are, and some of the others, so that
+    /// room comes back.
+    #[inline]
+    pub(crate) fn number(&self, id: u64, wanted: bool, before: u32) -> (u64, bool) {
+        if wanted {
+            (id, true)
+        } else if (self.unheard + before + 1) * 2 >= self.room {
+            (id | SILENT, true)
+        } else {
+            (id, false)
+        }
+    }
+
+    /// A request was posted, `signaled` or not.
+    #[inline]
+    pub(crate) fn posted(&mut self, signaled: bool) {
+        self.open += 1;
+        self.unheard += 1;
+        if signaled {
+            self.heard.push_back(self.unheard);
+            self.unheard = 0;
+        }
+    }
+
+    /// A request is over, and with it all before it. When it failed, each of the others says so too.
+    #[inline]
+    pub(crate) fn completed(&mut self, success: bool) {
+        let requests = if success { self.heard.pop_front().unwrap_or(0) } else { 1 };
+        self.open = self.open.saturating_sub(requests);
+        self.over += u64::from(requests);
+        if !success {
+            self.state = QueuePairState::Error;
+        }
+    }
+
+    /// The way of datagrams to a device.
+    pub(crate) fn handle(
+        &mut self,
+        context: &Context,
+        choice: &Choice,
+        to: DeviceAddress,
+    ) -> Result<*mut ibv_ah, HcaRefusal> {
+        let now = self.over + u64::from(self.open);
+        if let Some(handle) = self.handles.get_mut(&to) {
+            handle.used = now;
+            return Ok(handle.raw);
+        }
+        if self.handles.len() >= MAX_HANDLES {
+            // Those whose datagrams have all left.
+            let over = self.over;
+            self.handles.retain(|_, handle| {
+                let keep = handle.used >= over;
+                if !keep {
+                    // SAFETY: no request uses it any more, and it leaves the list with this.
+                    unsafe { (context.library.ibv_destroy_ah)(handle.raw) };
+                }
+                keep
+            });
+            if self.handles.len() >= MAX_HANDLES {
+                return Err(HcaRefusal::Full);
+            }
+        }
+        // SAFETY: the domain is live; the library copies the route.
+        let raw = unsafe { (context.library.ibv_create_ah)(context.domain(), &mut route(choice, to)) };
+        if raw.is_null() {
+            return Err(refusal(errno()));
+        }
+        self.handles.insert(to, Handle { raw, used: now });
+        Ok(raw)
+    }
+
+    /// Gives everything back.
+    pub(crate) fn destroy(self, context: &Context) {
+        // SAFETY: made by `make`, and nobody else has it; its handles are used by nothing else.
+        unsafe {
+            (context.library.ibv_destroy_qp)(self.raw);
+            for handle in self.handles.values() {
+                (context.library.ibv_destroy_ah)(handle.raw);
+            }
+        }
+    }
+}
+
+fn attributes(state: c_int) -> ibv_qp_attr {
+    // SAFETY: numbers only.
+    ibv_qp_attr { qp_state: state, ..unsafe { zeroed() } }
+}
+
+/// The way to a device.
+fn route(choice: &Choice, to: DeviceAddress) -> ibv_ah_attr {
+    let raw = match to.socket.ip() {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    // Within an InfiniBand subnet, the local identifier is enough; routers go by the global one.
+    let own_prefix = match choice.address.socket.ip() {
+        IpAddr::V6(own) => own.octets()[..8] == raw[..8],
+        IpAddr::V4(_) => false,
+    };
+    let is_global = choice.link.is_global() || !own_prefix || to.lid == 0;
+    let dlid = if choice.link == Link::InfiniBand { to.lid } else { 0 };
+    let grh = ibv_global_route {
+        dgid: ibv_gid { raw },
+        flow_label: 0,
+        sgid_index: choice.gid_index,
+        hop_limit: 64,
+        traffic_class: 0,
+    };
+    ibv_ah_attr {
+        grh,
+        dlid,
+        sl: 0,
+        src_path_bits: 0,
+        static_rate: 0,
+        is_global: u8::from(is_global),
+        port_num: choice.port,
+    }
+}
+
+/// The library's reason as one of ours.
+pub(crate) fn refusal(errno: i32) -> HcaRefusal {
+    match errno {
+        libc::ENOMEM | libc::EAGAIN | libc::ENOSPC | libc::EMFILE | libc::ENFILE => HcaRefusal::Exhausted,
+        libc::EMSGSIZE | libc::E2BIG => HcaRefusal::Size,
+        _ => HcaRefusal::Invalid,
+    }
+}
+
+/// What a plan without queues looks like.
+pub(crate) fn empty_plan(cap: ibv_qp_cap) -> ibv_qp_init_attr {
+    ibv_qp_init_attr {
+        qp_context: null_mut(),
+        send_cq: null_mut(),
+        recv_cq: null_mut(),
+        srq: null_mut(),
+        cap,
+        qp_type: 0,
+        sq_sig_all: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(link: Link, own: &str) -> Choice {
+        Choice {
+            device: "mlx5_0".to_owned(),
+            port: 2,
+            link,
+            gid_index: 3,
+            address: DeviceAddress { socket: own.parse().unwrap(), lid: 7 },
+            emulated: false,
+            why: String::new(),
+        }
+    }
+
+    /// A queue pair that no device knows: only its bookkeeping can be used.
+    fn pair(room: u32) -> Pair {
+        Pair {
+            raw: null_mut(),
+            service: Service::ReliableConnection,
+            state: QueuePairState::ReadyToSend,
+            room,
+            open: 0,
+            unheard: 0,
+            heard: VecDeque::new(),
+            over: 0,
+            handles: HashMap::new(),
+        }
+    }
+
+    #[test]
+    fn ethernet_goes_by_the_global_identifier() {
+        let route = route(&choice(Link::Ethernet, "10.0.0.7:4791"), "10.0.0.9:4791".parse().unwrap());
+        assert_eq!((route.is_global, route.dlid, route.port_num), (1, 0, 2));
+        assert_eq!((route.grh.sgid_index, route.grh.hop_limit), (3, 64));
+        assert_eq!(route.grh.dgid.raw, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 9]);
+    }
+
+    #[test]
+    fn infiniband_goes_by_the_local_identifier_within_its_subnet() {
+        let own = choice(Link::InfiniBand, "[fe80::2:c903]:4791");
+        let near = route(&own, "[fe80::2:c904]:4791@1f".parse().unwrap());
+        assert_eq!((near.is_global, near.dlid), (0, 0x1f));
+        let far = route(&own, "[fec0::2:c904]:4791@1f".parse().unwrap());
+        assert_eq!((far.is_global, far.dlid), (1, 0x1f), "a router is asked");
+    }
+
+    #[test]
+    fn room_comes_back_with_what_is_heard_of() {
+        let mut pair = pair(8);
+        let post = |pair: &mut Pair, wanted| {
+            assert!(pair.has_room(1));
+            let (id, signaled) = pair.number(5, wanted, 0);
+            pair.posted(signaled);
+            (id & SILENT != 0, signaled)
+        };
+        for _ in 0..3 {
+            assert_eq!(post(&mut pair, false), (false, false));
+        }
+        assert_eq!(post(&mut pair, false), (true, true), "half of the queue is unheard of");
+        assert_eq!(post(&mut pair, true), (false, true));
+        for _ in 0..3 {
+            post(&mut pair, false);
+        }
+        assert!(!pair.has_room(1));
+        pair.completed(true);
+        assert!(pair.has_room(4) && !pair.has_room(5), "one stands for four");
+        pair.completed(true);
+        assert!(pair.has_room(5) && !pair.has_room(6), "the wanted one for itself");
+        for _ in 0..3 {
+            pair.completed(false);
+        }
+        assert!(pair.has_room(8), "each that is flushed says so");
+        assert_eq!(pair.state, QueuePairState::Error);
+    }
+
+    #[test]
+    fn a_full_queue_always_has_one_that_will_be_heard_of() {
+        for room in 1..20 {
+            let mut pair = pair(room);
+            while pair.has_room(1) {
+                let (_, signaled) = pair.number(1, false, 0);
+                pair.posted(signaled);
+            }
+            assert!(!pair.heard.is_empty(), "with room for {room}");
+        }
+    }
+}

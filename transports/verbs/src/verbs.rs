@@ -1,0 +1,448 @@
+//! [`Verbs`]: a device of the system as a host channel adapter.
+
+use crate::bell::{Sleepers, VerbsBell};
+use crate::choice::Choice;
+use crate::completions::{Queue, RECEIVE, translate};
+use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
+use crate::memory::Memory;
+use crate::pairs::{Pair, Pairs, empty_plan, refusal};
+use crate::sys::{
+    IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WC_SUCCESS,
+    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, ibv_qp_cap, ibv_recv_wr, ibv_send_wr,
+    ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, wr, wr_atomic, wr_rdma, wr_ud,
+};
+use libc::{c_int, c_uint};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::time::Instant;
+use weft_api::verbs::{
+    Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
+    HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
+    Service, SharedReceiveQueueId, Work, WorkRequest,
+};
+use weft_types::Result as WeftResult;
+
+/// Requests of one doorbell.
+const CHAIN: usize = 16;
+
+/// An opened device of the system; see the crate.
+#[derive(Debug)]
+pub struct Verbs {
+    // What hangs on the context is given back in `drop`, before it.
+    context: Arc<Context>,
+    choice: Choice,
+    limits: HcaLimits,
+    facts: Facts,
+    queues: Vec<Queue>,
+    receives: Vec<*mut ibv_srq>,
+    pairs: Pairs,
+    memory: Memory,
+    sleepers: Arc<Sleepers>,
+    started: Instant,
+}
+
+// SAFETY: the library's objects belong to the process, not to a thread; nobody but us has these.
+unsafe impl Send for Verbs {}
+
+impl Verbs {
+    /// Opens what was chosen.
+    ///
+    /// # Errors
+    /// What the library refused, and what to do about it.
+    pub fn open(choice: Choice) -> WeftResult<Verbs> {
+        let (context, limits, facts) = Context::open(&choice)?;
+        let sleepers = Sleepers::new().map_err(|error| {
+            failed(
+                "no eventfd to wake threads with",
+                error.raw_os_error().unwrap_or(0),
+                "Are too many files open (ulimit -n)?",
+            )
+        })?;
+        Ok(Verbs {
+            context: Arc::new(context),
+            choice,
+            limits,
+            facts,
+            queues: Vec::new(),
+            receives: Vec::new(),
+            pairs: Pairs::default(),
+            memory: Memory::default(),
+            sleepers: Arc::new(sleepers),
+            started: Instant::now(),
+        })
+    }
+
+    /// What was opened.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// What was found out about it.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The state of a queue pair; `None` when there is no such one.
+    pub fn state(&self, number: QueuePairNumber) -> Option<QueuePairState> {
+        self.pairs.get(&number.0).map(|pair| pair.state)
+    }
+
+    /// Posts a chain of at most [`CHAIN`] requests with one call of the driver.
+    #[inline]
+    fn post_chain(
+        &mut self,
+        number: QueuePairNumber,
+        requests: &[WorkRequest<'_>],
+    ) -> Result<(), HcaRefusal> {
+        let Verbs { pairs, context, choice, limits, .. } = self;
+        let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
+        if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
+            return Err(HcaRefusal::State(pair.state));
+        }
+        if !pair.has_room(requests.len() as u32) {
+            return Err(HcaRefusal::Full);
+        }
+        let mut sges = [EMPTY_SGE; MAX_SEGMENTS + CHAIN];
+        let mut chain = [EMPTY_REQUEST; CHAIN];
+        let (mut used, mut unheard) = (0, 0);
+        for (place, request) in chain.iter_mut().zip(requests) {
+            let count = segments_of(&request.data);
+            if count > limits.max_segments as usize || used + count > sges.len() {
+                return Err(HcaRefusal::Size);
+            }
+            let parts = &mut sges[used..used + count];
+            used += count;
+            let (id, signaled) = pair.number(request.id, request.signaled, unheard);
+            unheard = if signaled { 0 } else { unheard + 1 };
+            let target = match request.work {
+                Work::Datagram { to, .. } => Some(pair.handle(context, choice, to)?),
+                _ => None,
+            };
+            if target.is_some() != (pair.service == Service::Datagram) {
+                return Err(HcaRefusal::Invalid);
+            }
+            fill(place, request, parts, limits, target)?;
+            place.wr_id = id;
+            if signaled {
+                place.send_flags |= IBV_SEND_SIGNALED;
+            }
+        }
+        for at in 1..requests.len() {
+            chain[at - 1].next = &mut chain[at];
+        }
+        let mut refused = null_mut();
+        // SAFETY: the queue pair is live; the chain ends with a null pointer and, as its segments, lies on our stack, which the driver reads
+        // during the call. Registered memory is the poster's promise (see `Hca::post_send`), and the device looks at its keys.
+        let result = unsafe {
+            let post = (*(*pair.raw).context).ops.post_send.ok_or(HcaRefusal::Invalid)?;
+            post(pair.raw, chain.as_mut_ptr(), &mut refused)
+        };
+        let posted = if result == 0 {
+            requests.len()
+        } else {
+            chain[..requests.len()].iter().position(|place| std::ptr::eq(place, refused)).unwrap_or(0)
+        };
+        for place in &chain[..posted] {
+            pair.posted(place.send_flags & IBV_SEND_SIGNALED != 0);
+        }
+        match result {
+            0 => Ok(()),
+            libc::ENOMEM => Err(HcaRefusal::Full),
+            -1 => Err(refusal(errno())),
+            errno => Err(refusal(errno)),
+        }
+    }
+}
+
+const EMPTY_SGE: ibv_sge = ibv_sge { addr: 0, length: 0, lkey: 0 };
+
+const EMPTY_REQUEST: ibv_send_wr = ibv_send_wr {
+    wr_id: 0,
+    next: null_mut(),
+    sg_list: null_mut(),
+    num_sge: 0,
+    opcode: 0,
+    send_flags: 0,
+    imm_data: 0,
+    wr: wr { rdma: wr_rdma { remote_addr: 0, rkey: 0 } },
+    qp_type: 0,
+    others: [0; 6],
+};
+
+fn segments_of(data: &Data<'_>) -> usize {
+    match data {
+        Data::Segments(segments) => segments.len(),
+        Data::Inline(parts) => parts.len(),
+    }
+}
+
+/// Writes a request as the library wants it, but for number and signal.
+#[inline]
+fn fill(
+    place: &mut ibv_send_wr,
+    request: &WorkRequest<'_>,
+    parts: &mut [ibv_sge],
+    limits: &HcaLimits,
+    target: Option<*mut crate::sys::ibv_ah>,
+) -> Result<(), HcaRefusal> {
+    let mut flags: c_uint = 0;
+    let mut bytes = 0_u64;
+    match request.data {
+        Data::Segments(segments) => {
+            for (part, segment) in parts.iter_mut().zip(segments) {
+                *part = ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key.0 };
+                bytes += u64::from(segment.length);
+            }
+        }
+        Data::Inline(own) => {
+            for (part, own) in parts.iter_mut().zip(own) {
+                bytes += own.len() as u64;
+                *part = ibv_sge { addr: own.as_ptr() as u64, length: own.len() as u32, lkey: 0 };
+            }
+            if bytes > u64::from(limits.max_inline) {
+                return Err(HcaRefusal::Size);
+            }
+            flags |= IBV_SEND_INLINE;
+        }
+    }
+    if bytes > u64::from(limits.max_message) {
+        return Err(HcaRefusal::Size);
+    }
+    let inline = flags & IBV_SEND_INLINE != 0;
+    let with = |immediate: Option<u32>, without: c_int, with: c_int| match immediate {
+        None => (without, 0),
+        Some(immediate) => (with, immediate.to_be()),
+    };
+    (place.opcode, place.imm_data) = match request.work {
+        Work::Send { immediate } => with(immediate, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM),
+        Work::Write { to, immediate } => {
+            place.wr.rdma = wr_rdma { remote_addr: to.address, rkey: to.key.0 };
+            with(immediate, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM)
+        }
+        Work::Read { from } => {
+            place.wr.rdma = wr_rdma { remote_addr: from.address, rkey: from.key.0 };
+            (IBV_WR_RDMA_READ, 0)
+        }
+        Work::CompareSwap { at, compare, swap } => {
+            place.wr.atomic =
+                wr_atomic { remote_addr: at.address, compare_add: compare, swap, rkey: at.key.0 };
+            (IBV_WR_ATOMIC_CMP_AND_SWP, 0)
+        }
+        Work::FetchAdd { at, add } => {
+            place.wr.atomic =
+                wr_atomic { remote_addr: at.address, compare_add: add, swap: 0, rkey: at.key.0 };
+            (IBV_WR_ATOMIC_FETCH_AND_ADD, 0)
+        }
+        Work::Datagram { queue_pair, qkey, immediate, .. } => {
+            let ah = target.unwrap_or(null_mut());
+            place.wr.ud = wr_ud { ah, remote_qpn: queue_pair.0, remote_qkey: qkey };
+            with(immediate, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM)
+        }
+    };
+    let atomic = matches!(request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
+    if inline && (atomic || matches!(request.work, Work::Read { .. })) {
+        return Err(HcaRefusal::Invalid);
+    }
+    if atomic && bytes != 8 || matches!(request.work, Work::Datagram { .. }) && bytes > u64::from(limits.mtu)
+    {
+        return Err(HcaRefusal::Size);
+    }
+    if request.fence {
+        flags |= IBV_SEND_FENCE;
+    }
+    if request.solicited {
+        flags |= IBV_SEND_SOLICITED;
+    }
+    place.send_flags = flags;
+    place.sg_list = parts.as_mut_ptr();
+    place.num_sge = parts.len() as c_int;
+    Ok(())
+}
+
+impl Hca for Verbs {
+    type Bell = VerbsBell;
+
+    fn limits(&self) -> HcaLimits {
+        self.limits
+    }
+
+    fn address(&self) -> DeviceAddress {
+        self.choice.address
+    }
+
+    fn now(&self) -> Nanos {
+        self.started.elapsed().as_nanos() as Nanos
+    }
+
+    fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal> {
+        self.memory.allocate(&self.context, bytes, access)
+    }
+
+    fn register(&mut self, address: u64, length: u64, access: Access) -> Result<RegionKeys, HcaRefusal> {
+        self.memory.register(&self.context, self.facts.on_demand, (address, length), access)
+    }
+
+    fn deregister(&mut self, keys: RegionKeys) {
+        self.memory.deregister(&self.context, keys);
+    }
+
+    fn bytes(&self, address: u64, length: usize) -> &[u8] {
+        self.memory.bytes(address, length)
+    }
+
+    fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8] {
+        self.memory.bytes_mut(address, length)
+    }
+
+    fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal> {
+        let raw = self.context.make_queue(depth).map_err(refusal)?;
+        self.queues.push(Queue::new(raw));
+        Ok(CompletionQueueId(self.queues.len() as u32 - 1))
+    }
+
+    fn make_shared_receive_queue(&mut self, depth: u32) -> Result<SharedReceiveQueueId, HcaRefusal> {
+        let attr = ibv_srq_attr { max_wr: depth, max_sge: 1, srq_limit: 0 };
+        let mut plan = ibv_srq_init_attr { srq_context: null_mut(), attr };
+        // SAFETY: the domain is live; the library writes what it gave into the plan.
+        let queue = unsafe { (self.context.library.ibv_create_srq)(self.context.domain(), &mut plan) };
+        if queue.is_null() {
+            return Err(refusal(errno()));
+        }
+        self.receives.push(queue);
+        Ok(SharedReceiveQueueId(self.receives.len() as u32 - 1))
+    }
+
+    fn make_queue_pair(&mut self, plan: QueuePairPlan) -> Result<QueuePairNumber, HcaRefusal> {
+        let queue = |id: CompletionQueueId| self.queues.get(id.0 as usize).map(|queue| queue.raw);
+        let send_cq = queue(plan.send_queue).ok_or(HcaRefusal::Unknown)?;
+        let recv_cq = queue(plan.receive_queue).ok_or(HcaRefusal::Unknown)?;
+        // Receives are posted to shared queues only.
+        let shared = plan.shared_receive_queue.ok_or(HcaRefusal::Invalid)?;
+        let srq = *self.receives.get(shared.0 as usize).ok_or(HcaRefusal::Unknown)?;
+        let cap = ibv_qp_cap {
+            max_send_wr: plan.max_send,
+            max_recv_wr: 0,
+            max_send_sge: self.limits.max_segments,
+            max_recv_sge: 1,
+            max_inline_data: self.limits.max_inline,
+        };
+        let attr = crate::sys::ibv_qp_init_attr { send_cq, recv_cq, srq, ..empty_plan(cap) };
+        let (number, pair) = Pair::make(&self.context, &self.choice, attr, (plan.service, plan.qkey))?;
+        self.pairs.insert(number.0, pair);
+        Ok(number)
+    }
+
+    fn open_queue_pair(
+        &mut self,
+        number: QueuePairNumber,
+        ends: Option<(Remote, Sending)>,
+    ) -> Result<(), HcaRefusal> {
+        let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
+        pair.open(&self.context, &self.choice, ends)
+    }
+
+    fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
+        if let Some(pair) = self.pairs.remove(&number.0) {
+            pair.destroy(&self.context);
+        }
+    }
+
+    #[inline]
+    fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
+        self.post_chain(number, std::slice::from_ref(request))
+    }
+
+    fn post_sends(
+        &mut self,
+        number: QueuePairNumber,
+        requests: &[WorkRequest<'_>],
+    ) -> Result<(), HcaRefusal> {
+        let mut rest = requests;
+        while !rest.is_empty() {
+            // As many as fit into one chain with all their segments.
+            let mut segments = 0;
+            let fit = rest
+                .iter()
+                .take(CHAIN)
+                .take_while(|request| {
+                    segments += segments_of(&request.data);
+                    segments <= MAX_SEGMENTS + CHAIN
+                })
+                .count()
+                .max(1);
+            let (now, later) = rest.split_at(fit);
+            self.post_chain(number, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn post_receive(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        id: u64,
+        segments: &[Segment],
+    ) -> Result<(), HcaRefusal> {
+        let &queue = self.receives.get(queue.0 as usize).ok_or(HcaRefusal::Unknown)?;
+        let &[segment] = segments else { return Err(HcaRefusal::Size) };
+        let mut part = ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key.0 };
+        let mut request =
+            ibv_recv_wr { wr_id: id | RECEIVE, next: null_mut(), sg_list: &mut part, num_sge: 1 };
+        let mut refused = null_mut();
+        // SAFETY: the queue is live until `drop`; the request lies on our stack, which the driver reads during the call.
+        let result = unsafe {
+            let post = (*(*queue).context).ops.post_srq_recv.ok_or(HcaRefusal::Invalid)?;
+            post(queue, &mut request, &mut refused)
+        };
+        match result {
+            0 => Ok(()),
+            libc::ENOMEM => Err(HcaRefusal::Full),
+            -1 => Err(refusal(errno())),
+            errno => Err(refusal(errno)),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        let queue = self.queues.get_mut(queue.0 as usize)?;
+        while let Some(done) = queue.pop() {
+            // What is left of a queue pair that was destroyed is nobody's.
+            let Some(pair) = self.pairs.get_mut(&done.qp_num) else { continue };
+            let completion = translate(&done);
+            let received = matches!(completion.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
+            if !received {
+                pair.completed(done.status == IBV_WC_SUCCESS);
+                if done.status == IBV_WC_SUCCESS && done.wr_id & crate::completions::SILENT != 0 {
+                    continue;
+                }
+            } else if done.status != IBV_WC_SUCCESS {
+                pair.state = QueuePairState::Error;
+            }
+            return Some(completion);
+        }
+        None
+    }
+
+    fn progress(&mut self) -> bool {
+        false
+    }
+
+    fn bell(&self) -> VerbsBell {
+        VerbsBell::new(Arc::clone(&self.context), Arc::clone(&self.sleepers))
+    }
+}
+
+impl Drop for Verbs {
+    fn drop(&mut self) {
+        for (_, pair) in self.pairs.drain() {
+            pair.destroy(&self.context);
+        }
+        for queue in self.receives.drain(..) {
+            // SAFETY: the queue pairs that used it are gone.
+            unsafe { (self.context.library.ibv_destroy_srq)(queue) };
+        }
+        self.memory.release(&self.context);
+    }
+}

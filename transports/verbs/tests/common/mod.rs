@@ -1,0 +1,37 @@
+//! What the tests with a device share.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+pub mod battery;
+pub mod ends;
+
+use std::sync::{Arc, Mutex};
+use weft_rdma::{Directory, PeerCard};
+use weft_types::{Error, PeerId};
+use weft_verbs::{Choice, Wish, choose, survey};
+
+/// The best port of this host. `None`, with a printed reason, where there is none; with `WEFT_TEST_VERBS=required` that is a failure.
+pub fn port() -> Option<Choice> {
+    let found = survey().map_err(|error| error.to_string()).and_then(|ports| choose(&ports, Wish::default()));
+    match found {
+        Ok(choices) => choices.into_iter().next(),
+        Err(why) if std::env::var("WEFT_TEST_VERBS").is_ok_and(|value| value == "required") => {
+            panic!("an RDMA device is required: {why}")
+        }
+        Err(why) => {
+            println!("skip: {why} (scripts/rxe-vm has one)");
+            None
+        }
+    }
+}
+
+/// Cards by process.
+#[derive(Clone, Debug, Default)]
+pub struct Cards(pub Arc<Mutex<Vec<PeerCard>>>);
+
+impl Directory for Cards {
+    fn find(&mut self, peer: PeerId) -> weft_types::Result<PeerCard> {
+        let cards = self.0.lock().unwrap();
+        cards.get(peer.0 as usize).copied().ok_or_else(|| Error::internal("no such process"))
+    }
+}

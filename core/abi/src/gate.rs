@@ -302,12 +302,16 @@ pub(crate) fn announce_marks() {
 #[inline(never)]
 fn serve_marks() {
     // Whoever makes this fail came in on the slow way and looks at the marks when it goes.
-    handover::look_after(&GATE.marks, || shared().lock.try_lock(), |guard| {
-        // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
-        let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
-        process.requests.serve_marks(&mut process.engine);
-        unlock(guard, process, true);
-    });
+    handover::look_after(
+        &GATE.marks,
+        || shared().lock.try_lock(),
+        |guard| {
+            // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
+            let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+            process.requests.serve_marks(&mut process.engine);
+            unlock(guard, process, true);
+        },
+    );
 }
 
 /// Unlocks, and wakes whoever sleeps for what happened under the lock.

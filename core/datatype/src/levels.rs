@@ -189,7 +189,7 @@ fn reductions_are_alike_at_every_level() {
                 continue;
             }
             for &count in counts {
-                let bytes = count * predefined.extent() as usize;
+                let bytes = count * predefined.extent();
                 let (left, right) = (noise(bytes + 3), noise(bytes + 1));
                 let mut first: Option<Vec<u8>> = None;
                 at_every_level(|level| {

@@ -190,7 +190,7 @@ impl EngineConfig {
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
             announcements_per_sender: 0,
-            piece: 16 << 10,
+            piece: 32 << 10,
             gaps: Gaps::Auto,
             rendezvous: Rendezvous::Auto,
         }

@@ -469,7 +469,7 @@ macro_rules! parameters {
 parameters! {
     eager_limit: u32 = "64K", "WEFT_EAGER_LIMIT",
         "Largest message in bytes that is sent without asking the receiver first. Larger ones wait for the receive and save a copy.";
-    piece: u32 = "16K", "WEFT_PIECE",
+    piece: u32 = "32K", "WEFT_PIECE",
         "Shortest packet in bytes of a message that leaves in several. Sender and receiver copy at the same time, a packet apart: short packets keep them close, but each has its cost.";
     eager_budget_per_sender: u32 = "1M", "WEFT_EAGER_BUDGET_PER_SENDER",
         "Bytes of messages nobody asked for yet that one sender may make this process hold; beyond it senders ask first.";

@@ -36,6 +36,8 @@ pub const FIRST_LINE: usize = 40;
 pub const INLINE_BYTES: usize = 104;
 /// Bytes between cells and data area: the consumer's line and the producer's line, each alone on 128 bytes.
 pub const LINES_BYTES: u64 = 256;
+/// A line beyond round sizes, so that a piece of a message fits a packet together with the announcement in front of it.
+const LINE: u32 = 64;
 /// Alignment of records in the data area.
 pub const RECORD_ALIGN: u32 = 64;
 /// Most ranks that one node segment serves.
@@ -56,6 +58,8 @@ pub struct Layout {
     pub data_bytes: u32,
     /// Largest payload of one packet in bytes.
     pub max_copy: u32,
+    /// Slots of `max_copy` bytes each that a ring begins with ([`crate::slots`]).
+    pub slots: u32,
     page: u64,
 }
 
@@ -71,12 +75,18 @@ impl Layout {
         assert!((1..=MAX_RANKS).contains(&ranks), "{ranks} ranks on one node, 1 to {MAX_RANKS} are possible");
         assert!(page.is_power_of_two() && page <= LARGEST_PAGE, "pages of {page} bytes");
         let (cells, data_bytes, max_copy) = match ranks {
-            0..=32 => (128, 256 << 10, 32 << 10),
+            0..=32 => (128, 256 << 10, (32 << 10) + LINE),
             33..=128 => (128, 128 << 10, 16 << 10),
             129..=512 => (64, 64 << 10, 8 << 10),
             _ => (32, 32 << 10, 8 << 10),
         };
-        Layout { ranks, cells, data_bytes, max_copy, page: page.max(PAGE) }
+        let slots = match ranks {
+            0..=4 => 16,
+            5..=16 => 4,
+            17..=32 => 2,
+            _ => 0,
+        };
+        Layout { ranks, cells, data_bytes, max_copy, slots, page: page.max(PAGE) }
     }
 
     /// Offset of a rank's slot.
@@ -123,9 +133,14 @@ impl Layout {
         self.lines() + LINES_BYTES
     }
 
+    /// Offset of the slots in a ring, a whole number of pages.
+    pub fn slots_offset(&self) -> u64 {
+        (self.data() + u64::from(self.data_bytes)).next_multiple_of(self.page)
+    }
+
     /// Bytes of one ring, in whole pages.
     pub fn ring_bytes(&self) -> u64 {
-        (self.data() + u64::from(self.data_bytes)).next_multiple_of(self.page)
+        (self.slots_offset() + u64::from(self.slots) * u64::from(self.max_copy)).next_multiple_of(self.page)
     }
 
     /// Bytes of a ring that are backed by memory from the first contact on: the cells and room for one packet

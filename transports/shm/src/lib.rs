@@ -31,6 +31,7 @@ pub mod rounds;
 pub mod segment;
 mod single_copy;
 mod sleeping;
+pub mod slots;
 mod sys;
 mod transport;
 

@@ -6,6 +6,7 @@
 
 use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout};
 use crate::ring::{Place, RingMemory};
+use crate::slots::{SLOT, TWIN};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
@@ -37,6 +38,12 @@ pub(crate) struct RawRing {
     lines: *const Lines,
     data: *mut u8,
     data_bytes: u32,
+    /// The slots that began in this ring.
+    slots: *mut u8,
+    /// Those that began in the ring of the other direction; null until it is known.
+    twin: *mut u8,
+    slot_count: u32,
+    slot_bytes: u32,
     /// Whether this process must fence itself because sleepers cannot do it for it.
     fenced: bool,
     /// Backs more of the data area with memory.
@@ -65,7 +72,43 @@ impl RawRing {
     pub(crate) unsafe fn new(base: *mut u8, layout: &Layout, fenced: bool, grow: Option<Grow>) -> RawRing {
         // SAFETY: all three offsets lie inside `ring_bytes`, by `Layout`.
         let (lines, data) = unsafe { (base.add(layout.lines() as usize), base.add(layout.data() as usize)) };
-        RawRing { cells: base.cast(), lines: lines.cast(), data, data_bytes: layout.data_bytes, fenced, grow }
+        RawRing {
+            cells: base.cast(),
+            lines: lines.cast(),
+            data,
+            data_bytes: layout.data_bytes,
+            // SAFETY: as above.
+            slots: unsafe { base.add(layout.slots_offset() as usize) },
+            twin: std::ptr::null_mut(),
+            slot_count: layout.slots,
+            slot_bytes: layout.max_copy,
+            fenced,
+            grow,
+        }
+    }
+
+    /// Tells where the ring of the other direction is.
+    ///
+    /// # Safety
+    /// `base` is that ring of the same layout, under the same promise as for [`RawRing::new`].
+    pub(crate) unsafe fn know_twin(&mut self, base: *mut u8, layout: &Layout) {
+        // SAFETY: the caller's promise.
+        self.twin = unsafe { base.add(layout.slots_offset() as usize) };
+    }
+
+    /// Where a record of `len` bytes is whose place a cell tells, if such a place exists.
+    #[inline]
+    fn at(&self, place: u32, len: usize) -> Option<*mut u8> {
+        if place & SLOT == 0 {
+            let (offset, bytes) = (place as usize, self.data_bytes as usize);
+            // SAFETY: inside the data area.
+            return (len <= bytes && offset <= bytes - len).then(|| unsafe { self.data.add(offset) });
+        }
+        let base = if place & TWIN == 0 { self.slots } else { self.twin };
+        let index = place & !(SLOT | TWIN);
+        let exists = index < self.slot_count && len <= self.slot_bytes as usize && !base.is_null();
+        // SAFETY: the index is below the number of slots, which lie behind `base` by the layout.
+        exists.then(|| unsafe { base.add(index as usize * self.slot_bytes as usize) })
     }
 
     #[inline]
@@ -133,11 +176,11 @@ impl RawRing {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) {
-        assert!(place.offset as usize + len <= self.data_bytes as usize);
+        let Some(record) = self.at(place.offset, len) else { panic!("a record outside its ring: {place:?}") };
         let cell = self.cell(cell);
-        // SAFETY: rule B for the record, which the producer took from the free part of the data area; the bound is checked
-        // above.
-        fill(unsafe { std::slice::from_raw_parts_mut(self.data.add(place.offset as usize), len) });
+        // SAFETY: rule B for the record, which the producer took from the free part of the data area; or the rule of slots,
+        // which this end owns.
+        fill(unsafe { std::slice::from_raw_parts_mut(record, len) });
         // The cell comes last: its line is the one that the consumer looks at all the time. Written before the record, it
         // would have to be fetched from the other core twice.
         // SAFETY: rule B for the cell.
@@ -164,13 +207,11 @@ impl RawRing {
             // SAFETY: rule A; the length is within the array.
             return unsafe { std::slice::from_raw_parts((*self.cell(cell)).payload.get().cast(), len) };
         }
-        let offset = self.record(cell).0 as usize;
-        assert!(
-            len <= self.data_bytes as usize && offset <= self.data_bytes as usize - len,
-            "the shared-memory segment is damaged: a record lies outside its ring"
-        );
-        // SAFETY: rule A for the record; the bounds are checked above.
-        unsafe { std::slice::from_raw_parts(self.data.add(offset), len) }
+        let Some(record) = self.at(self.record(cell).0, len) else {
+            panic!("the shared-memory segment is damaged: a record lies outside its ring")
+        };
+        // SAFETY: rule A for the record, which exists.
+        unsafe { std::slice::from_raw_parts(record, len) }
     }
 }
 

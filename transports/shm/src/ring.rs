@@ -165,6 +165,12 @@ impl<M: RingMemory> Producer<M> {
         self.offset = place.offset + record_bytes(len);
     }
 
+    /// The place of a record in a slot of this end's ([`crate::slots`]), which takes nothing of the data area.
+    #[inline]
+    pub fn place_in_slot(&self, slot: u32) -> Place {
+        Place { offset: slot, end: self.tail }
+    }
+
     /// Publishes the cell that [`Producer::cell`] gave, now filled (rule A), with a payload of `len` bytes.
     #[inline]
     pub fn publish(&mut self, len: usize) {
@@ -258,6 +264,12 @@ impl<M: RingMemory> Consumer<M> {
     #[inline]
     pub fn memory(&self) -> &M {
         &self.memory
+    }
+
+    /// The memory, to tell it something.
+    #[inline]
+    pub fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
     }
 
     /// The oldest packet; by rule A it may be read until [`Consumer::release`].

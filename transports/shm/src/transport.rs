@@ -11,6 +11,7 @@ use crate::rounds::{Members, Rounds, Wakes};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
+use crate::slots::{Fresh, Held, SLOT};
 use crate::sys::{self, Mapping};
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -70,13 +71,15 @@ pub struct Shm {
 #[derive(Debug)]
 struct Outbound {
     producer: Producer<RawRing>,
+    /// Slots of this ring that were never used.
+    fresh: Fresh,
     /// The receiver's sleep words; live as long as `Shm::segment`.
     doors: NonNull<Doors>,
     /// That of our lane.
     word: NonNull<AtomicU32>,
     lane: u32,
     /// Keeps the ring mapped.
-    _mapping: Mapping,
+    mapping: Mapping,
 }
 
 // SAFETY: the sleep words are shared memory made of atomics, kept mapped by the `Shm` that owns this value.
@@ -87,6 +90,8 @@ unsafe impl Send for Shm {}
 #[derive(Debug)]
 struct Inbound {
     consumer: Consumer<RawRing>,
+    /// Slots that came from this sender and are ours now.
+    slots: Held,
     peer: PeerId,
     local: u32,
 }
@@ -103,6 +108,20 @@ const LOCAL_RUN: f64 = 1.5e-8;
 const FETCH_NEXT: usize = 2048;
 
 const NOT_ACTIVE: u16 = u16::MAX;
+
+impl Inbound {
+    /// Gives the oldest packet back; a slot that it came in is ours from now on. As [`Consumer::release`].
+    #[inline]
+    fn release(&mut self, front: Front) -> bool {
+        if front.len > INLINE_BYTES {
+            let place = self.consumer.memory().record(front.cell).0;
+            if place & SLOT != 0 {
+                self.slots.put(place);
+            }
+        }
+        self.consumer.release(front)
+    }
+}
 
 impl Outbound {
     #[inline]
@@ -249,7 +268,40 @@ impl Shm {
             unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
         self.position[local as usize] = self.active.len() as u16;
         let consumer = Consumer::new(memory, layout.cells, layout.data_bytes);
-        self.active.push(Inbound { consumer, peer: self.map.peer(local), local });
+        self.active.push(Inbound { consumer, slots: Held::default(), peer: self.map.peer(local), local });
+        self.introduce_twins(local);
+    }
+
+    /// Tells the two rings that we share with a process about each other, as soon as both are in use.
+    fn introduce_twins(&mut self, local: u32) {
+        let layout = self.segment.layout;
+        let Some(outbound) = &mut self.outbound[local as usize] else { return };
+        // SAFETY: the ring of that sender in our column, which stays mapped as long as `self`.
+        unsafe {
+            let base = self.column.base().add((u64::from(local) * layout.ring_bytes()) as usize);
+            outbound.producer.memory_mut().know_twin(base, &layout);
+        }
+        if let Some(inbound) = self.active.get_mut(self.position[local as usize] as usize) {
+            // SAFETY: the ring that we send on to that process; it is never unmapped before `self` ends.
+            unsafe { inbound.consumer.memory_mut().know_twin(outbound.mapping.base(), &layout) };
+        }
+    }
+
+    /// A slot of ours for a record to that process: one that came from there, or a new one.
+    #[inline]
+    fn slot(&mut self, local: u32) -> Option<u32> {
+        let position = self.position[local as usize] as usize;
+        if let Some(slot) = self.active.get_mut(position).and_then(|inbound| inbound.slots.take()) {
+            return Some(slot);
+        }
+        let (segment, lane, me) = (&self.segment, self.lane, self.me);
+        let outbound = self.outbound[local as usize].as_mut()?;
+        outbound.fresh.take(|index| {
+            let layout = &segment.layout;
+            let bytes = u64::from(layout.max_copy);
+            let begin = layout.ring(lane, local, me) + layout.slots_offset() + u64::from(index) * bytes;
+            sys::back(&segment.file, begin, bytes).is_ok()
+        })
     }
 
     /// The inbound ring of `peer`, when it has ever sent.
@@ -363,8 +415,10 @@ impl Transport for Shm {
             doors: NonNull::from(&slot.doors),
             word: NonNull::from(slot.doors.word(self.lane)),
             lane: self.lane,
-            _mapping: mapping,
+            fresh: Fresh::new(layout.slots),
+            mapping,
         }));
+        self.introduce_twins(local);
         announce(&self.inbound.announced(local), self.me);
         Ok(())
     }
@@ -412,6 +466,14 @@ impl Transport for Shm {
         let Some(cell) = outbound.producer.cell() else { return Err(outbound.full()) };
         if len <= INLINE_BYTES {
             outbound.producer.memory_mut().fill_inline(cell, header.words(), len, fill);
+            outbound.producer.publish(len);
+            return outbound.notify();
+        }
+        let slot = self.slot(self.map.local(peer));
+        let outbound = self.outbound(peer);
+        if let Some(slot) = slot {
+            let place = outbound.producer.place_in_slot(slot);
+            outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
         } else {
             let Some(place) = outbound.producer.place(len) else { return Err(outbound.full()) };
             outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
@@ -441,7 +503,7 @@ impl Transport for Shm {
             self.peek(peer);
         }
         let Some((index, front)) = self.shown.take() else { unreachable!("advance drops what peek showed") };
-        if self.active[index].consumer.release(front) {
+        if self.active[index].release(front) {
             self.wake(index);
         }
     }
@@ -464,7 +526,7 @@ impl Transport for Shm {
         let (done, result) = handler.handle(header, memory.payload(front.cell, front.len));
         if done {
             self.shown = None;
-            if inbound.consumer.release(front) {
+            if inbound.release(front) {
                 self.wake(index);
             }
         }
@@ -500,7 +562,7 @@ impl Transport for Shm {
                     }
                     let header = Header::from_words(memory.envelope(front.cell));
                     let flow = sink.take(header, memory.payload(front.cell, front.len));
-                    wakes |= inbound.consumer.release(front);
+                    wakes |= inbound.release(front);
                     *left -= 1;
                     if let ControlFlow::Break(why) = flow {
                         outcome = Some((inbound.peer, why));

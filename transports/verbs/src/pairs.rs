@@ -23,6 +23,9 @@ use weft_api::verbs::{DeviceAddress, HcaRefusal, QueuePairNumber, QueuePairState
 /// Destinations of datagrams that one queue pair remembers.
 const MAX_HANDLES: usize = 1024;
 
+/// The shortest silence before a device of software repeats packets: 268 ms.
+const SOFTWARE_TIMEOUT: u8 = 16;
+
 /// Spreads queue pair numbers: they are few and differ in their low bits.
 #[derive(Debug, Default)]
 pub(crate) struct NumberHasher(u64);
@@ -153,9 +156,11 @@ impl Pair {
                 receive.qp_access_flags = flags(remote.access);
                 receive.ah_attr = route(choice, remote.address);
                 send.sq_psn = sending.first_packet & 0xff_ffff;
-                send.timeout = sending.timeout;
-                // The kernel's soft-RoCE takes 7 for "for ever".
-                send.retry_cnt = if choice.emulated { sending.retries.min(6) } else { sending.retries };
+                (send.timeout, send.retry_cnt) = match choice.emulated {
+                    // Its answers wait for a processor; and the kernel's soft-RoCE takes 7 retries for "for ever".
+                    true => (sending.timeout.max(SOFTWARE_TIMEOUT), sending.retries.min(6)),
+                    false => (sending.timeout, sending.retries),
+                };
                 send.rnr_retry = sending.not_ready_retries;
                 send.max_rd_atomic = sending.max_reads;
                 (

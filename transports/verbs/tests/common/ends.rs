@@ -102,7 +102,8 @@ impl<A: Hca, B: Hca, G> Two<A, B, G> {
         let to_b = self.b.as_remote(first_of_b, mtu, access);
         let sending = |first_packet| Sending {
             first_packet,
-            timeout: 14,
+            // A second: both ends may wait for the same processor.
+            timeout: 18,
             retries: 7,
             not_ready_retries: 7,
             max_reads: 4,

@@ -96,3 +96,69 @@ fn a_record_that_does_not_fit_the_end_is_put_in_front() {
 fn an_area_that_grows_in_its_first_lap_keeps_what_is_in_flight() {
     exchange(2, 4, 2, &[120, 120, 120]);
 }
+
+/// One slot goes to and fro between two ends, each of which writes to it as soon as it is its own.
+#[test]
+fn a_slot_is_touched_by_its_owner_alone() {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use weft_shm::ring::RingMemory;
+    use weft_shm::slots::{Fresh, Held, SLOT, TWIN};
+
+    struct Slot(UnsafeCell<u32>);
+    // SAFETY: loom reports every access that is not ordered.
+    unsafe impl Sync for Slot {}
+    // SAFETY: as above.
+    unsafe impl Send for Slot {}
+    const LEN: usize = INLINE_BYTES + 1;
+
+    fn send(producer: &mut Producer<Model>, slot: u32, memory: &Slot, value: u32) {
+        // SAFETY: loom reports the race when the slot is another's.
+        memory.0.with_mut(|to| unsafe { *to = value });
+        let cell = producer.cell().expect("one packet at a time");
+        let place = producer.place_in_slot(slot);
+        producer.memory().write(cell, value, place.offset, place.end, 0);
+        producer.publish(LEN);
+    }
+
+    fn receive(consumer: &mut Consumer<Model>, held: &mut Held, memory: &Slot, twin: u32, value: u32) {
+        let front = loop {
+            match consumer.front() {
+                Some(front) => break front,
+                None => thread::yield_now(),
+            }
+        };
+        let place = consumer.memory().record(front.cell).0;
+        assert_eq!((place, front.len), (SLOT | twin, LEN));
+        // SAFETY: as in `send`.
+        assert_eq!(memory.0.with(|from| unsafe { *from }), value);
+        held.put(place);
+        consumer.release(front);
+    }
+
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let [there, back] = [(), ()].map(|()| Model::new(2, 0));
+        let slot = Arc::new(Slot(UnsafeCell::new(0)));
+        let (mut out, mut away) = (Producer::new(there.clone(), 2, 0), Consumer::new(there, 2, 0));
+        let (mut home, mut coming) = (Producer::new(back.clone(), 2, 0), Consumer::new(back, 2, 0));
+        let theirs = Arc::clone(&slot);
+        let other = thread::spawn(move || {
+            let mut held = Held::default();
+            for value in [1, 3] {
+                receive(&mut away, &mut held, &theirs, 0, value);
+                send(&mut home, held.take().expect("it has come"), &theirs, value + 1);
+            }
+            assert_eq!(held.take(), None);
+        });
+        let (mut fresh, mut held) = (Fresh::new(1), Held::default());
+        for value in [1, 3] {
+            let mine = held.take().or_else(|| fresh.take(|_| true)).expect("the slot is here");
+            send(&mut out, mine, &slot, value);
+            receive(&mut coming, &mut held, &slot, TWIN, value + 1);
+        }
+        assert_eq!((held.take(), held.take()), (Some(SLOT), None));
+        other.join().unwrap();
+    });
+}

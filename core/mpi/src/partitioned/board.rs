@@ -10,7 +10,8 @@
 //! *Receives.* Bits are stored by the lock's holder only (Release, after the data), and read by `MPI_Parrived` (Acquire); `open` is
 //! closed with Release after the last of them.
 //!
-//! The model of handing over is `transports/shm/tests/loom_handover.rs`.
+//! The model of handing over is `transports/shm/tests/loom_handover.rs`, with one word of marks of its own; summaries, taking back, and
+//! `open` have this argument and no model.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -29,6 +30,22 @@ fn words(bits: u32) -> Box<[AtomicU64]> {
     (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()
 }
 
+/// Whether a number occurs twice.
+fn has_twins(partitions: &(impl Iterator<Item = i32> + Clone)) -> bool {
+    let mut rest = partitions.clone();
+    let Some(mut last) = rest.next() else { return false };
+    // In rising order, as ranges and most lists are, nothing can occur twice.
+    for next in rest {
+        if next <= last {
+            let mut all: Vec<i32> = partitions.clone().collect();
+            all.sort_unstable();
+            return all.windows(2).any(|pair| pair[0] == pair[1]);
+        }
+        last = next;
+    }
+    false
+}
+
 impl Board {
     /// A closed board without marks.
     pub(crate) fn new(partitions: u32) -> Board {
@@ -43,21 +60,23 @@ impl Board {
         Some((index as usize / 64, 1 << (index % 64)))
     }
 
-    /// Marks partitions of an active send: all of them, or none and false when one does not exist or is marked already. The caller
-    /// then announces it.
+    /// Marks partitions of an active send: all of them, or none and false when one does not exist, is marked already or is named
+    /// twice. The caller then announces it.
+    ///
+    /// Two threads that mark the same partition at the same time are an error of the program (section 4.2.1); then one of them
+    /// gets false, but what it had marked before may have been sent for the other.
     pub fn mark(&self, partitions: impl Iterator<Item = i32> + Clone) -> bool {
         let free = |partition| {
             self.place(partition)
                 .is_some_and(|(word, bit)| self.bits[word].load(Ordering::Relaxed) & bit == 0)
         };
-        if !self.open.load(Ordering::Acquire) || !partitions.clone().all(free) {
+        if !self.open.load(Ordering::Acquire) || !partitions.clone().all(free) || has_twins(&partitions) {
             return false;
         }
         for (done, partition) in partitions.clone().enumerate() {
             let Some((word, bit)) = self.place(partition) else { return false };
             if self.bits[word].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
-                // Named twice, or another thread marks it at this moment: what this call has marked and nobody has been told of is
-                // taken back.
+                // Another thread marks it at this moment: what this call has marked is taken back.
                 for (word, bit) in partitions.take(done).filter_map(|earlier| self.place(earlier)) {
                     self.bits[word].fetch_and(!bit, Ordering::AcqRel);
                 }
@@ -70,7 +89,7 @@ impl Board {
         true
     }
 
-    /// Whether a partition of a receive is here: `None` when it does not exist, or nothing is known without the lock.
+    /// Whether a partition of a receive is here: `None` when it does not exist.
     pub fn arrived(&self, partition: i32) -> Option<bool> {
         let (word, bit) = self.place(partition)?;
         Some(!self.open.load(Ordering::Acquire) || self.bits[word].load(Ordering::Acquire) & bit != 0)

@@ -29,6 +29,7 @@
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
 mod board;
+mod receiving;
 mod runs;
 mod sides;
 mod terms;
@@ -36,7 +37,8 @@ mod terms;
 mod tests;
 
 pub use board::Board;
-pub use sides::{ReceiveSide, SendSide};
+pub use receiving::ReceiveSide;
+pub use sides::SendSide;
 pub use terms::{Counterpart, Partitions};
 
 use crate::request::{Kind, Local, Requests};

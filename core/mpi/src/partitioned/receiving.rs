@@ -1,0 +1,383 @@
+//! The receiving side of a partitioned operation.
+
+use super::board::Board;
+use super::refused;
+use super::runs::Arrived;
+use super::sides::{Moving, Way, already_active, first_of_parts, way};
+use super::terms::{Answer, Counterpart, Introduction, Partitions};
+use crate::request::{Done, MpiStatus};
+use std::ops::Range;
+use std::sync::Arc;
+use weft_datatype::{RecvBuf, Scratch, SendBuf};
+use weft_engine::{Engine, Envelope, LandingId, RequestId, Selector, SendMode, Started, Status};
+use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
+
+/// Where a receive is with its sender.
+#[derive(Debug)]
+enum Meeting {
+    /// The introduction is awaited.
+    Listening { request: RequestId, room: Arc<Scratch> },
+    /// The sender is known: its request, its partitions' bytes and number, how they travel, and whether it knows this request.
+    Met { sender: Handle, partition: u64, number: u32, way: Way, knows: bool },
+    /// The sender has other ideas of the number of bytes, or is gone.
+    Failed,
+    /// `MPI_PROC_NULL`.
+    Nobody,
+}
+
+/// The request of `MPI_Precv_init`.
+#[derive(Debug)]
+pub struct ReceiveSide {
+    partitions: Partitions,
+    /// `None` for `MPI_PROC_NULL`.
+    from: Option<Counterpart>,
+    pub(crate) comm: Handle,
+    active: bool,
+    /// Epochs started.
+    started: u64,
+    meeting: Meeting,
+    /// Where parts land, once the sender is known to send such.
+    landing: Option<LandingId>,
+    arrived: Arrived,
+    /// Whether the empty message has come that stands for all partitions of no bytes.
+    empty_here: bool,
+    moving: Moving,
+    error: Option<Error>,
+}
+
+impl ReceiveSide {
+    /// An inactive receive; `from` is `None` for `MPI_PROC_NULL`.
+    pub fn new(partitions: Partitions, from: Option<Counterpart>, comm: Handle) -> ReceiveSide {
+        ReceiveSide {
+            arrived: Arrived::new(partitions.number, partitions.bytes),
+            partitions,
+            from,
+            comm,
+            active: false,
+            started: 0,
+            meeting: Meeting::Nobody,
+            landing: None,
+            empty_here: false,
+            moving: Moving::default(),
+            error: None,
+        }
+    }
+
+    /// Words for a receive that is not done, and the sender.
+    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
+        let of = self.partitions.number;
+        match self.from {
+            Some(from) => {
+                (format!("source={}, tag={}, {of} partitions", from.source.0, from.tag.0), Some(from.peer))
+            }
+            None => (format!("{of} partitions"), None),
+        }
+    }
+
+    /// Waits for the sender's introduction.
+    pub(super) fn listen(&mut self, engine: &mut Engine) -> Result<()> {
+        let Some(from) = self.from else { return Ok(()) };
+        let room = Scratch::new(Introduction::BYTES);
+        let selector = Selector {
+            context: from.context.partitioned(),
+            peer: Some(from.peer),
+            source: Some(from.source),
+            tag: Some(from.tag),
+        };
+        let request = engine.recv(selector, room.recv_buf(0, Introduction::BYTES))?;
+        engine.tag_request(request, self.comm.0);
+        self.meeting = Meeting::Listening { request, room };
+        Ok(())
+    }
+
+    /// The request is being freed. An introduction that has not come is still taken, so that the init calls that follow match
+    /// as they should.
+    pub(super) fn stop_listening(&mut self, engine: &mut Engine) {
+        if let Meeting::Listening { request, .. } = self.meeting {
+            engine.release(request);
+            self.meeting = Meeting::Failed;
+        }
+        if let Some(landing) = self.landing.take() {
+            engine.end_landing(landing);
+        }
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    pub(super) fn start(&mut self) -> Result<()> {
+        if self.active {
+            return Err(already_active());
+        }
+        self.active = true;
+        self.started += 1;
+        self.arrived.clear();
+        self.empty_here = false;
+        Ok(())
+    }
+
+    /// Grants the epoch when the sender is known. False while it is not.
+    pub(super) fn meet(&mut self, engine: &mut Engine, handle: Handle) -> bool {
+        if let Meeting::Listening { request, room } = &self.meeting {
+            if !engine.is_complete(*request) {
+                return false;
+            }
+            let mut bytes = [0; Introduction::BYTES];
+            room.send_buf(0, Introduction::BYTES).pack(0, &mut bytes);
+            let error = engine.take(*request).error;
+            self.meeting = match (error, Introduction::parse(&bytes)) {
+                (None, Some(introduction)) => self.judge(engine, introduction),
+                (error, _) => {
+                    self.error = error;
+                    Meeting::Failed
+                }
+            };
+        }
+        if let Meeting::Met { sender, number, way, knows, .. } = &mut self.meeting {
+            let (sender, number, way, knew) = (*sender, *number, *way, std::mem::replace(knows, true));
+            match way {
+                Way::Runs => self.answer(engine, sender, Answer::Granted(handle)),
+                Way::Messages => {
+                    if !knew {
+                        self.answer(engine, sender, Answer::Granted(handle));
+                    }
+                    self.post(engine, handle, number);
+                }
+                Way::Parts => self.land(engine, sender),
+            }
+        }
+        true
+    }
+
+    /// Opens the landing for this epoch; the sender is told of it the first time.
+    fn land(&mut self, engine: &mut Engine, sender: Handle) {
+        let Some(from) = self.from else { return };
+        let landing = match self.landing {
+            Some(landing) => landing,
+            None => {
+                let room = self.partitions.memory.recv_view(0, 0, self.partitions.total());
+                match engine.make_landing(from.peer, room) {
+                    Ok(landing) => {
+                        self.landing = Some(landing);
+                        self.answer(engine, sender, Answer::Granted(Handle(landing.0)));
+                        landing
+                    }
+                    Err(error) => {
+                        self.error = Some(error);
+                        return self.answer(engine, sender, Answer::Refused);
+                    }
+                }
+            }
+        };
+        engine.open_landing(landing, self.started as u32);
+        self.look_at_landing(engine);
+    }
+
+    /// Takes note of the parts that have landed, and receives those that came as messages. Whether there were any.
+    fn look_at_landing(&mut self, engine: &mut Engine) -> bool {
+        let (Some(landing), true) = (self.landing, self.active) else { return false };
+        let (mut some, arrived) = (false, &mut self.arrived);
+        engine.landed(landing, |range| {
+            arrived.add(range);
+            some = true;
+        });
+        if !engine.keeps_messages() {
+            return some;
+        }
+        let selector = Selector {
+            context: ContextId::PARTITIONS,
+            peer: self.from.map(|from| from.peer),
+            source: Some(Rank(landing.0)),
+            tag: None,
+        };
+        while let Some(status) = engine.iprobe(selector) {
+            let Some(range) = self.range_of_parts(status) else { break };
+            let Some((message, _)) = engine.improbe(selector) else { break };
+            let room = self.partitions.memory.recv_view(0, range.start, range.end - range.start);
+            match engine.imrecv(message, room) {
+                Ok(request) => self.moving.requests.push((request, range)),
+                Err(error) => {
+                    self.error = Some(error);
+                    break;
+                }
+            }
+            some = true;
+        }
+        some
+    }
+
+    /// The bytes of the whole that a message brings that parts became; `None` when they are of another epoch.
+    fn range_of_parts(&self, status: Status) -> Option<Range<u64>> {
+        let Meeting::Met { partition, .. } = self.meeting else { return None };
+        let start = u64::from(first_of_parts(status.tag, self.started as u32)?) * partition;
+        let end = start.checked_add(status.bytes)?;
+        (end <= self.partitions.total()).then_some(start..end)
+    }
+
+    /// Posts a receive for each of the sender's `few` partitions.
+    fn post(&mut self, engine: &mut Engine, handle: Handle, few: u32) {
+        let (Some(from), Meeting::Met { partition, .. }) = (self.from, &self.meeting) else { return };
+        let bytes = *partition;
+        for index in 0..few {
+            let start = u64::from(index) * bytes;
+            let selector = Selector {
+                context: ContextId::PARTITIONS,
+                peer: Some(from.peer),
+                source: Some(Rank(handle.0)),
+                tag: Some(Tag(index as i32)),
+            };
+            match engine.recv(selector, self.partitions.memory.recv_view(0, start, bytes)) {
+                Ok(request) => self.moving.requests.push((request, start..start + bytes)),
+                Err(error) => {
+                    self.error = Some(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, engine: &mut Engine, introduction: Introduction) -> Meeting {
+        let (theirs, ours) = (introduction.total, self.partitions.total());
+        if theirs == ours {
+            let partition = theirs / u64::from(introduction.partitions);
+            let number = introduction.partitions;
+            let way = way(number, partition);
+            return Meeting::Met { sender: introduction.sender, partition, number, way, knows: false };
+        }
+        self.error = Some(refused(
+            if theirs > ours { ErrorClass::TRUNCATE } else { ErrorClass::ARG },
+            format!(
+                "this partitioned receive has {ours} bytes, the send that it matches {theirs}; both sides must describe the same \
+                 number of bytes (section 4.2.1)"
+            ),
+        ));
+        self.answer(engine, introduction.sender, Answer::Refused);
+        Meeting::Failed
+    }
+
+    fn answer(&mut self, engine: &mut Engine, sender: Handle, answer: Answer) {
+        let Some(from) = self.from else { return };
+        let envelope = Envelope {
+            peer: from.peer,
+            context: ContextId::PARTITION_GRANTS,
+            source: Rank(sender.0),
+            tag: answer.tag(),
+        };
+        match engine.send(envelope, SendMode::Standard, SendBuf::empty()) {
+            Ok(Started::Complete) => {}
+            Ok(Started::Pending(request)) => engine.release(request),
+            Err(error) => {
+                self.error = Some(error);
+                self.meeting = Meeting::Failed;
+            }
+        }
+    }
+
+    /// The bytes of the whole that a data message brings; `None` when it makes no sense.
+    fn range(&self, status: Status) -> Option<Range<u64>> {
+        let Meeting::Met { partition, .. } = self.meeting else { return None };
+        let start = u64::from(status.tag.0 as u32).checked_mul(partition)?;
+        let end = start.checked_add(status.bytes)?;
+        (self.active && end <= self.partitions.total()).then_some(start..end)
+    }
+
+    pub(super) fn room(&self, status: Status) -> Option<RecvBuf> {
+        let range = self.range(status)?;
+        Some(self.partitions.memory.recv_view(0, range.start, range.end - range.start))
+    }
+
+    /// Notes the receive of a data message.
+    pub(super) fn expect(&mut self, request: RequestId, status: Status) {
+        let range = self.range(status).unwrap_or(0..0);
+        self.moving.requests.push((request, range));
+    }
+
+    pub(super) fn needs_watching(&mut self) -> bool {
+        let fresh = !self.moving.watched && self.landing.is_some() && !self.is_done();
+        self.moving.watched |= fresh;
+        fresh || self.moving.needs_watching()
+    }
+
+    pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
+        let landed = self.look_at_landing(engine);
+        let (arrived, empty_here, error) = (&mut self.arrived, &mut self.empty_here, &mut self.error);
+        let swept = self.moving.sweep(engine, |bytes, failed| {
+            if failed.is_some() {
+                *error = failed;
+                return;
+            }
+            *empty_here |= bytes.is_empty();
+            arrived.add(bytes);
+        });
+        self.publish();
+        self.moving.watched |= self.landing.is_some() && !self.is_done();
+        (swept.0 || landed, self.moving.watched)
+    }
+
+    /// Tells threads that do not hold the process when nothing more will arrive. After every change of what
+    /// [`ReceiveSide::is_done`] says, or they would ask for ever.
+    pub(super) fn publish(&self) {
+        if self.is_done() {
+            self.arrived.close();
+        }
+    }
+
+    /// Where threads look that do not hold the process.
+    pub(super) fn board(&mut self) -> &Arc<Board> {
+        let open = !self.is_done();
+        self.arrived.board(open)
+    }
+
+    /// Ends an epoch that waits for a lost sender.
+    pub(super) fn mourn(&mut self, engine: &Engine) {
+        if self.active && !self.all_is_here() && self.error.is_none() {
+            self.error = self.from.and_then(|from| engine.loss_of(from.peer));
+        }
+        self.publish();
+    }
+
+    fn all_is_here(&self) -> bool {
+        match self.partitions.bytes {
+            0 => self.empty_here,
+            _ => self.arrived.left() == 0,
+        }
+    }
+
+    /// Whether everything is in the buffer, or never will be.
+    pub(crate) fn is_done(&self) -> bool {
+        let complete = matches!(self.meeting, Meeting::Nobody) || self.error.is_some() || self.all_is_here();
+        !self.active || (complete && self.moving.requests.is_empty())
+    }
+
+    /// Whether a partition is in the buffer; of inactive requests every one is (section 4.2.2).
+    pub(super) fn arrived(&self, partition: i32) -> Result<bool> {
+        let index = self.partitions.check(partition)?;
+        Ok(self.is_done()
+            || if self.partitions.bytes == 0 { self.empty_here } else { self.arrived.has(index) })
+    }
+
+    fn status(&self) -> MpiStatus {
+        match self.from {
+            Some(from) if self.active => MpiStatus {
+                source: from.source.0 as i32,
+                tag: from.tag.0,
+                bytes: self.partitions.total() - self.arrived.left(),
+                cancelled: false,
+            },
+            None if self.active => MpiStatus::PROC_NULL,
+            _ => MpiStatus::EMPTY,
+        }
+    }
+
+    pub(crate) fn finish(&mut self) -> Done {
+        let status = self.status();
+        self.arrived.close();
+        let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
+    }
+
+    pub(crate) fn peek(&self) -> Done {
+        Done { keeps_handle: true, ..Done::new(self.status()) }
+    }
+}

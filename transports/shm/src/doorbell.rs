@@ -14,7 +14,7 @@
 //! A sleeper sets its bit, fences, looks whether one of its lanes was rung, then polls. A ringer changes the lane's sleep word, then
 //! (SeqCst both) loads the bits. One of them sees the other: the ringer the bit, or the sleeper the ring. A datagram that is sent
 //! before the poll begins makes the poll return at once. One that comes after the sleeper has gone is drained by the next
-//! one in its place, which wakes up once for nothing. `tests/loom_doors.rs` has a model.
+//! one in its place, which wakes up once for nothing.
 //!
 //! Where doorbells cannot be reached (ranks of one node in different network name spaces that share memory all the same) the
 //! ringer says so, and sleeps are short from then on.

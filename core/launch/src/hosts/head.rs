@@ -13,13 +13,13 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weft_boot::pmi::wire1;
 use weft_boot::stall;
 
+use super::PING;
 use super::agents::{agent_words, start_agent};
 use super::clocks::Clock;
 use super::dealing::{self, NamedHost};
 use super::frames::{self, Frame, Kind, Reader};
 use super::orders::orders;
 use super::watching::Loss;
-use super::{PING, SILENCE};
 use crate::judge::{Cause, End, Judge, Order, Partial};
 use crate::lines::Lines;
 use crate::options::{Section, Settings};
@@ -31,7 +31,7 @@ use crate::run::{ENDING, NOTE, PASSED_ON};
 use crate::watch::{Outside, Watch};
 
 /// A connection may take longer to be made than an agent may be silent later.
-const PATIENCE_AT_START: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE_AT_START: Duration = Duration::from_secs(60);
 
 /// How long agents may take to end what ranks left behind, after all ranks have ended.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -49,9 +49,9 @@ pub(super) struct Host {
     /// Everything that it was told before this time (of [`weft_boot::stall::now`]) it has done.
     pub(super) obeyed: u64,
     /// Its ranks are in the fence, and it told that of all at once.
-    gathered: bool,
-    heard: Instant,
-    answered: bool,
+    pub(super) gathered: bool,
+    pub(super) heard: Instant,
+    pub(super) answered: bool,
     pub(super) ranks: Vec<usize>,
     /// Ranks that its agent has started.
     started: usize,
@@ -63,7 +63,7 @@ pub(super) struct Host {
 pub(super) struct Head {
     pub(super) hosts: Vec<Host>,
     pub(super) host_of: Vec<usize>,
-    server: Server,
+    pub(super) server: Server,
     pub(super) judge: Judge,
     pub(super) watch: Watch,
     /// Losses that not all hosts know of yet.
@@ -403,7 +403,7 @@ impl Head {
     }
 
     /// A host is gone, and its ranks with it.
-    fn lose(&mut self, index: usize, why: String) {
+    pub(super) fn lose(&mut self, index: usize, why: String) {
         let now = Instant::now();
         let host = &mut self.hosts[index];
         if std::mem::replace(&mut host.gone, true) {
@@ -429,23 +429,6 @@ impl Head {
         self.settle_losses();
     }
 
-    /// Asks whether the hosts are there, and loses those that have been silent for too long.
-    fn ask_hosts(&mut self, now: Instant) {
-        for index in 0..self.hosts.len() {
-            let host = &mut self.hosts[index];
-            if host.gone {
-                continue;
-            }
-            let patience = if host.answered { SILENCE } else { PATIENCE_AT_START };
-            if now.saturating_duration_since(host.heard) > patience {
-                let why = format!("nothing was heard of it for {} s", patience.as_secs());
-                self.lose(index, why);
-            } else {
-                self.ask_host(index);
-            }
-        }
-    }
-
     /// A rank that ended without MPI is missing for ever in a barrier others wait in.
     fn check_barrier(&mut self) {
         if !self.server.anybody_waits() || self.judge.cause().is_some() {
@@ -458,7 +441,7 @@ impl Head {
         }
     }
 
-    fn hear(&mut self, rank: usize, bytes: &[u8]) {
+    pub(super) fn hear(&mut self, rank: usize, bytes: &[u8]) {
         let mut actions = std::mem::take(&mut self.actions);
         self.server.receive(rank, bytes, &mut actions);
         // The end of a fence goes to each host once that came into it as one.
@@ -477,15 +460,6 @@ impl Head {
         }
         self.actions = actions;
         self.check_barrier();
-    }
-
-    /// All ranks of a host are in the fence; before it they put this.
-    fn enter(&mut self, index: usize, puts: &[u8]) {
-        self.server.take_puts(puts);
-        self.hosts[index].gathered = true;
-        for rank in self.hosts[index].ranks.clone() {
-            self.hear(rank, b"cmd=barrier_in\n");
-        }
     }
 
     pub(super) fn tell(&mut self, rank: usize, kind: Kind, content: &[u8]) {

@@ -1,12 +1,14 @@
-//! The head's part of the watchdog and of deaths: what ranks of several hosts tell, in one time, and when others know of a loss.
+//! The head's part of the watchdog and of deaths: what ranks of several hosts tell, in one time, when others know of a loss, and what
+//! hosts say as wholes.
 
 use std::time::Instant;
 
 use weft_boot::stall::{self, Stall};
 
+use super::SILENCE;
 use super::clocks::{self, Clock};
 use super::frames::{self, Answer, Kind, Question};
-use super::head::Head;
+use super::head::{Head, PATIENCE_AT_START};
 use crate::judge::Cause;
 use crate::report;
 use crate::watch::Word;
@@ -33,6 +35,32 @@ impl Head {
         };
         let question = Question { asked: stall::now(), pids };
         frames::emit(Kind::Ping, 0, &question.emit(), &mut self.hosts[index].out);
+    }
+
+    /// Asks whether the hosts are there, and loses those that have been silent for too long.
+    pub(super) fn ask_hosts(&mut self, now: Instant) {
+        for index in 0..self.hosts.len() {
+            let host = &mut self.hosts[index];
+            if host.gone {
+                continue;
+            }
+            let patience = if host.answered { SILENCE } else { PATIENCE_AT_START };
+            if now.saturating_duration_since(host.heard) > patience {
+                let why = format!("nothing was heard of it for {} s", patience.as_secs());
+                self.lose(index, why);
+            } else {
+                self.ask_host(index);
+            }
+        }
+    }
+
+    /// All ranks of a host are in the fence; before it they put this.
+    pub(super) fn enter(&mut self, index: usize, puts: &[u8]) {
+        self.server.take_puts(puts);
+        self.hosts[index].gathered = true;
+        for rank in self.hosts[index].ranks.clone() {
+            self.hear(rank, b"cmd=barrier_in\n");
+        }
     }
 
     /// A host answered: its clock, and that it has done what it was told before the question.

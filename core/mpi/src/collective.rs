@@ -14,7 +14,7 @@ use crate::request::{COLLECTIVE, Operation};
 use crate::rounds::Asked;
 use std::sync::Arc;
 use weft_boot::Nodes;
-use weft_coll::{Call, Figures, Model, Rules, Schedule};
+use weft_coll::{Call, Figures, Layout, Model, Rules, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
 
@@ -239,7 +239,9 @@ impl Comm {
                     return Ok(weft_coll::plan_by(call, group, model, &rules));
                 };
                 let of = |rank| everyone.peers.peer(Rank(rank));
-                let layout = self.layout.get_or_init(|| nodes::layout(nodes, everyone.size, of)).clone();
+                let layout = Layout::clone(
+                    self.layout.get_or_init(|| Box::new(nodes::layout(nodes, everyone.size, of))),
+                );
                 let model = planning.figures.apply(Model { layout, ..model.clone() });
                 Ok(weft_coll::plan_by(call, group, &model, &rules))
             }

@@ -68,7 +68,7 @@ pub struct Comm {
     /// Persistent collectives made, which count apart: they may be started in any order.
     pub persistent_collectives: u32,
     /// Which members share a node, once a collective was planned in a job on several.
-    pub layout: OnceLock<Layout>,
+    pub layout: OnceLock<Box<Layout>>,
     /// Schedules of recent collectives.
     pub plans: Plans,
     /// Collectives by shared memory.

@@ -175,7 +175,9 @@ fn reductions_are_alike_at_every_level() {
             seed ^= seed << 17;
             seed.to_le_bytes()
         };
-        (0..bytes.div_ceil(8)).flat_map(|_| next()).take(bytes).collect()
+        // Miri makes up the bits of every not-a-number anew: there, all numbers are below two.
+        let most = if cfg!(miri) { 0x3f } else { 0xff };
+        (0..bytes.div_ceil(8)).flat_map(|_| next()).map(|byte| byte & most).take(bytes).collect()
     };
     let ops = [
         MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR,
@@ -184,6 +186,9 @@ fn reductions_are_alike_at_every_level() {
     let counts: &[usize] = if cfg!(miri) { &[5] } else { &[0, 1, 3, 17, 64, 333, 1500] };
     for predefined in Predefined::all() {
         let datatype = Datatype::from(predefined);
+        if cfg!(miri) && predefined.name().contains("LONG_DOUBLE") {
+            continue; // Instructions of the x87 unit, which it does not know.
+        }
         for op in ops.map(|op| PredefinedOp::from_abi(op).expect("an operation")) {
             if op.kernel(&datatype).is_err() {
                 continue;

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! # Memory ordering
-//! A sleeper sets its bit, fences, looks whether one of its lanes was rung, then polls. A ringer changes the lane's sleep word, then
-//! (SeqCst both) loads the bits. One of them sees the other: the ringer the bit, or the sleeper the ring. A datagram that is sent
+//! A sleeper sets its bit, fences, looks whether one of its lanes was rung, then polls. A ringer changes the lane's sleep word, fences,
+//! loads the bits. One of them sees the other: the ringer the bit, or the sleeper the ring. A datagram that is sent
 //! before the poll begins makes the poll return at once. One that comes after the sleeper has gone is drained by the next
-//! one in its place, which wakes up once for nothing.
+//! one in its place, which wakes up once for nothing. `tests/loom_doorbell.rs` is the model.
 //!
 //! Where doorbells cannot be reached (ranks of one node in different network name spaces that share memory all the same) the
 //! ringer says so, and sleeps are short from then on.
@@ -123,9 +123,10 @@ impl Drop for Doorbell<'_> {
     }
 }
 
-/// Rings every doorbell that a thread of the process with these doors sleeps on. The caller has changed a sleep word (SeqCst).
+/// Rings every doorbell that a thread of the process with these doors sleeps on. The caller has changed a sleep word.
 #[inline]
 pub(crate) fn ring(doors: &Doors) {
+    fence(Ordering::SeqCst);
     let places = doors.polled.load(Ordering::SeqCst) & !UNREACHABLE;
     if places != 0 {
         ring_places(doors, places);

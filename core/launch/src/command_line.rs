@@ -13,6 +13,7 @@ use std::path::Path;
 use weft_types::params::Watchdog;
 
 use crate::configfile;
+use crate::hosts::dealing::NamedHost;
 use crate::options::{Asked, Key, Section, Settings, find, suggestion};
 use crate::values::{
     architecture, count, error_handler, hosts_in_file, hosts_in_list, pset, seconds, soft_counts,
@@ -57,7 +58,7 @@ pub trait Surroundings {
 
 /// Reads the words after the program name.
 pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, UsageError> {
-    let mut parser = Parser { around, settings: Settings::default() };
+    let mut parser = Parser { around, settings: Settings::default(), counted: false };
     let mut sections = Vec::new();
     for words in words.split(|word| word == ":") {
         match parser.section(words)? {
@@ -75,6 +76,17 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
             }
             Outcome::Only(request) => return Ok(request),
         }
+    }
+    // Whoever lists places for processes and gives no number wants them all.
+    if let [section] = &mut sections[..]
+        && !parser.counted
+        && section.asked.soft.is_none()
+        && !parser.settings.hosts.is_empty()
+    {
+        let settings = &parser.settings;
+        let places = |host: &NamedHost| settings.per_node.or(host.slots).unwrap_or(1);
+        section.count = settings.hosts.iter().map(places).fold(0, u32::saturating_add);
+        section.asked.maxprocs = section.count;
     }
     let total: u64 = sections.iter().map(|section| u64::from(section.count)).sum();
     if total == 0 {
@@ -135,6 +147,8 @@ enum Outcome {
 struct Parser<'a> {
     around: &'a dyn Surroundings,
     settings: Settings,
+    /// Whether some program's number of processes was given.
+    counted: bool,
 }
 
 impl Parser<'_> {
@@ -175,7 +189,10 @@ impl Parser<'_> {
                 Key::Help => return Ok(Outcome::Only(Request::Help)),
                 Key::Version => return Ok(Outcome::Only(Request::Version)),
                 Key::ConfigFile => return self.config_file(&values[0]).map(Outcome::File),
-                Key::Count => section.count = count(word, &values[0])?,
+                Key::Count => {
+                    section.count = count(word, &values[0])?;
+                    self.counted = true;
+                }
                 Key::Env => section.environment.push(variable(word, &values[0], &values[1])?),
                 Key::Export => self.export(word, &values[0], &mut section)?,
                 Key::Wdir => section.wdir = Some(values.remove(0).into()),

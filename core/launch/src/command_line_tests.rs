@@ -94,6 +94,22 @@ fn hosts_are_collected_with_their_slots() {
 }
 
 #[test]
+fn without_a_number_hosts_get_as_many_ranks_as_they_take() {
+    for (line, count) in [
+        ("-hosts a:2,b:3 x", 5),
+        ("-hosts a,b x", 2),
+        ("-ppn 4 -hosts a,b x", 8),
+        ("-n 3 -hosts a:2,b:2 x", 3),
+        ("-n 1 x", 1),
+        ("x", 1),
+    ] {
+        assert_eq!(read(line).expect("well formed").0[0].count, count, "{line}");
+    }
+    let (sections, _) = read("-hosts a:2,b:2 x : y").expect("well formed");
+    assert_eq!(sections.iter().map(|section| section.count).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
 fn soft_counts_choose_the_largest_allowed() {
     assert_eq!(read("-n 7 -soft 2,4:16:2 a").expect("well formed").0[0].count, 6);
     assert!(read("-n 3 -soft 5 a").expect_err("none allowed").contains("-soft"));

@@ -42,7 +42,8 @@ For the job
   -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
   -usize N                  value of MPI_UNIVERSE_SIZE
   -configfile FILE          programs and their options from a file, one program a line, # for comments
-  --hosts a:4,b:4           the hosts to use, and how many ranks each takes before the next one (shared evenly if not given)
+  --hosts a:4,b:4           the hosts to use, and how many ranks each takes before the next one (shared evenly if not given);
+                            without -n, as many ranks as they take
   -f, --hostfile FILE       the same, one host a line: a:4 or a slots=4, # for comments
   -ppn N                    ranks on each host before the next one
   --agent COMMAND           what starts mpiexec's agent on {host}; ssh -x -o BatchMode=yes {host} if not given (MPIEXEC_AGENT)

@@ -104,16 +104,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         if section.wdir.is_some() && !wdir.is_dir() {
             return Err(refuse(format!("there is no folder {} (-wdir)", wdir.display()), 1));
         }
-        let mut environment = inherited.clone();
-        environment.extend(settings.environment.iter().cloned());
-        environment.extend(section.environment.iter().cloned());
-        for variable in ["WEFT_COLLECTIVES", "WEFT_MODEL"] {
-            // All ranks must have the same, wherever they run.
-            let value = environment.get(OsStr::new(variable)).and_then(|value| value.to_str());
-            if let Some(text) = weft_boot::settings::for_ranks(variable, value) {
-                environment.insert(variable.into(), text.into());
-            }
-        }
+        let environment = section_environment(&inherited, settings, section);
         let path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
         let search: Vec<&OsStr> =
             section.path.iter().map(OsString::as_os_str).chain([path.as_os_str()]).collect();
@@ -199,6 +190,25 @@ fn described_devices() -> Result<Vec<Device>, String> {
         // Synthetic descriptions have no devices.
         Some(_) => Ok(Vec::new()),
     }
+}
+
+/// The environment of a program's ranks, on whatever host: what is inherited, what mpiexec was told, and what all ranks of a job must have the
+/// same (rules and figures of collectives), read here once.
+pub(crate) fn section_environment(
+    inherited: &BTreeMap<OsString, OsString>,
+    settings: &Settings,
+    section: &Section,
+) -> BTreeMap<OsString, OsString> {
+    let mut environment = inherited.clone();
+    environment.extend(settings.environment.iter().cloned());
+    environment.extend(section.environment.iter().cloned());
+    for variable in ["WEFT_COLLECTIVES", "WEFT_MODEL"] {
+        let value = environment.get(OsStr::new(variable)).and_then(|value| value.to_str());
+        if let Some(text) = weft_boot::settings::for_ranks(variable, value) {
+            environment.insert(variable.into(), text.into());
+        }
+    }
+    environment
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.

@@ -1,7 +1,5 @@
 //! What each host's agent is told to start.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
 
 use weft_boot::card::Card;
@@ -30,9 +28,7 @@ pub(super) fn orders(
     let programs: Vec<Program> = sections
         .iter()
         .map(|section| {
-            let mut environment: BTreeMap<OsString, OsString> = inherited.clone();
-            environment.extend(settings.environment.iter().cloned());
-            environment.extend(section.environment.iter().cloned());
+            let environment = plan::section_environment(&inherited, settings, section);
             let wdir = section.wdir.as_ref().map_or_else(|| current.clone(), |wdir| current.join(wdir));
             Program {
                 program: section.program.clone(),

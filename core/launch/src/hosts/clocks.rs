@@ -94,8 +94,8 @@ mod tests {
             let told = Stall { from: theirs(begin), until: theirs(end), ..Stall::default() };
             let seen = clock.translate(told, now);
             prop_assert!(seen.from >= begin && seen.until <= end, "{seen:?} of {begin} to {end}");
-            // Half a way of uncertainty and the drift, no more.
-            let lost = (there + back) / 2 + 2 + (now - asked) / 500;
+            // Half of both ways by which the difference may be wrong, as much for not knowing, and the drift; no more.
+            let lost = there + back + 2 + (now - asked) / 500;
             prop_assert!(seen.from <= begin + lost && seen.until + lost >= end);
         }
     }

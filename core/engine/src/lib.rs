@@ -34,11 +34,11 @@ pub use engine::{Engine, Levels};
 pub use fabric::{Fabric, FabricBell};
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
-pub use rounds::{Rounds, RoundsCall, needs_slots, script};
+pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
-pub use streams::{Stream, strayed};
+pub use streams::Stream;
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,

@@ -92,6 +92,11 @@ impl Peers {
         page[id.0 as usize % PAGE].checked_sub(1)
     }
 
+    /// Whether a process is known to be gone.
+    pub(crate) fn is_dead(&self, id: PeerId) -> bool {
+        self.index(id).is_some_and(|index| self.at(index).dead)
+    }
+
     /// The peer, when we have talked to it.
     #[inline]
     pub(crate) fn find_mut(&mut self, id: PeerId) -> Option<&mut Peer> {

@@ -8,8 +8,6 @@ use crate::card::{Card, Unreachable, Wire};
 use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
@@ -17,8 +15,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weft_api::sleepers::{Sleeper, Sleepers};
 use weft_api::verbs::Nanos;
 use weft_api::{Bell, Pollable};
 
@@ -300,21 +298,6 @@ pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
     [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
 }
 
-/// The threads of this process that sleep, or are about to.
-#[derive(Debug)]
-pub(crate) struct Sleepers {
-    number: AtomicU32,
-    /// Readable from a call until the last sleeper has gone: who comes in between wakes up once for nothing.
-    called: EventFd,
-}
-
-impl Sleepers {
-    pub(crate) fn new() -> io::Result<Sleepers> {
-        let called = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Sleepers { number: AtomicU32::new(0), called })
-    }
-}
-
 /// A socket that becomes readable when a datagram comes.
 pub(crate) trait Socket: AsFd + std::fmt::Debug + Send + Sync {}
 impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
@@ -323,7 +306,7 @@ impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
 #[derive(Clone, Debug)]
 pub struct UdpBell {
     socket: Arc<dyn Socket>,
-    sleepers: Arc<Sleepers>,
+    sleeper: Sleeper,
     deadline: Option<Instant>,
 }
 
@@ -333,44 +316,34 @@ impl UdpBell {
         sleepers: Arc<Sleepers>,
         deadline: Option<Instant>,
     ) -> UdpBell {
-        UdpBell { socket, sleepers, deadline }
+        UdpBell { socket, sleeper: Sleeper::new(sleepers), deadline }
     }
 
-    /// Wakes the threads of this process that sleep, or are about to: those that armed their bell before.
+    /// Wakes the threads of this process that sleep, or are about to: see [`Sleepers::ring`].
     pub fn ring(&self) {
-        // Ordered with the sleeper's arming by whatever lock both took: see the caller. SeqCst costs nothing here.
-        if self.sleepers.number.load(Ordering::SeqCst) > 0 {
-            // It can only be full, and then it is readable.
-            let _ = self.sleepers.called.write(1);
-        }
+        self.sleeper.sleepers().ring();
     }
 }
 
 impl Bell for UdpBell {
     // The kernel keeps what arrives between a look and a sleep.
     fn arm(&self) {
-        self.sleepers.number.fetch_add(1, Ordering::SeqCst);
+        self.sleeper.arm();
     }
 
     fn sleep(&self, limit: Duration) {
-        let limit = PollTimeout::try_from(self.limit(limit)).unwrap_or(PollTimeout::MAX);
-        let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        // An interrupted sleep is a short one.
-        let _ = poll(&mut [of(self.socket.as_fd()), of(self.sleepers.called.as_fd())], limit);
+        self.sleeper.sleep(&[self.socket.as_fd()], self.limit(limit));
         self.disarm();
     }
 
     fn disarm(&self) {
-        if self.sleepers.number.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Nothing to read is fine.
-            let _ = self.sleepers.called.read();
-        }
+        self.sleeper.disarm();
     }
 }
 
 impl Pollable for UdpBell {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend([self.socket.as_fd(), self.sleepers.called.as_fd()]);
+        list.extend([self.socket.as_fd(), self.sleeper.descriptor()]);
     }
 
     fn limit(&self, limit: Duration) -> Duration {

@@ -1,6 +1,6 @@
 //! [`Verbs`]: a device of the system as a host channel adapter.
 
-use crate::bell::{Sleepers, VerbsBell};
+use crate::bell::VerbsBell;
 use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
@@ -16,6 +16,7 @@ use libc::{c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
     HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,

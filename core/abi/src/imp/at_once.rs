@@ -21,7 +21,7 @@ use crate::gate;
 use crate::raise::{self, Raised};
 
 pub(crate) use super::at_once_rounds::{
-    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
+    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter, reduce_scatter_block,
 };
 
 /// Everything was done.

@@ -110,10 +110,6 @@ impl Peers {
         &self.entries
     }
 
-    pub(crate) fn all_mut(&mut self) -> &mut [Peer] {
-        &mut self.entries
-    }
-
     /// The pair is destroyed: its number may come again.
     pub(crate) fn forget_pair(&mut self, pair: QueuePairNumber) {
         self.by_pair.remove(&pair.0);

@@ -405,6 +405,9 @@ pub struct HcaLimits {
     pub atomics: bool,
     /// Whether they are atomic towards the processors too.
     pub atomic_with_processors: bool,
+    /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
+    /// does something else. False for whatever works by itself, a thread included.
+    pub works_in_calls: bool,
     /// Model: seconds from a request to its completion, of one without data.
     pub latency: f64,
     /// Model: bytes per second of a port.

@@ -164,7 +164,8 @@ impl Engine {
                 Early::Nothing => {}
             }
             // While other messages wait here, the next packet is not looked at in the ring: progress brings it.
-            if turn % 32 == 0 || !self.state.unexpected.is_empty() {
+            let outside = from.peer.is_some_and(|peer| self.fabric.is_moved_by_progress(peer));
+            if turn % 32 == 0 || outside || !self.state.unexpected.is_empty() {
                 from.peer?;
                 self.progress();
             }

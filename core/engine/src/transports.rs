@@ -115,6 +115,16 @@ impl Transports {
         matches!(self, Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_))
     }
 
+    /// Whether packets of a peer come with [`Transport::progress`] only, so that a second look before it finds nothing.
+    #[inline]
+    pub fn is_moved_by_progress(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Fabric(_) => true,
+            Transports::Both(both) => !both.shm().is_here(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+        }
+    }
+
     /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod kit;
+pub mod numbers;
 pub mod offload;
 mod pollable;
 mod primitive;

@@ -198,7 +198,6 @@ impl<H: Hca> Rdma<H> {
         self.counts
     }
 
-    /// Takes a completion in. Whether it is news: a question answered, or unsignaled sends heard of, is none to whoever waits.
     /// A slot to send from. When there is none, what unsignalled requests hold is asked for.
     pub(crate) fn take_slot(&mut self) -> std::result::Result<u32, Refused> {
         let slot = self.send_slots.take();
@@ -388,11 +387,12 @@ impl<H: Hca> Transport for Rdma<H> {
         fill(body);
         let segment = [self.send_slots.segment(slot, (HEADER_BYTES + len) as u32)];
         let work = Work::Send { immediate: None };
-        let posted = self.post(index, work, Data::Segments(&segment), Holds::Slot(slot));
-        if posted.is_err() {
+        if self.post(index, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
+            // It is filled, and there was room: a device that does not take it has lost the connection.
             self.send_slots.give_back(slot);
+            self.lose(index);
         }
-        posted
+        Ok(())
     }
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {

@@ -1,7 +1,7 @@
 //! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
 
 use crate::contact::NOTHING;
-use crate::flight::Holds;
+use crate::flight::{Deed, Holds};
 use crate::peers::State;
 use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, MOST_POSTED, Rdma};
 use weft_api::Refused;
@@ -183,15 +183,24 @@ impl<H: Hca> Rdma<H> {
         let pair = self.peers.at(index).pair;
         self.counts.doorbells += 1;
         self.counts.requests += requests.len() as u64;
-        if self.hca.post_sends(pair, &requests).is_err() {
-            // Some of them may be posted.
-            self.lose(index);
-            return Err(Refused::Full);
+        match self.hca.post_sends(pair, &requests) {
+            Ok(()) => {}
+            Err(HcaRefusal::State(_)) => {
+                // The device gave it up and took none of them.
+                self.break_off(index);
+                return Err(Refused::Full);
+            }
+            Err(_) => {
+                // Some of them may be posted.
+                self.lose(index);
+                return Err(Refused::Full);
+            }
         }
-        for at in 0..parts.len() {
+        for (at, (memory, segments)) in parts.iter().enumerate() {
             let signaled = tells && at == last;
             let holds = token.filter(|_| at == last).map_or(Holds::Nothing, Holds::Token);
-            self.noted(index, holds, signaled);
+            let data = Data::Segments(segments);
+            self.noted(index, holds, signaled, Deed::of(&way.work(*memory), &data), &data);
         }
         Ok(())
     }

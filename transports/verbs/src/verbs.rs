@@ -342,6 +342,12 @@ impl Hca for Verbs {
         pair.open(&self.context, &self.choice, ends)
     }
 
+    fn stop_queue_pair(&mut self, number: QueuePairNumber) {
+        if let Some(pair) = self.pairs.get_mut(&number.0) {
+            pair.stop(&self.context);
+        }
+    }
+
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
         if let Some(pair) = self.pairs.remove(&number.0) {
             pair.destroy(&self.context);

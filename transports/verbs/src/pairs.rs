@@ -189,12 +189,6 @@ impl Pair {
         Ok(())
     }
 
-    /// To *error*, from any state. A device that refuses has lost it already.
-    pub(crate) fn stop(&mut self, context: &Context) {
-        let _ = self.modify(context, attributes(IBV_QPS_ERR), IBV_QP_STATE);
-        self.state = QueuePairState::Error;
-    }
-
     fn modify(&self, context: &Context, mut attr: ibv_qp_attr, mask: c_int) -> Result<(), HcaRefusal> {
         // SAFETY: the queue pair lives until `destroy`; the mask names the fields that were set.
         match unsafe { (context.library.ibv_modify_qp)(self.raw, &mut attr, mask) } {
@@ -280,6 +274,12 @@ impl Pair {
         }
         self.handles.insert(to, Handle { raw, used: now });
         Ok(raw)
+    }
+
+    /// Nothing moves any more, and what was posted is flushed.
+    pub(crate) fn fail(&self, context: &Context) {
+        // One that cannot is so already.
+        let _ = self.modify(context, attributes(IBV_QPS_ERR), IBV_QP_STATE);
     }
 
     /// Gives everything back.

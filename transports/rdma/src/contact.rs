@@ -1,6 +1,6 @@
 //! Beginning and ending: first contact, silence, loss, rest.
 
-use crate::flight::{Deed, Holds};
+use crate::flight::Holds;
 use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::transport::{MOST_POSTED, Rdma, cannot};
@@ -195,17 +195,16 @@ impl<H: Hca> Rdma<H> {
     /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would never
     /// learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody.
     pub(crate) fn ask_the_silent(&mut self, now: Nanos) {
-        for peer in self.peers.all_mut() {
+        for index in 0..self.peers.all().len() as u32 {
+            let peer = self.peers.at_mut(index);
             let silent = now.saturating_sub(peer.heard) >= SILENCE;
             let open = matches!(peer.state, State::Open { .. });
             if !silent || peer.resting || !peer.flight.is_empty() || !open {
                 continue;
             }
             peer.heard = now;
-            let request = WorkRequest::new(peer.flight.next(), NOTHING, &[]);
-            if self.hca.post_send(peer.pair, &request).is_ok() {
-                peer.flight.push(Holds::Question, true, Deed::Nothing, &Data::Segments(&[]));
-            }
+            // One that finds no room now is asked the next time.
+            let _ = self.post(index, NOTHING, Data::Segments(&[]), Holds::Question);
         }
     }
 

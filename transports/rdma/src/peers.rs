@@ -129,10 +129,6 @@ impl Peers {
         &self.entries
     }
 
-    pub(crate) fn all_mut(&mut self) -> &mut [Peer] {
-        &mut self.entries
-    }
-
     /// It has another pair.
     pub(crate) fn has_pair(&mut self, index: u32, pair: QueuePairNumber) {
         self.at_mut(index).pair = pair;

@@ -248,7 +248,6 @@ impl<H: Hca> Rdma<H> {
         self.counts
     }
 
-    /// Takes a completion in. Whether it is news: a question answered, or unsignaled sends heard of, is none to whoever waits.
     /// A slot to send from. When there is none, what unsignalled requests hold is asked for.
     pub(crate) fn take_slot(&mut self) -> std::result::Result<u32, Refused> {
         let slot = self.send_slots.take();
@@ -294,9 +293,14 @@ impl<H: Hca> Rdma<H> {
                 Ok(())
             }
             Err(HcaRefusal::State(_)) => {
-                // The device gave it up; the completion that says so is on its way.
+                // The device gave it up, and the completion that says so is on its way. The next connection does it.
                 self.break_off(index);
-                Err(Refused::Full)
+                let deed = Deed::of(&work, &data);
+                if deed == Deed::Atomic {
+                    return Err(Refused::Full); // It does no atomics, since it cannot know which were done.
+                }
+                self.noted(index, holds, signaled, deed, &data);
+                Ok(())
             }
             Err(HcaRefusal::Full) => Err(Refused::Full),
             Err(_) => {
@@ -443,11 +447,12 @@ impl<H: Hca> Transport for Rdma<H> {
         fill(body);
         let segment = [self.send_slots.segment(slot, (HEADER_BYTES + len) as u32)];
         let work = Work::Send { immediate: None };
-        let posted = self.post(index, work, Data::Segments(&segment), Holds::Slot(slot));
-        if posted.is_err() {
+        if self.post(index, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
+            // It is filled, and there was room: a device that does not take it has lost the connection.
             self.send_slots.give_back(slot);
+            self.lose(index);
         }
-        posted
+        Ok(())
     }
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {

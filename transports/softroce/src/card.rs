@@ -68,6 +68,7 @@ pub struct Card<W> {
     incoming: Vec<u8>,
     /// Addresses where nobody is, for the owner.
     nobody: Vec<SocketAddr>,
+    doorbells: u64,
 }
 
 impl<W: Wire> Card<W> {
@@ -84,6 +85,7 @@ impl<W: Wire> Card<W> {
             outgoing: Vec::new(),
             incoming: Vec::new(),
             nobody: Vec::new(),
+            doorbells: 0,
         }
     }
 
@@ -211,7 +213,24 @@ impl<W: Wire> Hca for Card<W> {
     }
 
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
+        self.doorbells += 1;
         self.device.post_send(number, request)
+    }
+
+    fn post_sends(
+        &mut self,
+        number: QueuePairNumber,
+        requests: &[WorkRequest<'_>],
+    ) -> Result<(), HcaRefusal> {
+        if !self.device.has_room(number, requests.len()) {
+            return Err(HcaRefusal::Full);
+        }
+        self.doorbells += 1;
+        requests.iter().try_for_each(|request| self.device.post_send(number, request))
+    }
+
+    fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     fn post_receive(

@@ -363,6 +363,13 @@ impl<M: Memory> Device<M> {
         Ok(())
     }
 
+    /// Whether so many more send requests may be posted; also when there is no such queue pair, which posting will say.
+    pub fn has_room(&self, number: QueuePairNumber, requests: usize) -> bool {
+        self.queue_pairs
+            .get(&number.0)
+            .is_none_or(|pair| pair.open_sends() + requests <= pair.plan.max_send as usize)
+    }
+
     /// Posts a receive request to a queue pair's own queue (section 11.4.1.2). In state *error* it completes as flushed.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ pub struct Verbs {
     memory: Memory,
     sleepers: Arc<Sleepers>,
     started: Instant,
+    doorbells: u64,
 }
 
 // SAFETY: the library's objects belong to the process, not to a thread; nobody but us has these.
@@ -71,6 +72,7 @@ impl Verbs {
             memory: Memory::default(),
             sleepers: Arc::new(sleepers),
             started: Instant::now(),
+            doorbells: 0,
         })
     }
 
@@ -96,7 +98,7 @@ impl Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
-        let Verbs { pairs, context, choice, limits, .. } = self;
+        let Verbs { pairs, context, choice, limits, doorbells, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
             return Err(HcaRefusal::State(pair.state));
@@ -132,6 +134,7 @@ impl Verbs {
         for at in 1..requests.len() {
             chain[at - 1].next = &mut chain[at];
         }
+        *doorbells += 1;
         let mut refused = null_mut();
         // SAFETY: the queue pair is live; the chain ends with a null pointer and, as its segments, lies on our stack, which the driver reads
         // during the call. Registered memory is the poster's promise (see `Hca::post_send`), and the device looks at its keys.
@@ -170,6 +173,9 @@ const EMPTY_REQUEST: ibv_send_wr = ibv_send_wr {
     qp_type: 0,
     others: [0; 6],
 };
+
+const EMPTY_RECEIVE: ibv_recv_wr =
+    ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: null_mut(), num_sge: 0 };
 
 fn segments_of(data: &Data<'_>) -> usize {
     match data {
@@ -369,6 +375,10 @@ impl Hca for Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
+        let pair = self.pairs.get(&number.0).ok_or(HcaRefusal::Unknown)?;
+        if !pair.has_room(requests.len() as u32) {
+            return Err(HcaRefusal::Full);
+        }
         let mut rest = requests;
         while !rest.is_empty() {
             // As many as fit into one chain with all their segments.
@@ -383,10 +393,18 @@ impl Hca for Verbs {
                 .count()
                 .max(1);
             let (now, later) = rest.split_at(fit);
-            self.post_chain(number, now)?;
+            self.post_chain(number, now).map_err(|why| match why {
+                // There was room: this is not what the caller may take for nothing posted.
+                HcaRefusal::Full => HcaRefusal::Exhausted,
+                why => why,
+            })?;
             rest = later;
         }
         Ok(())
+    }
+
+    fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     #[inline]
@@ -396,23 +414,41 @@ impl Hca for Verbs {
         id: u64,
         segments: &[Segment],
     ) -> Result<(), HcaRefusal> {
-        let &queue = self.receives.get(queue.0 as usize).ok_or(HcaRefusal::Unknown)?;
         let &[segment] = segments else { return Err(HcaRefusal::Size) };
-        let mut part = ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key.0 };
-        let mut request =
-            ibv_recv_wr { wr_id: id | RECEIVE, next: null_mut(), sg_list: &mut part, num_sge: 1 };
-        let mut refused = null_mut();
-        // SAFETY: the queue is live until `drop`; the request lies on our stack, which the driver reads during the call.
-        let result = unsafe {
-            let post = (*(*queue).context).ops.post_srq_recv.ok_or(HcaRefusal::Invalid)?;
-            post(queue, &mut request, &mut refused)
-        };
-        match result {
-            0 => Ok(()),
-            libc::ENOMEM => Err(HcaRefusal::Full),
-            -1 => Err(refusal(errno())),
-            errno => Err(refusal(errno)),
+        self.post_receives(queue, &[(id, segment)])
+    }
+
+    fn post_receives(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        requests: &[(u64, Segment)],
+    ) -> Result<(), HcaRefusal> {
+        let &queue = self.receives.get(queue.0 as usize).ok_or(HcaRefusal::Unknown)?;
+        for requests in requests.chunks(CHAIN) {
+            let mut parts = [EMPTY_SGE; CHAIN];
+            let mut chain = [EMPTY_RECEIVE; CHAIN];
+            for ((place, part), &(id, segment)) in chain.iter_mut().zip(&mut parts).zip(requests) {
+                *part = ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key.0 };
+                *place = ibv_recv_wr { wr_id: id | RECEIVE, next: null_mut(), sg_list: part, num_sge: 1 };
+            }
+            for at in 1..requests.len() {
+                chain[at - 1].next = &mut chain[at];
+            }
+            let mut refused = null_mut();
+            // SAFETY: the queue is live until `drop`; the chain ends with a null pointer and, as its segments, lies on our stack, which the
+            // driver reads during the call.
+            let result = unsafe {
+                let post = (*(*queue).context).ops.post_srq_recv.ok_or(HcaRefusal::Invalid)?;
+                post(queue, chain.as_mut_ptr(), &mut refused)
+            };
+            match result {
+                0 => {}
+                libc::ENOMEM => return Err(HcaRefusal::Full),
+                -1 => return Err(refusal(errno())),
+                errno => return Err(refusal(errno)),
+            }
         }
+        Ok(())
     }
 
     #[inline]

@@ -17,6 +17,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn completed_work(&mut self, done: Completion, now: Nanos) -> bool {
         self.counts.completions += 1;
         let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
+        self.posted_receives -= u32::from(received);
         if done.queue_pair == self.card.datagrams {
             return received && self.datagram(done);
         }
@@ -30,6 +31,7 @@ impl<H: Hca> Rdma<H> {
                     let peer = self.peers.at_mut(index);
                     peer.resting = false;
                     peer.heard = now;
+                    peer.received = peer.received.wrapping_add(1);
                     peer.inbox.push_back((slot, done.bytes));
                     if !std::mem::replace(&mut peer.listed, true) {
                         self.ready.push_back(index);
@@ -37,20 +39,19 @@ impl<H: Hca> Rdma<H> {
                 }
                 _ => self.repost(slot),
             }
-        } else if let Some(index) = index {
-            if done.status == CompletionStatus::Success {
-                self.peers.at_mut(index).heard = now;
-            }
-            while let Some((holds, last)) = self.peers.at_mut(index).flight.retire(done.id) {
+        } else if let Some(index) = index
+            && done.status == CompletionStatus::Success
+        {
+            self.peers.at_mut(index).heard = now;
+            while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(done.id) {
                 news |= !matches!(holds, Holds::Question);
-                // Those before it went well, or they would have said so.
-                self.give_back(holds, if last { done.status } else { CompletionStatus::Success });
+                self.give_back(holds, true);
             }
         }
         if done.status != CompletionStatus::Success
             && let Some(index) = index
         {
-            self.lose(index);
+            self.failed(index, done, received);
         }
         news
     }
@@ -82,6 +83,7 @@ impl<H: Hca> Rdma<H> {
     }
 
     pub(crate) fn return_slots(&mut self) {
+        self.posted_receives += self.returned.len() as u32;
         self.counts.receives += self.returned.len() as u64;
         while !self.returned.is_empty() {
             let mut requests = [(0, Segment { address: 0, length: 0, key: NO_KEY }); RETURNED];

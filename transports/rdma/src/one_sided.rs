@@ -1,7 +1,7 @@
 //! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
 
 use crate::contact::NOTHING;
-use crate::flight::Holds;
+use crate::flight::{Deed, Holds};
 use crate::peers::State;
 use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, MOST_POSTED, Rdma};
 use weft_api::Refused;
@@ -194,15 +194,18 @@ impl<H: Hca> Rdma<H> {
         match posted {
             Ok(()) => self.counts.requests += requests.len() as u64,
             Err(HcaRefusal::Full) => return Err(Refused::Full),
+            // The device has given the connection up: the next one does it.
+            Err(HcaRefusal::State(_)) => self.break_off(index),
             Err(_) => {
                 // Some of them may be posted: what was begun ends with the connection, and the token with it.
                 self.lose(index);
             }
         }
-        for at in 0..parts.len() {
+        for (at, (memory, segments)) in parts.iter().enumerate() {
             let signaled = tells && at == last;
             let holds = token.filter(|_| at == last).map_or(Holds::Nothing, Holds::Token);
-            self.noted(index, holds, signaled);
+            let data = Data::Segments(segments);
+            self.noted(index, holds, signaled, Deed::of(&way.work(*memory), &data), &data);
         }
         Ok(())
     }

@@ -8,14 +8,14 @@ use weft_api::verbs::{Nanos, QueuePairNumber};
 use weft_types::PeerId;
 
 /// How far the connection is.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum State {
-    /// The question is under way.
-    Asking { next: Nanos, pause: Nanos, card: PeerCard },
+    /// The question is under way: first contact, or after a failure. `until`: when the peer is given up.
+    Asking { next: Nanos, pause: Nanos, until: Nanos },
     /// Messages flow.
     Open { remote_pair: QueuePairNumber },
-    /// It has failed; what it still holds is about to be given back.
-    Failing,
+    /// It has failed; what had arrived is about to be taken in. Then another is made, or what it holds is given back.
+    Failing { again: bool },
     /// It is no more.
     Gone,
 }
@@ -24,8 +24,16 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
+    /// Where it is found.
+    pub(crate) card: PeerCard,
     pub(crate) state: State,
     pub(crate) pair: QueuePairNumber,
+    /// Which of all processes that ever had this number it is; 0: it was not heard yet.
+    pub(crate) life: u32,
+    /// Connections that have failed.
+    pub(crate) epoch: u32,
+    /// Messages that have arrived, ever, wrapping.
+    pub(crate) received: u32,
     /// Slots with messages that have arrived, and their bytes.
     pub(crate) inbox: VecDeque<(u32, u32)>,
     pub(crate) flight: Flight,
@@ -48,12 +56,23 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn insert(&mut self, id: PeerId, state: State, pair: QueuePairNumber, now: Nanos) -> u32 {
+    pub(crate) fn insert(
+        &mut self,
+        id: PeerId,
+        card: PeerCard,
+        state: State,
+        pair: QueuePairNumber,
+        now: Nanos,
+    ) -> u32 {
         let index = self.entries.len() as u32;
         self.entries.push(Peer {
             id,
+            card,
             state,
             pair,
+            life: 0,
+            epoch: 0,
+            received: 0,
             inbox: VecDeque::new(),
             flight: Flight::default(),
             listed: false,
@@ -88,6 +107,12 @@ impl Peers {
 
     pub(crate) fn all(&self) -> &[Peer] {
         &self.entries
+    }
+
+    /// It has another pair.
+    pub(crate) fn has_pair(&mut self, index: u32, pair: QueuePairNumber) {
+        self.at_mut(index).pair = pair;
+        self.by_pair.insert(pair.0, index);
     }
 
     /// The pair is destroyed: its number may come again.

@@ -107,7 +107,8 @@ impl Window {
             Some(target) => self.outgoing.dirty.take(&target).into_iter().collect(),
             None => std::mem::take(&mut self.outgoing.dirty),
         };
-        due.into_iter().try_for_each(|target| self.ask(engine, target, Kind::Flush, 0))
+        due.into_iter().try_for_each(|target| self.ask(engine, target, Kind::Flush, 0))?;
+        self.flush_devices(engine, target)
     }
 
     /// `MPI_Win_fence`, first half: nothing of this process is under way once the window is settled. A barrier of the members
@@ -175,6 +176,7 @@ impl Window {
     fn release_lock(&mut self, engine: &mut Engine, target: u32) -> Result<()> {
         if target != self.rank.0 {
             self.outgoing.dirty.remove(&target);
+            self.settle_device_before_message(engine, target)?;
             return self.ask(engine, target, Kind::Unlock, 0);
         }
         self.epochs.own = false;
@@ -301,6 +303,7 @@ impl Window {
             } else {
                 // Executed after everything else, so the target knows that all is there.
                 self.outgoing.dirty.remove(&target);
+                self.settle_device_before_message(engine, target)?;
                 self.tell(engine, target, &Message::bare(Kind::Complete, 0, 0))?;
             }
         }

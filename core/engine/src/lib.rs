@@ -57,5 +57,5 @@ pub use weft_proto::Rendezvous;
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
-pub use weft_shm::{bias, changes, handover};
+pub use weft_shm::{bias, board, changes, handover};
 pub use zero_copy::Reach;

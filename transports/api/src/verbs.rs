@@ -56,6 +56,9 @@ impl std::str::FromStr for DeviceAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueuePairNumber(pub u32);
 
+/// No queue pair that anybody makes: 0 is the subnet manager's (section 3.9.2).
+pub const NOBODY: QueuePairNumber = QueuePairNumber(0);
+
 /// A completion queue of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompletionQueueId(pub u32);
@@ -502,7 +505,8 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
-    /// Ends a queue pair; nothing of it completes any more.
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
+    /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
 
     /// Posts a send request.

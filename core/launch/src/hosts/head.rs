@@ -10,7 +10,6 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use weft_boot::pmi::wire1;
 use weft_boot::stall;
 
 use super::PING;
@@ -19,8 +18,9 @@ use super::clocks::Clock;
 use super::dealing::{self, NamedHost};
 use super::frames::{self, Frame, Kind, Reader};
 use super::orders::orders;
+use super::verdicts::{Matter, Queue};
 use super::watching::Loss;
-use crate::judge::{Cause, End, Judge, Order, Partial};
+use crate::judge::{Cause, End, Judge, Order};
 use crate::lines::Lines;
 use crate::options::{Section, Settings};
 use crate::output::{HIGH_WATER, Outlet, same_file};
@@ -68,6 +68,8 @@ pub(super) struct Head {
     pub(super) watch: Watch,
     /// Losses that not all hosts know of yet.
     pub(super) losses: Vec<Loss>,
+    /// Deaths and aborts that wait for words of other hosts.
+    pub(super) queue: Queue,
     /// Who waited for what when the job was given up.
     waiting: String,
     pub(super) known: Vec<Known>,
@@ -84,7 +86,7 @@ pub(super) struct Head {
     signals: SignalFd,
     limit: Option<(Instant, Duration)>,
     next_ping: Instant,
-    aborting: Option<usize>,
+    pub(super) aborting: Option<usize>,
     pub(super) input_open: bool,
     pub(super) input_under_way: usize,
     verbose: bool,
@@ -172,6 +174,7 @@ impl Head {
             judge: Judge::new(size),
             watch: Watch::new(size, settings.watchdog_period(), settings.watchdog_abort),
             losses: Vec::new(),
+            queue: Queue::default(),
             inside: vec![None; size],
             outside: vec![Outside::Running; size],
             waiting: String::new(),
@@ -229,7 +232,8 @@ impl Head {
         let lines = self.lines.iter().flatten().filter_map(Lines::deadline);
         let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
         let watch = self.watch.deadline().filter(|_| self.judge.cause().is_none());
-        lines.chain(limit).chain(watch).chain(self.judge.deadline()).fold(self.next_ping, Instant::min)
+        let judge = self.judge.deadline().into_iter().chain(self.queue.deadline());
+        lines.chain(limit).chain(watch).chain(judge).fold(self.next_ping, Instant::min)
     }
 
     fn wait(&self, deadline: Instant) -> io::Result<()> {
@@ -269,6 +273,7 @@ impl Head {
         for index in 0..self.hosts.len() {
             self.listen(index);
         }
+        self.judge_matters();
         self.pass_input()?;
         let now = Instant::now();
         if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
@@ -388,14 +393,14 @@ impl Head {
             Kind::Ended if ours => {
                 let Some(end) = frames::parse_ending(&frame.content) else { return };
                 self.flush_lines(rank, Instant::now(), true);
-                if self.judge.is_running(rank) {
-                    let order = self.judge.ended(rank, end, Instant::now());
-                    if !matches!(order, Some(Order::Tell(_))) {
-                        self.watch.gone(rank, stall::now(), Instant::now());
-                    }
-                    self.obey(order);
+                match self.judge.depends_on_others(rank, end) {
+                    true => self.bring(Matter::End { rank, end }),
+                    false => self.judge_end(rank, end),
                 }
-                self.check_barrier();
+            }
+            Kind::CannotTell => {
+                let why = String::from_utf8_lossy(&frame.content).into_owned();
+                self.not_told(index, rank, &why);
             }
             // Not an agent's to say.
             _ => {}
@@ -427,10 +432,11 @@ impl Head {
         }
         self.obey(order);
         self.settle_losses();
+        self.judge_matters();
     }
 
     /// A rank that ended without MPI is missing for ever in a barrier others wait in.
-    fn check_barrier(&mut self) {
+    pub(super) fn check_barrier(&mut self) {
         if !self.server.anybody_waits() || self.judge.cause().is_some() {
             return;
         }
@@ -504,20 +510,8 @@ impl Head {
                 None
             }
             Action::Abort { rank, code, message, ranks } => {
-                self.aborting = Some(rank);
-                let asked_for_some = !ranks.is_empty();
-                let partial = Partial { rank, code, message: message.clone(), ranks };
-                let some = self.judge.abort_some(partial, now);
-                if some.is_some() {
-                    let doomed: Vec<usize> = self.judge.doomed().collect();
-                    doomed.into_iter().for_each(|rank| self.tell_of_loss(rank));
-                }
-                if asked_for_some {
-                    let scope = if some.is_some() { "some" } else { "all" };
-                    let answer = wire1::Command::new("weft_aborted").with("scope", scope).emit();
-                    self.tell(rank, Kind::Channel, answer.as_bytes());
-                }
-                some.or_else(|| self.judge.condemn(Cause::Aborted { rank, code, message }, now))
+                self.bring(Matter::Abort { rank, code, message, ranks });
+                None
             }
             Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
             Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),

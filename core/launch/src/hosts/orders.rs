@@ -52,6 +52,7 @@ pub(super) fn orders(
                 settings.map_by.map_or_else(String::new, |word| format!("{word:?}").to_ascii_lowercase()),
             ],
             report_bindings: settings.report_bindings,
+            size,
             programs: programs.clone(),
             ranks: Vec::new(),
         })

@@ -108,17 +108,29 @@ impl Head {
         }
     }
 
-    /// A loss counts for the watchdog once all hosts know of it: a rank that says later that it waits for the lost one has not looked
-    /// again since.
+    /// Whether hosts are being told that a rank is gone.
+    pub(super) fn is_being_told(&self, rank: usize) -> bool {
+        self.losses.iter().any(|loss| loss.rank == rank)
+    }
+
+    /// The ranks of a host cannot be told that one is gone, and would wait for it for ever.
+    pub(super) fn not_told(&mut self, index: usize, lost: usize, why: &str) {
+        let host = &self.hosts[index].name;
+        eprintln!("mpiexec: the ranks on {host} cannot be told that rank {lost} has died: {why}");
+        let order = self.judge.cannot_tell(lost, Instant::now());
+        self.obey(order);
+    }
+
+    /// A loss counts for the watchdog once the rank has ended and all hosts know of it: a rank that says later that it waits for the lost
+    /// one has not looked again since.
     pub(super) fn settle_losses(&mut self) {
-        let known = self.hosts.iter().filter(|host| !host.gone).map(|host| host.obeyed).min();
-        let known = known.unwrap_or(u64::MAX);
-        let settled: Vec<Loss> = self.losses.extract_if(.., |loss| loss.told <= known).collect();
+        let known = self.known_by_all();
+        let judge = &self.judge;
+        let settled: Vec<Loss> =
+            self.losses.extract_if(.., |loss| loss.told <= known && !judge.is_running(loss.rank)).collect();
         for Loss { rank, .. } in settled {
-            if !self.judge.is_running(rank) {
-                self.watch.gone(rank, stall::now(), Instant::now());
-                self.watch.died(rank);
-            }
+            self.watch.gone(rank, stall::now(), Instant::now());
+            self.watch.died(rank);
         }
     }
 

@@ -252,8 +252,12 @@ pub(crate) unsafe fn win_allocate(
         .filter(|wished| wished.is_power_of_two())
         .unwrap_or(1);
     let extents = making.extents(Ok(()))?;
-    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give.
-    let one_node = gate::with(|process| process.job.local_ranks.len() == process.job.size as usize);
+    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give, or shared memory is not to be used.
+    let one_node = gate::with(|process| {
+        let comm = process.comms.get(making.comm)?;
+        Ok::<_, Error>(process.engine.are_here(comm.group.peers()))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     let modest = exchange(making.comm, &[u64::from(wished > PAGE)])?.iter().all(|&large| large == 0);
     if one_node
         && modest

@@ -111,10 +111,20 @@ impl Engine {
         self.operate(peer, way, to, lease, bytes, Buffer::Send(data), &can)
     }
 
+    /// As [`Engine::put_exposed`] of a few bytes that may leave now, for callers that count instructions. False: nothing was done, and nothing
+    /// is said about why.
+    #[inline(always)]
+    pub fn put_at_once(&mut self, peer: PeerId, bytes: &[u8], to: RemoteMemory) -> bool {
+        let Some(peer) = self.state.peers.find_mut(peer) else { return false };
+        bytes.len() <= peer.max_put as usize && self.fabric.put_now(peer.route, bytes, to)
+    }
+
     /// Makes what [`Engine::get_exposed`] needs. False: it cannot be had.
     pub fn prepare_gets(&mut self, peer: PeerId) -> bool {
         let index = self.meet(peer);
-        let Some(can) = self.state.peers.at(index).means.as_ref().map(|means| means.can) else { return false };
+        let Some(can) = self.state.peers.at(index).means.as_ref().map(|means| means.can) else {
+            return false;
+        };
         self.make_stage(&can)
     }
 

@@ -81,6 +81,28 @@ impl Window {
         Some((peer, place, engine.reach(peer)?))
     }
 
+    /// As [`Window::put`] of a few bytes to as many in one run, for callers that count instructions: `disp` in the target's units. False:
+    /// nothing was done, and nothing is said about why.
+    #[inline(always)]
+    pub fn put_at_once(&mut self, engine: &mut Engine, bytes: &[u8], target: u32, disp: i64) -> bool {
+        let Some(&place) = self.places.get(target as usize) else { return false };
+        let Some(extent) = self.extents.get(target as usize) else { return false };
+        // Both are small, or the check refuses: sizes have 63 bits, and what a unit times a larger number wraps to is not looked at.
+        if (disp as u64) >= 1 << 32 || bytes.is_empty() || !self.epochs.surely_allows(target) {
+            return false;
+        }
+        let at = disp as u64 * extent.unit;
+        if at + bytes.len() as u64 > extent.size || place == UNEXPOSED {
+            return false;
+        }
+        // The own process has no peer, so that it is refused.
+        let put = engine.put_at_once(self.group.peer(Rank(target)), bytes, place.plus(at));
+        if put {
+            self.outgoing.unflushed.mark(target);
+        }
+        put
+    }
+
     /// Where the first packed bytes of a target's elements lie in its memory: offset and length of each run. `None`: in too many.
     fn runs(&self, to: &Target, bytes: u64) -> Option<Vec<(u64, u64)>> {
         let at = to.disp.wrapping_mul(self.extents.get(to.rank as usize)?.unit as i64);

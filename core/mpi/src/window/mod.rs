@@ -341,6 +341,12 @@ impl Windows {
         self.table.get(handle)
     }
 
+    /// As [`Windows::get_mut`], for callers that take another way when there is none.
+    #[inline(always)]
+    pub fn find_mut(&mut self, handle: Handle) -> Option<&mut Window> {
+        self.table.find_mut(handle)
+    }
+
     /// As [`Windows::get`], to change it.
     ///
     /// # Errors

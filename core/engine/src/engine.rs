@@ -458,6 +458,11 @@ impl Engine {
         }
     }
 
+    /// Work requests posted to an RDMA device so far, and doorbells rung for them; 0 without one.
+    pub fn device_work(&self) -> (u64, u64) {
+        self.fabric.device_work()
+    }
+
     /// What this engine was told when it was made.
     pub fn config(&self) -> &EngineConfig {
         &self.state.config

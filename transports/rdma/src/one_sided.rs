@@ -285,6 +285,14 @@ impl<H: Hca> Rdma<H> {
         self.ended.extend(token.map(|token| Completed { token, outcome: Outcome::Failed }));
     }
 
+    /// See [`weft_api::Transport::put_now`].
+    #[inline]
+    pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.peers.at(index);
+        let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
+        open && self.post(index, Way::Put.work(to), Data::Inline(&[bytes]), Holds::Nothing).is_ok()
+    }
+
     pub(crate) fn change(
         &mut self,
         peer: PeerId,

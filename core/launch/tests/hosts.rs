@@ -114,6 +114,16 @@ fn a_crash_is_named_with_its_host() {
 }
 
 #[test]
+fn a_death_that_a_host_cannot_tell_its_ranks_ends_the_job() {
+    let outcome = run(on_hosts("--hosts far1,far2 -n 4").arg(probe()).args(["outlive", "3"]));
+    assert_eq!(outcome.code, 137, "{}", outcome.err);
+    for words in ["cannot be told that rank 3 has died", "SIGKILL", "running ranks were ended"] {
+        assert!(outcome.err.contains(words), "{words} is missing in {}", outcome.err);
+    }
+    assert!(outcome.took < SOON);
+}
+
+#[test]
 fn a_program_that_is_missing_is_told_with_its_host() {
     let outcome = run(on_hosts("--hosts far1,far2 -n 4").arg("./no-such-program"));
     assert_eq!(outcome.code, 127, "{}", outcome.err);

@@ -17,7 +17,7 @@ use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::{Error, ErrorClass, PeerId, Result};
-use weft_verbs::{Verbs, VerbsBell, Wish, choose, survey};
+use weft_verbs::{Verbs, VerbsBell, Wish, choose, own_numa_node, survey};
 use weft_wire::Header;
 
 /// A way to processes of other nodes (and of this one, where it is forced).
@@ -95,7 +95,7 @@ impl Fabric {
         rail: Option<&str>,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
-        let wish = Wish { address, numa_node: None };
+        let wish = Wish { address, numa_node: own_numa_node() };
         let mut choices = choose(&survey()?, wish).map_err(|why| {
             Error::new(
                 ErrorClass::OTHER,
@@ -125,7 +125,8 @@ impl Fabric {
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
-            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+            Fabric::Softroce(_) => None,
+            Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
             Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
         }
     }

@@ -172,6 +172,11 @@ impl Engine {
         self.release_parts(peer, charges);
     }
 
+    /// Whether that names a landing.
+    pub fn landing_exists(&mut self, id: LandingId) -> bool {
+        self.state.landings.find(id.0).is_some()
+    }
+
     fn release_parts(&mut self, peer: PeerId, charges: u32) {
         if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charges)) {
             self.give_credit(peer);

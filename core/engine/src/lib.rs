@@ -45,6 +45,8 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// Where memory is, and what is done to it: the vocabulary of windows.
+pub use weft_api::zero_copy::{Atomic, MemoryRange, Region, RegionId, RemoteMemory};
 /// What opening a libfabric endpoint takes.
 pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
@@ -55,4 +57,5 @@ pub use weft_proto::Rendezvous;
 pub use weft_rdma::{Directory, PeerCard};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
-pub use weft_shm::{bias, changes, handover};
+pub use weft_shm::{bias, board, changes, handover};
+pub use zero_copy::Reach;

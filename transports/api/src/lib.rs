@@ -13,6 +13,8 @@
 pub mod kit;
 pub mod offload;
 mod pollable;
+mod primitive;
+pub mod sleepers;
 pub mod verbs;
 pub mod zero_copy;
 

@@ -56,6 +56,9 @@ impl std::str::FromStr for DeviceAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueuePairNumber(pub u32);
 
+/// No queue pair that anybody makes: 0 is the subnet manager's (section 3.9.2).
+pub const NOBODY: QueuePairNumber = QueuePairNumber(0);
+
 /// A completion queue of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompletionQueueId(pub u32);
@@ -402,6 +405,9 @@ pub struct HcaLimits {
     pub atomics: bool,
     /// Whether they are atomic towards the processors too.
     pub atomic_with_processors: bool,
+    /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
+    /// does something else. False for whatever works by itself, a thread included.
+    pub works_in_calls: bool,
     /// Model: seconds from a request to its completion, of one without data.
     pub latency: f64,
     /// Model: bytes per second of a port.
@@ -499,7 +505,8 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
-    /// Ends a queue pair; nothing of it completes any more.
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
+    /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
 
     /// Posts a send request.

@@ -37,6 +37,7 @@ impl Ofi {
             atomics: device.has_atomics() && self.longest >= 24,
             atomics_of_four: false,
             atomic_with_processors: false,
+            atomic_with_packets: false,
             local_regions: device.registers_locally(),
             // Software copies through the addresses; a device has the pages.
             follows_mappings: !hardware,

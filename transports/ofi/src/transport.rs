@@ -1,6 +1,6 @@
 //! [`Ofi`]: one process's end of a fabric that libfabric drives.
 
-use crate::bell::{OfiBell, Sleepers};
+use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
 use crate::contact::{Peer, SILENCE, STUCK};
 use crate::device::{Denied, Device};
@@ -75,7 +75,7 @@ pub struct Ofi {
     pub(crate) due: Vec<u32>,
     pub(crate) lost: VecDeque<PeerId>,
     done: Vec<Done>,
-    sleepers: Arc<Sleepers>,
+    sleepers: Arc<WaitObject>,
     /// Longest message, bytes.
     pub(crate) longest: usize,
     inject: usize,
@@ -99,7 +99,7 @@ impl Ofi {
         let offer = device.offer();
         let (longest, inject) = (offer.max_msg_size.min(LONGEST), offer.inject_size.min(LONGEST));
         let card = OfiCard { provider: offer.provider.clone(), key: random_key(), address: device.name()? };
-        let sleepers = Sleepers::new(device.wait()).map_err(|error| {
+        let sleepers = WaitObject::new(device.wait()).map_err(|error| {
             Error::new(ErrorClass::NO_MEM, format!("no descriptor to sleep on: {error} (see `ulimit -n`)"))
         })?;
         let mut ofi = Ofi {
@@ -661,7 +661,7 @@ impl Transport for Ofi {
     }
 
     fn bell(&self) -> OfiBell {
-        OfiBell(Arc::clone(&self.sleepers))
+        OfiBell::new(Arc::clone(&self.sleepers))
     }
 }
 

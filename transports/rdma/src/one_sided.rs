@@ -81,6 +81,7 @@ impl<H: Hca> Rdma<H> {
             atomics: limits.atomics,
             atomics_of_four: false,
             atomic_with_processors: limits.atomic_with_processors,
+            atomic_with_packets: limits.works_in_calls,
             local_regions: true,
             follows_mappings: limits.follows_mappings,
             // Of one connection (section 9.5), and there is one.

@@ -33,11 +33,59 @@ use std::time::Duration;
 const PLACES: u32 = 31;
 const UNREACHABLE: u32 = 1 << PLACES;
 
+/// The word of the places where threads sleep, one bit each, so that the model checker can stand in.
+pub trait Places {
+    /// Adds a place (SeqCst).
+    fn add(&self, place: u32);
+    /// Takes a place out (SeqCst).
+    fn remove(&self, place: u32);
+    /// The places (SeqCst).
+    fn all(&self) -> u32;
+    /// A full barrier.
+    fn barrier(&self);
+}
+
+/// A thread is about to sleep at `place`: it looks once more whether it was rung, then polls, then takes its place out again.
+#[inline]
+pub fn settle(places: &impl Places, place: u32) {
+    places.add(place);
+    places.barrier();
+}
+
+/// The places to be rung by a thread that has changed a sleep word.
+#[inline]
+pub fn sleepers(places: &impl Places) -> u32 {
+    places.barrier();
+    places.all()
+}
+
+impl Places for Doors {
+    fn add(&self, place: u32) {
+        self.polled.fetch_or(1 << place, Ordering::SeqCst);
+    }
+
+    fn remove(&self, place: u32) {
+        self.polled.fetch_and(!(1 << place), Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn all(&self) -> u32 {
+        self.polled.load(Ordering::SeqCst) & !UNREACHABLE
+    }
+
+    #[inline]
+    fn barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// The doorbells of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Doorbells {
     /// Places in use, one bit each.
     taken: AtomicU32,
+    /// Sleeps since a ringer said that it cannot reach us.
+    short: AtomicU32,
     /// `None` inside: the system gave no socket.
     sockets: [OnceLock<Option<UnixDatagram>>; PLACES as usize],
 }
@@ -88,9 +136,24 @@ impl Doorbells {
             self.taken.fetch_and(!(1 << place), Ordering::Release);
             return None;
         };
-        doors.polled.fetch_or(1 << place, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.try_again(doors);
+        settle(doors, place);
         Some(Doorbell { bells: self, doors, place, socket })
+    }
+}
+
+/// So many short sleeps later doorbells are believed in again: what kept a ringer away may have passed (memory of the kernel's, a
+/// limit). Where it has not, one sleep among so many is a long one.
+const PENANCE: u32 = 1000;
+
+impl Doorbells {
+    /// Every [`PENANCE`] sleeps at doorbells that cannot be reached, forgets that they cannot.
+    fn try_again(&self, doors: &Doors) {
+        if doors.polled.load(Ordering::Relaxed) & UNREACHABLE != 0
+            && self.short.fetch_add(1, Ordering::Relaxed) % PENANCE == PENANCE - 1
+        {
+            doors.polled.fetch_and(!UNREACHABLE, Ordering::SeqCst);
+        }
     }
 }
 
@@ -118,7 +181,7 @@ impl Doorbell<'_> {
 
 impl Drop for Doorbell<'_> {
     fn drop(&mut self) {
-        self.doors.polled.fetch_and(!(1 << self.place), Ordering::SeqCst);
+        self.doors.remove(self.place);
         self.bells.taken.fetch_and(!(1 << self.place), Ordering::Release);
     }
 }
@@ -126,8 +189,7 @@ impl Drop for Doorbell<'_> {
 /// Rings every doorbell that a thread of the process with these doors sleeps on. The caller has changed a sleep word.
 #[inline]
 pub(crate) fn ring(doors: &Doors) {
-    fence(Ordering::SeqCst);
-    let places = doors.polled.load(Ordering::SeqCst) & !UNREACHABLE;
+    let places = sleepers(doors);
     if places != 0 {
         ring_places(doors, places);
     }
@@ -202,6 +264,11 @@ mod tests {
         let start = Instant::now();
         doorbell.wait(&[], LONG);
         assert!(start.elapsed() < LONG / 2);
+        drop(doorbell);
+        for sleep in 0..2 * PENANCE {
+            let reachable = !bells.take(&doors).expect("a place").is_unreachable();
+            assert_eq!(reachable, sleep >= PENANCE - 1, "sleep {sleep}");
+        }
     }
 
     #[test]

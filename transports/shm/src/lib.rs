@@ -19,8 +19,9 @@
 pub mod arrivals;
 pub mod bell;
 pub mod bias;
+pub mod board;
 pub mod changes;
-mod doorbell;
+pub mod doorbell;
 pub mod handover;
 pub mod layout;
 mod peers;

@@ -18,12 +18,12 @@ use weft_types::{Error, ErrorClass, Result};
 /// "WEFTSHM" and the version of the layout described in this crate.
 const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x03");
 
-/// How sleepers and senders agree (see [`crate::bell`]); one choice for all ranks of a node, made by the first.
+/// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
-    /// Sleepers interrupt the others (`membarrier`), senders pay nothing: best when every rank has its core.
+    /// Every rank has its core: sleepers interrupt the others (`membarrier`), senders pay nothing.
     Membarrier,
-    /// Senders fence, sleepers pay nothing: best when ranks outnumber cores.
+    /// Ranks outnumber cores: senders fence, sleepers pay nothing.
     Fence,
 }
 

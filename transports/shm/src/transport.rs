@@ -1,14 +1,14 @@
 //! [`Shm`]: one process's end of the node segment.
 
 use crate::arrivals::{announce, take_in};
-use crate::bell::{self, Doors};
+use crate::bell;
 use crate::layout::{INLINE_BYTES, Layout};
 use crate::peers::PeerMap;
 use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
 use crate::ring::{Consumer, Front, Producer, RingMemory};
 use crate::rounds::{Members, Rounds, Wakes};
-use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, no_room};
+use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
 use crate::slots::{Fresh, Held, SLOT};
@@ -17,15 +17,17 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{PeerId, Result};
 use weft_wire::Header;
 
 mod attach;
+mod outbound;
 
 pub use attach::Config;
 use attach::no_address_space;
+use outbound::Outbound;
 
 /// The node-local transport of one process, or of one of its lanes.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub struct Shm {
     /// Deaths on other nodes that were seen.
     far_seen: u32,
     single_copy: SingleCopy,
+    /// What the first rank of the node said of its cores.
+    agreed: Waking,
     fenced: bool,
     blind: bool,
     numa: bool,
@@ -68,23 +72,7 @@ pub struct Shm {
     pool: Option<Arc<Pool>>,
 }
 
-#[derive(Debug)]
-struct Outbound {
-    producer: Producer<RawRing>,
-    /// Slots of this ring that were never used.
-    fresh: Fresh,
-    /// The receiver's sleep words; live as long as `Shm::segment`.
-    doors: NonNull<Doors>,
-    /// That of our lane.
-    word: NonNull<AtomicU32>,
-    lane: u32,
-    /// Keeps the ring mapped.
-    mapping: Mapping,
-}
-
-// SAFETY: the sleep words are shared memory made of atomics, kept mapped by the `Shm` that owns this value.
-unsafe impl Send for Outbound {}
-// SAFETY: the same for our own slot; everything else in it is `Send`.
+// SAFETY: our own slot is shared memory made of atomics, kept mapped by `segment`; everything else in it is `Send`.
 unsafe impl Send for Shm {}
 
 #[derive(Debug)]
@@ -123,38 +111,6 @@ impl Inbound {
     }
 }
 
-impl Outbound {
-    #[inline]
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: see the field.
-        unsafe { self.word.as_ref() }
-    }
-
-    /// After a publication: wakes the receiver when it sleeps, and tells whether it still lives.
-    #[inline(always)]
-    fn notify(&self) -> std::result::Result<(), Refused> {
-        self.producer.memory().light_barrier();
-        let word = self.word().load(Ordering::Relaxed);
-        if bell::needs_attention(word) { self.notify_slowly(word) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn notify_slowly(&self, word: u32) -> std::result::Result<(), Refused> {
-        if bell::is_gone(word) {
-            return Err(Refused::Dead);
-        }
-        // SAFETY: see the field.
-        unsafe { self.doors.as_ref() }.ring(self.lane);
-        Ok(())
-    }
-
-    /// What a ring without room means: a dead reader will never make any.
-    #[cold]
-    fn full(&self) -> Refused {
-        if bell::is_gone(self.word().load(Ordering::Relaxed)) { Refused::Dead } else { Refused::Full }
-    }
-}
-
 impl Shm {
     /// Where `peer` is in its life.
     pub fn peer_state(&self, peer: PeerId) -> PeerState {
@@ -187,10 +143,9 @@ impl Shm {
         Ok(self.pool.as_ref().expect("opened just now"))
     }
 
-    /// Whether ranks outnumber the cores of the node, as its first rank said; the same at all.
+    /// Whether ranks outnumber the cores of the node, as its first rank said; the same at all, whatever each of them can do.
     pub fn is_crowded(&self) -> bool {
-        // Who fences though the node agreed on the barrier of the sleepers is blind: its ranks have cores of their own.
-        self.fenced && !self.blind
+        self.agreed == Waking::Fence
     }
 
     /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of them took

@@ -11,6 +11,7 @@ use loom::thread;
 use loom_model::heavy_barrier;
 use std::time::Duration;
 use weft_shm::bell::{self, Arming, Doorway, SleepWord};
+use weft_shm::doorbell::{self, Places};
 
 /// No sleep of a model ends by its limit.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
@@ -53,11 +54,28 @@ impl SleepWord for Door<'_> {
 
     /// `doorbell::ring`.
     fn wake_all(&self) {
-        fence(Ordering::SeqCst);
-        if self.0.polled.load(Ordering::SeqCst) != 0 {
+        if doorbell::sleepers(self.0) != 0 {
             *self.0.datagram.lock().unwrap() = true;
             self.0.readable.notify_all();
         }
+    }
+}
+
+impl Places for Doors {
+    fn add(&self, place: u32) {
+        self.polled.fetch_or(1 << place, Ordering::SeqCst);
+    }
+
+    fn remove(&self, place: u32) {
+        self.polled.fetch_and(!(1 << place), Ordering::SeqCst);
+    }
+
+    fn all(&self) -> u32 {
+        self.polled.load(Ordering::SeqCst)
+    }
+
+    fn barrier(&self) {
+        fence(Ordering::SeqCst);
     }
 }
 
@@ -89,14 +107,12 @@ impl Doors {
             if look() {
                 return arming.disarm(self);
             }
-            // `Doorbells::take`.
-            self.polled.fetch_or(1, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
+            doorbell::settle(self, 0);
             arming.sleep_by(self, FOR_EVER, |_, _, _| {
                 self.poll();
                 true
             });
-            self.polled.fetch_and(!1, Ordering::SeqCst);
+            self.remove(0);
         }
     }
 

@@ -134,6 +134,8 @@ impl<W: Wire> Hca for Card<W> {
             follows_mappings: true,
             atomics: true,
             atomic_with_processors: false,
+            // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
+            works_in_calls: true,
             latency: 30e-6,
             bandwidth: 0.8e9,
             registration: 0.2e-6,

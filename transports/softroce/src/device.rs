@@ -11,9 +11,9 @@ use crate::wire::{Operation, Packet, icrc};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal, LocalKey, Nanos,
-    ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
+    Access, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal, LocalKey, NOBODY,
+    Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment,
+    Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 
 pub use crate::wire::icrc::Flow;
@@ -205,14 +205,21 @@ impl<M: Memory> Device<M> {
         Ok(number)
     }
 
-    /// Ends a queue pair; nothing of it completes any more.
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue: these complete
+    /// as flushed and as nobody's, so that they can be posted again.
     ///
     /// # Errors
     /// [`Refusal::Unknown`].
     pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
         let pair = self.queue_pairs.remove(&number.0).ok_or(Refusal::Unknown)?;
-        for queue in [pair.plan.send_queue, pair.plan.receive_queue] {
-            self.completion_queues[queue.0 as usize].forget(number);
+        let QueuePairPlan { send_queue, receive_queue, shared_receive_queue, .. } = pair.plan;
+        for queue in [send_queue, receive_queue] {
+            self.completion_queues[queue.0 as usize].forget(number, shared_receive_queue.is_some());
+        }
+        if shared_receive_queue.is_some()
+            && let Some(id) = pair.responder.and_then(|mut responder| responder.abandon())
+        {
+            self.complete(receive_queue, flushed_receive(id, NOBODY));
         }
         Ok(())
     }

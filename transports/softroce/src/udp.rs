@@ -8,8 +8,6 @@ use crate::card::{Card, Unreachable, Wire};
 use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
@@ -17,8 +15,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weft_api::sleepers::{Sleeper, Sleepers};
 use weft_api::verbs::Nanos;
 use weft_api::{Bell, Pollable};
 
@@ -31,6 +29,10 @@ const SOCKET_BUFFER: usize = 8 << 20;
 /// Most datagrams that leave with one call (the kernel's limit), and most bytes of them.
 const MOST_JOINED: usize = 64;
 const MOST_BYTES: usize = 60_000;
+/// Most bytes that come with one call: an IP packet.
+const MOST_RECEIVED: usize = 1 << 16;
+/// Calls that may end with news of earlier datagrams before one is given up for this turn: a pending error is told once.
+const TRIES: usize = 3;
 
 /// A UDP socket that never waits.
 #[derive(Debug)]
@@ -43,8 +45,10 @@ pub struct Udp {
     mischief: Option<Mischief>,
     /// Whether the kernel cuts what leaves together.
     cuts: bool,
-    /// What came together, how long each datagram of it is, what was given out, and whom it is from.
-    incoming: Vec<u8>,
+    /// What came together: a buffer that is never filled anew, how much of it came, how long each datagram is, what was given out, and
+    /// whom it is from.
+    incoming: Box<[u8]>,
+    came: usize,
     each: usize,
     given: usize,
     from: Option<SocketAddr>,
@@ -109,6 +113,11 @@ impl Udp {
         link_mtu: u32,
         faults: Option<Faults>,
     ) -> io::Result<Card<Udp>> {
+        let udp = Udp::new(address, port, link_mtu, faults)?;
+        Ok(Card::new(udp.socket.local_addr()?, udp))
+    }
+
+    fn new(address: IpAddr, port: Option<u16>, link_mtu: u32, faults: Option<Faults>) -> io::Result<Udp> {
         let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
         socket.set_nonblocking(true)?;
         // What is not granted costs retransmissions, not correctness.
@@ -124,8 +133,7 @@ impl Udp {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
         }
-        let local = socket.local_addr()?;
-        let udp = Udp {
+        Ok(Udp {
             socket: Arc::new(socket),
             sleepers: Arc::new(Sleepers::new()?),
             started: Instant::now(),
@@ -133,13 +141,13 @@ impl Udp {
             outgoing: Joined::default(),
             mischief: faults.map(Mischief::new),
             cuts: true,
-            incoming: Vec::new(),
+            incoming: vec![0; MOST_RECEIVED].into(),
+            came: 0,
             each: 0,
             given: 0,
             from: None,
             news: false,
-        };
-        Ok(Card::new(local, udp))
+        })
     }
 }
 
@@ -166,10 +174,10 @@ impl Wire for Udp {
         self.send_joined()
     }
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
-        if self.given >= self.incoming.len() {
+        if self.given >= self.came {
             self.take_in()?;
         }
-        let end = (self.given + self.each).min(self.incoming.len());
+        let end = (self.given + self.each).min(self.came);
         buffer.clear();
         buffer.extend(&self.incoming[self.given..end]);
         self.given = end;
@@ -228,7 +236,12 @@ impl Udp {
             return false;
         }
         self.outgoing.push(to, datagram);
-        self.cuts || self.send_joined()
+        if self.cuts || self.send_joined() {
+            return true;
+        }
+        // It will be offered again.
+        self.outgoing.clear();
+        false
     }
 
     fn send_joined(&mut self) -> bool {
@@ -238,7 +251,7 @@ impl Udp {
         let cut = [ControlMessage::UdpGsoSegments(&each)];
         let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
         let bytes = [IoSlice::new(&self.outgoing.bytes)];
-        for _ in 0..3 {
+        for _ in 0..TRIES {
             match sendmsg(self.socket.as_raw_fd(), &bytes, control, MsgFlags::empty(), Some(&to)) {
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
                 Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
@@ -246,10 +259,9 @@ impl Udp {
                     self.cuts = false;
                     break;
                 }
-                // News of an earlier datagram; this one has not left.
-                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => self.news = true,
-                // Any other failure is a lost datagram: retries find out.
-                _ => break,
+                // News of an earlier datagram, and this one has not left; or it cannot leave, and is a lost one: retries find out.
+                Err(_) => self.news = true,
+                Ok(_) => break,
             }
         }
         self.outgoing.clear();
@@ -258,10 +270,10 @@ impl Udp {
 
     /// Receives what has come together.
     fn take_in(&mut self) -> Option<()> {
-        self.incoming.resize(1 << 16, 0);
-        self.given = self.incoming.len();
+        self.came = 0;
+        self.given = 0;
         let mut space = nix::cmsg_space!(i32);
-        loop {
+        for _ in 0..TRIES {
             let mut iov = [IoSliceMut::new(&mut self.incoming)];
             let flags = MsgFlags::MSG_DONTWAIT;
             let message = match recvmsg::<SockaddrStorage>(
@@ -271,22 +283,23 @@ impl Udp {
                 flags,
             ) {
                 Ok(message) => message,
-                // News of an earlier datagram that reached nobody.
-                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => {
+                Err(Errno::EAGAIN) => return None,
+                // News of an earlier datagram that did not arrive, whatever the reason: as long as nobody takes it, sleeps end at once.
+                Err(_) => {
                     self.news = true;
                     continue;
                 }
-                Err(_) => return None,
             };
             let joined = message.cmsgs().ok()?.find_map(|control| match control {
                 ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
                 _ => None,
             });
             let (length, from) = (message.bytes, message.address.as_ref().and_then(socket_address));
-            self.incoming.truncate(length);
-            (self.each, self.given, self.from) = (joined.unwrap_or(length).max(1), 0, from);
-            return (length > 0 && from.is_some()).then_some(());
+            self.from = Some(from?);
+            (self.came, self.each) = (length, joined.unwrap_or(length).max(1));
+            return (length > 0).then_some(());
         }
+        None
     }
 }
 
@@ -300,21 +313,6 @@ pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
     [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
 }
 
-/// The threads of this process that sleep, or are about to.
-#[derive(Debug)]
-pub(crate) struct Sleepers {
-    number: AtomicU32,
-    /// Readable from a call until the last sleeper has gone: who comes in between wakes up once for nothing.
-    called: EventFd,
-}
-
-impl Sleepers {
-    pub(crate) fn new() -> io::Result<Sleepers> {
-        let called = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Sleepers { number: AtomicU32::new(0), called })
-    }
-}
-
 /// A socket that becomes readable when a datagram comes.
 pub(crate) trait Socket: AsFd + std::fmt::Debug + Send + Sync {}
 impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
@@ -323,7 +321,7 @@ impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
 #[derive(Clone, Debug)]
 pub struct UdpBell {
     socket: Arc<dyn Socket>,
-    sleepers: Arc<Sleepers>,
+    sleeper: Sleeper,
     deadline: Option<Instant>,
 }
 
@@ -333,48 +331,86 @@ impl UdpBell {
         sleepers: Arc<Sleepers>,
         deadline: Option<Instant>,
     ) -> UdpBell {
-        UdpBell { socket, sleepers, deadline }
+        UdpBell { socket, sleeper: Sleeper::new(sleepers), deadline }
     }
 
-    /// Wakes the threads of this process that sleep, or are about to: those that armed their bell before.
+    /// Wakes the threads of this process that sleep, or are about to: see [`Sleepers::ring`].
     pub fn ring(&self) {
-        // Ordered with the sleeper's arming by whatever lock both took: see the caller. SeqCst costs nothing here.
-        if self.sleepers.number.load(Ordering::SeqCst) > 0 {
-            // It can only be full, and then it is readable.
-            let _ = self.sleepers.called.write(1);
-        }
+        self.sleeper.sleepers().ring();
     }
 }
 
 impl Bell for UdpBell {
     // The kernel keeps what arrives between a look and a sleep.
     fn arm(&self) {
-        self.sleepers.number.fetch_add(1, Ordering::SeqCst);
+        self.sleeper.arm();
     }
 
     fn sleep(&self, limit: Duration) {
-        let limit = PollTimeout::try_from(self.limit(limit)).unwrap_or(PollTimeout::MAX);
-        let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        // An interrupted sleep is a short one.
-        let _ = poll(&mut [of(self.socket.as_fd()), of(self.sleepers.called.as_fd())], limit);
+        self.sleeper.sleep(&[self.socket.as_fd()], self.limit(limit));
         self.disarm();
     }
 
     fn disarm(&self) {
-        if self.sleepers.number.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Nothing to read is fine.
-            let _ = self.sleepers.called.read();
-        }
+        self.sleeper.disarm();
     }
 }
 
 impl Pollable for UdpBell {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend([self.socket.as_fd(), self.sleepers.called.as_fd()]);
+        list.extend([self.socket.as_fd(), self.sleeper.descriptor()]);
     }
 
     fn limit(&self, limit: Duration) -> Duration {
         let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
         left.max(Duration::from_millis(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, sendto, socket};
+    use std::net::Ipv4Addr;
+
+    /// What the kernel says of the socket within a time that is long enough for anything on the loopback.
+    fn says(udp: &Udp, limit: u16) -> PollFlags {
+        let mut list = [PollFd::new(udp.socket.as_fd(), PollFlags::POLLIN)];
+        poll(&mut list, PollTimeout::from(limit)).unwrap();
+        list[0].revents().unwrap()
+    }
+
+    /// The internet checksum (RFC 1071).
+    fn checksum(bytes: &[u8]) -> u16 {
+        let sum: u32 = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    /// As long as the kernel keeps an error, sleeps on the socket end at once: one of a kind that means nothing to us must be taken too.
+    #[test]
+    fn errors_of_any_kind_are_taken_from_the_kernel() {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let Ok(forger) = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp) else {
+            return println!("skip: no raw sockets");
+        };
+        let mut udp = Udp::new(local, Some(0), 65_536, None).unwrap();
+        let peer = UdpSocket::bind((local, 0)).unwrap();
+        let port = udp.socket.local_addr().unwrap().port();
+        // Destination unreachable, of protocol: about a datagram of ours (RFC 792).
+        let mut icmp = vec![3, 2, 0, 0, 0, 0, 0, 0];
+        icmp.extend([0x45, 0, 0, 32, 0, 1, 0x40, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);
+        icmp.extend(port.to_be_bytes());
+        icmp.extend(peer.local_addr().unwrap().port().to_be_bytes());
+        icmp.extend([0, 12, 0, 0]);
+        let sum = checksum(&icmp);
+        icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+        let to = SockaddrStorage::from(SocketAddr::new(local, 0));
+        sendto(forger.as_raw_fd(), &icmp, &to, MsgFlags::empty()).unwrap();
+        assert!(says(&udp, 10_000).contains(PollFlags::POLLERR), "the kernel told nothing");
+        assert_eq!(udp.receive(&mut Vec::new()), None);
+        assert_eq!(udp.unreachable(), None, "it says of no address that nobody is there");
+        assert_eq!(says(&udp, 0), PollFlags::empty(), "nothing is left");
     }
 }

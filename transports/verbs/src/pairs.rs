@@ -8,9 +8,9 @@ use crate::survey::Link;
 use crate::sys::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
     IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_RETRY_CNT,
-    IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_INIT, IBV_QPS_RTR,
-    IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp, ibv_qp_attr,
-    ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
+    IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp,
+    ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
 };
 use libc::c_int;
 use std::collections::{HashMap, VecDeque};
@@ -274,6 +274,12 @@ impl Pair {
         }
         self.handles.insert(to, Handle { raw, used: now });
         Ok(raw)
+    }
+
+    /// Nothing moves any more, and what was posted is flushed.
+    pub(crate) fn fail(&self, context: &Context) {
+        // One that cannot is so already.
+        let _ = self.modify(context, attributes(IBV_QPS_ERR), IBV_QP_STATE);
     }
 
     /// Gives everything back.

@@ -1,6 +1,6 @@
 //! [`Verbs`]: a device of the system as a host channel adapter.
 
-use crate::bell::{Sleepers, VerbsBell};
+use crate::bell::VerbsBell;
 use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
@@ -16,6 +16,7 @@ use libc::{c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
     HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
@@ -343,9 +344,12 @@ impl Hca for Verbs {
     }
 
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
-        if let Some(pair) = self.pairs.remove(&number.0) {
-            pair.destroy(&self.context);
-        }
+        let Some(pair) = self.pairs.remove(&number.0) else { return };
+        // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is half
+        // filled when the device is of a kind that says nothing of it (the kernel's soft-RoCE) is lost.
+        pair.fail(&self.context);
+        self.queues.iter_mut().for_each(|queue| queue.let_go(number.0));
+        pair.destroy(&self.context);
     }
 
     #[inline]
@@ -408,10 +412,15 @@ impl Hca for Verbs {
     fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion> {
         let queue = self.queues.get_mut(queue.0 as usize)?;
         while let Some(done) = queue.pop() {
-            // What is left of a queue pair that was destroyed is nobody's.
-            let Some(pair) = self.pairs.get_mut(&done.qp_num) else { continue };
             let completion = translate(&done);
             let received = matches!(completion.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
+            let Some(pair) = self.pairs.get_mut(&done.qp_num) else {
+                // Of a queue pair that was destroyed: a receive request comes back, anything else is nobody's.
+                if received {
+                    return Some(completion);
+                }
+                continue;
+            };
             if !received {
                 pair.completed(done.status == IBV_WC_SUCCESS);
                 if done.status == IBV_WC_SUCCESS && done.wr_id & crate::completions::SILENT != 0 {

@@ -16,10 +16,10 @@ use crate::gate;
 use crate::watch::Awaited;
 
 /// The one lane whose requests these are, when all are of one lane, complete sends, or null: 0 when all are complete or null.
-/// `None` below MPI_THREAD_MULTIPLE.
+/// `None` without locks.
 #[inline]
 pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
-    if gate::phase() & gate::MULTIPLE == 0 {
+    if gate::phase() & gate::LOCKED == 0 {
         return None;
     }
     let mut common = 0;

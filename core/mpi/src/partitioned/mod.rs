@@ -23,12 +23,11 @@
 //! that find no room or no budget leave as messages with the same names in source and tag, which the started receive
 //! asks for.
 //!
-//! With several threads, marking and looking take no lock (`board`): a thread marks, announces, and sends by itself when nobody holds
+//! With several threads, marking and looking take no lock ([`Board`]): a thread marks, announces, and sends by itself when nobody holds
 //! the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
 //!
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
-mod board;
 mod receiving;
 mod runs;
 mod sides;
@@ -36,16 +35,16 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use board::Board;
 pub use receiving::ReceiveSide;
 pub use sides::SendSide;
 pub use terms::{Counterpart, Partitions};
+pub use weft_engine::board::Board;
 
 use crate::request::{Kind, Local, Requests};
 use std::sync::Arc;
 use terms::Answer;
 use weft_datatype::RecvBuf;
-use weft_engine::{Engine, RequestId, Selector, Status};
+use weft_engine::{Engine, LandingId, RequestId, Selector, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, Rank, Result};
 
 /// Which partitioned requests [`Requests::progress`] must look at.
@@ -157,6 +156,9 @@ impl Requests {
         self.forget(handle);
         self.watched.alive -= 1;
         self.watched.marked_by_others.retain(|&other| other != handle);
+        if engine.keeps_messages() {
+            self.drop_strays(engine);
+        }
         Some(Ok(()))
     }
 
@@ -173,8 +175,9 @@ impl Requests {
     ) -> Result<()> {
         let Kind::Local(local) = self.kind(engine, handle)? else { return Err(no_partitioned_send()) };
         let Local::PartitionedSend(side) = self.local_mut(local) else { return Err(no_partitioned_send()) };
-        side.mark(partitions)?;
-        let flushed = side.flush(engine);
+        let marked = side.mark(partitions);
+        // Also when that failed: another thread may have marked some of them just now.
+        let flushed = marked.and(side.flush(engine));
         if side.needs_watching() {
             self.watched.add(local);
         }
@@ -279,6 +282,29 @@ impl Requests {
             if let Ok(request) = engine.imrecv(message, buffer) {
                 self.expect(engine, request, status);
             }
+        }
+        moved | self.drop_strays(engine)
+    }
+
+    /// Drops partitions that came as messages for receives that were freed before they were started for them: nobody else would
+    /// take them, and they would keep their sender's budget. One that is awaited hides those behind it until it is received.
+    fn drop_strays(&mut self, engine: &mut Engine) -> bool {
+        let mut moved = false;
+        while let Some(status) = engine.iprobe(everything_on(ContextId::PARTITIONS)) {
+            let name = status.source.0;
+            // Landings are numbers below those of handles.
+            let awaited = match Handle(name).kind_bits() {
+                0 => engine.landing_exists(LandingId(name)),
+                _ => self.find_local_mut(Handle(name)).is_some(),
+            };
+            if awaited {
+                break;
+            }
+            let Some((message, _)) = engine.improbe(everything_on(ContextId::PARTITIONS)) else { break };
+            if let Ok(request) = engine.imrecv(message, RecvBuf::empty()) {
+                engine.release(request);
+            }
+            moved = true;
         }
         moved
     }

@@ -1,6 +1,5 @@
 //! The receiving side of a partitioned operation.
 
-use super::board::Board;
 use super::refused;
 use super::runs::Arrived;
 use super::sides::{Moving, Way, already_active, first_of_parts, way};
@@ -9,6 +8,7 @@ use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
+use weft_engine::board::Board;
 use weft_engine::{Engine, Envelope, LandingId, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
 

@@ -1,8 +1,8 @@
 //! Which partitions are ready, and which bytes have arrived: the bookkeeping of one side, without any communication.
 
-use super::board::Board;
 use std::ops::Range;
 use std::sync::Arc;
+use weft_engine::board::Board;
 
 /// The partitions of a send that were marked ready since its start, and those of them that have not left.
 #[derive(Debug)]

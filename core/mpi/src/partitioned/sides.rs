@@ -1,6 +1,5 @@
 //! The sending side of a partitioned operation, and what both sides share.
 
-use super::board::Board;
 use super::refused;
 use super::runs::Ready;
 use super::terms::{Answer, Counterpart, Introduction, Partitions};
@@ -8,6 +7,7 @@ use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
+use weft_engine::board::Board;
 use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, SendMode, Started};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
 

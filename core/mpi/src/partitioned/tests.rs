@@ -277,3 +277,101 @@ fn partitioned_requests_end_when_the_other_side_dies() {
         assert!(survivor == 0 || error.is_some(), "seed {seed}: not all partitions were ever marked");
     }
 }
+
+/// A sender and a receiver of 64 short partitions, so many that three starts are more than the budget of a sender.
+struct Pair {
+    world: World,
+    requests: [Requests; 2],
+    handles: [Handle; 2],
+    from: Partitions,
+    into: Partitions,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let mut world = World::new(2).build();
+        let mut requests = [Requests::default(), Requests::default()];
+        let cut = || Partitions { memory: Memory::packed_scratch(64 << 13), number: 64, bytes: 1 << 13 };
+        let (from, into) = (cut(), cut());
+        let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+        let sender = SendSide::new(from.clone(), Some(counterpart(1)), comm);
+        let receiver = ReceiveSide::new(into.clone(), Some(counterpart(0)), comm);
+        let handles = [
+            requests[0].partitioned_send(&mut world.engines[0], sender).expect("room"),
+            requests[1].partitioned_receive(&mut world.engines[1], receiver).expect("room"),
+        ];
+        Pair { world, requests, handles, from, into }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            self.world.settle();
+            for (requests, engine) in self.requests.iter_mut().zip(&mut self.world.engines) {
+                requests.progress(engine);
+            }
+        }
+    }
+
+    fn start(&mut self, rank: usize) {
+        let (requests, engine) = (&mut self.requests[rank], &mut self.world.engines[rank]);
+        requests.start_partitioned(engine, self.handles[rank]).expect("partitioned").expect("inactive");
+    }
+
+    fn send(&mut self, epoch: u8) {
+        self.start(0);
+        set(&self.from.memory, 0..64 << 13, |at| bytes_of(epoch, at));
+        self.requests[0].ready(&mut self.world.engines[0], self.handles[0], 0..64).expect("once");
+        self.settle();
+    }
+
+    fn is_done(&self, rank: usize) -> bool {
+        self.requests[rank].is_done(&self.world.engines[rank], self.handles[rank])
+    }
+
+    fn finish(&mut self, rank: usize) {
+        assert!(self.is_done(rank), "rank {rank} is not done");
+        assert_eq!(self.requests[rank].finish(&mut self.world.engines[rank], self.handles[rank]).error, None);
+    }
+
+    /// Has the receiver take the first epoch; then the sender sends until what it sends can no longer leave as parts.
+    fn exhaust(&mut self) -> u8 {
+        self.start(1);
+        self.send(0);
+        self.finish(0);
+        self.finish(1);
+        for epoch in 1..10 {
+            self.send(epoch);
+            if self.world.engines[1].levels().unexpected > 0 {
+                return epoch;
+            }
+            self.finish(0);
+        }
+        panic!("a budget of 1 MiB holds 5 MiB");
+    }
+}
+
+#[test]
+fn parts_beyond_the_budget_come_as_messages_and_belong_to_their_start() {
+    let mut pair = Pair::new();
+    let last = pair.exhaust();
+    for epoch in 1..=last {
+        pair.start(1);
+        pair.settle();
+        pair.finish(1);
+        assert!((0..).zip(read(&pair.into.memory, 64 << 13)).all(|(at, byte)| byte == bytes_of(epoch, at)));
+    }
+    pair.finish(0);
+}
+
+#[test]
+fn what_a_freed_receive_does_not_take_is_dropped_and_its_sender_goes_on() {
+    let mut pair = Pair::new();
+    pair.exhaust();
+    let (requests, engine) = (&mut pair.requests[1], &mut pair.world.engines[1]);
+    requests.free_partitioned(engine, pair.handles[1]).expect("partitioned").expect("inactive");
+    pair.settle();
+    assert_eq!(pair.world.engines[1].levels().unexpected, 0);
+    pair.finish(0);
+    pair.send(1);
+    pair.finish(0);
+}

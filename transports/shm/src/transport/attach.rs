@@ -71,6 +71,7 @@ impl Shm {
             lost: Vec::new(),
             far_seen: 0,
             single_copy,
+            agreed: waking,
             fenced: !registered,
             blind: waking == Waking::Membarrier && !registered,
             numa: sys::several_nodes(),
@@ -110,6 +111,7 @@ impl Shm {
             lost: Vec::new(),
             far_seen: 0,
             single_copy: self.single_copy.another(),
+            agreed: self.agreed,
             fenced: self.fenced,
             blind: self.blind,
             numa: self.numa,
@@ -146,6 +148,7 @@ mod tests {
     fn who_cannot_be_sure_to_be_rung_sleeps_shortly() {
         let mut shm = alone();
         (shm.fenced, shm.blind) = (true, true);
+        assert!(!shm.is_crowded(), "what one rank cannot do says nothing of the cores of all");
         assert!(shm.waking().contains("not available"));
         let bell = shm.bell();
         bell.arm();

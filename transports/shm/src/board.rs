@@ -3,16 +3,18 @@
 //!
 //! # Memory ordering
 //! *Sends.* A thread marks a partition with an exchange (Release), then the summary bit of its word (Release), then it announces
-//! (`weft_shm::handover`). Who serves the announcement holds the lock, takes summary bits by exchange (Acquire) and reads the words
+//! ([`crate::handover`]). Who serves the announcement holds the lock, takes summary bits by exchange (Acquire) and reads the words
 //! they name: it sees all marks that were announced, and through them what the threads wrote into their partitions, which
 //! it then sends. Marks that it sees early are harmless: their summary bit finds nothing new. *Starts.* Marks are cleared and `open` is set
 //! under the lock by the call that starts; the program lets its threads mark only after that call (section 4.2.1), so it orders the two.
 //! *Receives.* Bits are stored by the lock's holder only (Release, after the data), and read by `MPI_Parrived` (Acquire); `open` is
 //! closed with Release after the last of them.
 //!
-//! The model of handing over is `transports/shm/tests/loom_handover.rs`, with one word of marks of its own; summaries, taking back, and
-//! `open` have this argument and no model.
+//! `tests/loom_board.rs` checks the type itself, together with [`crate::handover`].
 
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One bit a partition, shared with threads that do not hold the process.
@@ -48,7 +50,7 @@ fn has_twins(partitions: &(impl Iterator<Item = i32> + Clone)) -> bool {
 
 impl Board {
     /// A closed board without marks.
-    pub(crate) fn new(partitions: u32) -> Board {
+    pub fn new(partitions: u32) -> Board {
         let bits = words(partitions);
         Board { partitions, open: AtomicBool::new(false), summary: words(bits.len() as u32), bits }
     }
@@ -64,7 +66,7 @@ impl Board {
     /// twice. The caller then announces it.
     ///
     /// Two threads that mark the same partition at the same time are an error of the program (section 4.2.1); then one of them
-    /// gets false, but what it had marked before may have been sent for the other.
+    /// gets false, what it marked before stays marked, and the caller must announce it all the same.
     pub fn mark(&self, partitions: impl Iterator<Item = i32> + Clone) -> bool {
         let free = |partition| {
             self.place(partition)
@@ -73,20 +75,13 @@ impl Board {
         if !self.open.load(Ordering::Acquire) || !partitions.clone().all(free) || has_twins(&partitions) {
             return false;
         }
-        for (done, partition) in partitions.clone().enumerate() {
-            let Some((word, bit)) = self.place(partition) else { return false };
-            if self.bits[word].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
-                // Another thread marks it at this moment: what this call has marked is taken back.
-                for (word, bit) in partitions.take(done).filter_map(|earlier| self.place(earlier)) {
-                    self.bits[word].fetch_and(!bit, Ordering::AcqRel);
-                }
-                return false;
-            }
-        }
-        for (word, _) in partitions.filter_map(|partition| self.place(partition)) {
+        let mut twice = false;
+        for (word, bit) in partitions.filter_map(|partition| self.place(partition)) {
+            // Taking marks back would not help: whoever serves may have sent for them already.
+            twice |= self.bits[word].fetch_or(bit, Ordering::AcqRel) & bit != 0;
             self.summary[word / 64].fetch_or(1 << (word % 64), Ordering::AcqRel);
         }
-        true
+        !twice
     }
 
     /// Whether a partition of a receive is here: `None` when it does not exist.
@@ -97,7 +92,7 @@ impl Board {
 
     /// Sets a bit, and says whether it was set before. The caller holds the process; `alone`: and nobody else knows this board.
     #[inline]
-    pub(crate) fn set(&self, index: u32, alone: bool) -> bool {
+    pub fn set(&self, index: u32, alone: bool) -> bool {
         let (word, bit) = (&self.bits[index as usize / 64], 1 << (index % 64));
         if !alone {
             return word.fetch_or(bit, Ordering::AcqRel) & bit != 0;
@@ -108,28 +103,28 @@ impl Board {
     }
 
     /// Takes a bit back. The caller holds the process.
-    pub(crate) fn unset(&self, index: u32) {
+    pub fn unset(&self, index: u32) {
         self.bits[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
     }
 
     /// Opens a board without marks, or closes one. The caller holds the process.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.summary.iter().chain(&self.bits).for_each(|word| word.store(0, Ordering::Relaxed));
         self.open.store(true, Ordering::Release);
     }
 
     /// Closes it. The caller holds the process.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.open.store(false, Ordering::Release);
     }
 
     /// Whether marks may have come that [`Board::news`] has not told.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         self.summary.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Tells the words with news, each with all its marks. The caller holds the process.
-    pub(crate) fn news(&self, mut tell: impl FnMut(usize, u64)) {
+    pub fn news(&self, mut tell: impl FnMut(usize, u64)) {
         for (index, summary) in self.summary.iter().enumerate() {
             if summary.load(Ordering::Relaxed) == 0 {
                 continue;

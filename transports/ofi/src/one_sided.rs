@@ -5,7 +5,7 @@ use crate::device::Denied;
 use crate::select::REMOTE_MEMORY;
 use crate::slots::{Piece, Slot};
 use crate::sys::{FI_ORDER_SAW, FI_REMOTE_COMM};
-use crate::transport::{Ofi, Use};
+use crate::transport::{Ofi, SOCKETS, Use};
 use weft_api::Refused;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
@@ -29,7 +29,7 @@ impl Ofi {
             return None;
         }
         let hardware = offer.drives_a_device();
-        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { 3e9 };
+        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { SOCKETS };
         let latency = if hardware { 2e-6 } else { 25e-6 };
         Some(ZeroCopy {
             get: true,

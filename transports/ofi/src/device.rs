@@ -192,6 +192,14 @@ impl Device {
         }
     }
 
+    /// Ends everything that the library has, before the memory that it works on is taken from it. Providers whose regions are bound to the
+    /// endpoint want those closed first (fi_mr(3)): for them it stays open until the device is dropped.
+    pub(crate) fn end(&mut self) {
+        if self.offer.mr_mode & FI_MR_ENDPOINT == 0 {
+            self.endpoint.close();
+        }
+    }
+
     /// What was opened.
     pub(crate) fn offer(&self) -> &Offer {
         &self.offer
@@ -267,6 +275,17 @@ impl Device {
             "the address is not understood".into()
         };
         Err(Error::new(ErrorClass::OTHER, format!("{} refuses the address of a process: {why}", self.offer)))
+    }
+
+    /// Nothing is sent to an address any more: a provider with a connection to it closes that.
+    pub(crate) fn forget(&mut self, mut address: u64) {
+        // SAFETY: an open address vector, and one address that was inserted into it.
+        unsafe {
+            if let Some(remove) = (*(*self.addresses.raw()).ops).remove {
+                // Those that cannot remove keep the entry, which is harmless.
+                remove(self.addresses.raw(), &mut address, 1, 0);
+            }
+        }
     }
 
     /// Registers memory where `access` (`FI_SEND` and such) asks for it.

@@ -34,6 +34,8 @@ pub(crate) const SOCKETS: f64 = 4e9;
 const SOCKET_PACKETS: f64 = 1.4e9;
 /// Slots in all: what was received and not taken, posted, or is being sent.
 const MOST_SLOTS: usize = 4096;
+/// Of those, with data of this process on its way.
+const MOST_SENDING: usize = MOST_SLOTS / 4;
 /// Receives that are posted for each peer, and for nobody in particular.
 const POSTED_EACH: usize = 16;
 const POSTED_AT_LEAST: usize = 48;
@@ -75,6 +77,8 @@ pub struct Ofi {
     pub(crate) waiting: VecDeque<(u32, Piece)>,
     /// Receives that the library has.
     posted: usize,
+    /// Slots that it has to send or to write from.
+    pub(crate) sending: usize,
     /// Peers with messages, in turn.
     ready: VecDeque<u32>,
     /// Peers to whom news are due.
@@ -93,6 +97,10 @@ pub struct Ofi {
     pub(crate) has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
     pub(crate) leaving: Cell<bool>,
+    /// This process has ended MPI and has not gone on since.
+    pub(crate) rests: bool,
+    /// Lost peers with operations that the library still has, and since when.
+    pub(crate) mourned: Vec<(Instant, u32)>,
 }
 
 impl Ofi {
@@ -103,7 +111,8 @@ impl Ofi {
     pub fn open(me: PeerId, wanted: &Wanted, directory: Box<dyn OfiDirectory>) -> Result<Ofi> {
         let (device, why) = Device::open(wanted)?;
         let offer = device.offer();
-        let (longest, inject) = (offer.max_msg_size.min(LONGEST), offer.inject_size.min(LONGEST));
+        let longest = offer.max_msg_size.min(LONGEST).min(offer.eager_bytes());
+        let inject = offer.inject_size.min(longest);
         let card = OfiCard { provider: offer.provider.clone(), key: random_key(), address: device.name()? };
         let sleepers = WaitObject::new(device.wait()).map_err(|error| {
             Error::new(ErrorClass::NO_MEM, format!("no descriptor to sleep on: {error} (see `ulimit -n`)"))
@@ -120,6 +129,7 @@ impl Ofi {
             operations: Operations::default(),
             waiting: VecDeque::new(),
             posted: 0,
+            sending: 0,
             ready: VecDeque::new(),
             due: Vec::new(),
             lost: VecDeque::new(),
@@ -132,6 +142,8 @@ impl Ofi {
             clock: Instant::now(),
             has_doors: false,
             leaving: Cell::new(false),
+            rests: false,
+            mourned: Vec::new(),
         };
         ofi.has_doors = ofi.answers_at_its_door();
         ofi.grow()?;
@@ -174,6 +186,11 @@ impl Ofi {
             return None;
         }
         self.slots.take()
+    }
+
+    /// As [`Ofi::slot`], for data of this process: sends that do not get away leave slots for receives, since others' sends wait for those.
+    pub(crate) fn slot_for_data(&mut self) -> Option<Slot> {
+        if self.sending < MOST_SENDING { self.slot() } else { None }
     }
 
     /// Posts as many receives as there should be, or can.
@@ -234,6 +251,7 @@ impl Transport for Ofi {
     }
 
     fn connect(&mut self, peer: PeerId) -> Result<()> {
+        self.rests = false;
         self.introduce(peer).map(drop)
     }
 
@@ -347,14 +365,15 @@ impl Transport for Ofi {
     }
 
     fn rest(&mut self) {
-        for number in 0..self.peers.len() as u32 {
-            let peer = &self.peers[number as usize];
-            if !peer.gone && !peer.resting {
-                self.say(number, self.prefix(number, What::Rest), None);
-            }
-        }
-        // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
+        self.rests = true;
+        let mut left: Vec<u32> = (0..self.peers.len() as u32).collect();
+        // What the provider has queued goes out when it is called, and what it refuses now it may take then; a few times is what can be
+        // done without waiting.
         for _ in 0..ATTEMPTS {
+            left.retain(|&number| {
+                let peer = &self.peers[number as usize];
+                !(peer.gone || peer.resting || self.say(number, self.prefix(number, What::Rest), None))
+            });
             self.progress();
         }
     }
@@ -362,7 +381,7 @@ impl Transport for Ofi {
     fn give_up(&mut self, peer: PeerId) {
         if let Some(&number) = self.numbers.get(&peer.0) {
             self.peers[number as usize].gone = true;
-            self.operations.lose(number);
+            self.mourn(number);
         }
     }
 
@@ -455,4 +474,4 @@ impl Transport for Ofi {
     }
 }
 
-const _: () = assert!((WINDOW as usize) < MOST_SLOTS);
+const _: () = assert!((WINDOW as usize) < MOST_SENDING && MOST_SENDING + MOST_SLOTS / 2 < MOST_SLOTS);

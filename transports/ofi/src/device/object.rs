@@ -3,24 +3,24 @@
 use crate::sys::{FI_ENOSYS, FI_GETWAIT, fi_ops, fid, fid_cq};
 use std::ffi::{c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
-/// An object of the library, closed on drop.
-pub(crate) struct Object<T>(NonNull<T>);
+/// An object of the library, closed on drop; `None` when it was closed before, which only who drops its owner does.
+pub(crate) struct Object<T>(Option<NonNull<T>>);
 
 impl<T> Object<T> {
     /// # Safety
     /// `raw` is null or an open object of the library that nobody else closes, and `T` begins with a [`fid`].
     pub(super) unsafe fn new(raw: *mut T) -> Option<Object<T>> {
-        NonNull::new(raw).map(Object)
+        NonNull::new(raw).map(|raw| Object(Some(raw)))
     }
 
     pub(crate) fn raw(&self) -> *mut T {
-        self.0.as_ptr()
+        self.0.map_or(null_mut(), NonNull::as_ptr)
     }
 
     pub(crate) fn fid(&self) -> *mut fid {
-        self.0.as_ptr().cast()
+        self.raw().cast()
     }
 
     /// The base table of the object.
@@ -42,12 +42,22 @@ impl<T> Object<T> {
     }
 }
 
-impl<T> Drop for Object<T> {
-    fn drop(&mut self) {
-        if let Some(close) = self.ops().close {
+impl<T> Object<T> {
+    /// Closes it before its time. Nothing may be done with it afterwards.
+    pub(super) fn close(&mut self) {
+        if self.0.is_some()
+            && let Some(close) = self.ops().close
+        {
             // SAFETY: it is open, and closed once. What it answers (busy, say) cannot be mended here.
             unsafe { close(self.fid()) };
         }
+        self.0 = None;
+    }
+}
+
+impl<T> Drop for Object<T> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

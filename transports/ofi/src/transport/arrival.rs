@@ -16,7 +16,8 @@ impl Ofi {
             Work::Unknown => {
                 // A small message that nobody keeps track of has failed: the questions find out whose.
                 let now = Instant::now();
-                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, now - SILENCE));
+                let long_ago = now.checked_sub(SILENCE).unwrap_or(now);
+                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, long_ago));
                 self.next_round = now;
                 return;
             }
@@ -29,13 +30,18 @@ impl Ofi {
                 }
             }
             Use::Send(number) => {
+                self.sending -= 1;
                 self.peers[number as usize].in_flight -= 1;
                 if !good {
                     self.lose(number);
                 }
             }
-            Use::Operation(operation) => self.operations.piece_ended(operation, good, 0),
+            Use::Operation(operation) => {
+                self.sending -= 1;
+                self.operations.piece_ended(operation, good, 0);
+            }
             Use::Atomic(operation) => {
+                self.sending -= 1;
                 let found = self.slots.bytes(slot, 24)[16..].try_into().expect("eight bytes");
                 self.operations.piece_ended(operation, good, u64::from_ne_bytes(found));
             }

@@ -22,6 +22,7 @@ impl Ofi {
         match self.slots.send(slot, bytes, peer.address) {
             Ok(()) => {
                 self.uses[slot.index()] = Use::Send(number);
+                self.sending += 1;
                 peer.in_flight += 1;
                 peer.stuck = None;
                 Ok(())
@@ -71,7 +72,9 @@ impl Ofi {
         for at in (0..self.due.len()).rev() {
             let number = self.due[at];
             let peer = &self.peers[number as usize];
-            if peer.gone || peer.resting || self.say(number, self.prefix(number, What::News), None) {
+            // News alone do not wake a process that rests.
+            let what = if self.rests { What::Rest } else { What::News };
+            if peer.gone || peer.resting || self.say(number, self.prefix(number, what), None) {
                 self.due.swap_remove(at);
                 self.peers[number as usize].due = false;
             }
@@ -96,7 +99,12 @@ impl Ofi {
         }
     }
 
-    pub(super) fn inline(&mut self, number: u32, header: Header, payload: &[u8]) -> std::result::Result<(), Refused> {
+    pub(super) fn inline(
+        &mut self,
+        number: u32,
+        header: Header,
+        payload: &[u8],
+    ) -> std::result::Result<(), Refused> {
         self.sendable(number)?;
         let bytes = HEAD + payload.len();
         if bytes > self.inject {
@@ -104,6 +112,7 @@ impl Ofi {
         }
         let mut message = [0; HEAD + LEAST_INLINE];
         let prefix = self.prefix(number, What::Data).emit();
+        self.rests = false;
         message[..PREFIX].copy_from_slice(&prefix);
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
         message[HEAD..bytes].copy_from_slice(payload);
@@ -126,8 +135,9 @@ impl Ofi {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         self.sendable(number)?;
-        let slot = self.slot().ok_or(Refused::Full)?;
+        let slot = self.slot_for_data().ok_or(Refused::Full)?;
         let prefix = self.prefix(number, What::Data).emit();
+        self.rests = false;
         let message = self.slots.bytes_mut(slot, HEAD + len);
         message[..PREFIX].copy_from_slice(&prefix);
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));

@@ -181,7 +181,7 @@ impl Ofi {
         let keeps_order = self.slots.device_ref().offer().msg_order & FI_ORDER_SAS != 0;
         for number in 0..self.peers.len() as u32 {
             let peer = &mut self.peers[number as usize];
-            if peer.gone || peer.resting {
+            if peer.gone {
                 continue;
             }
             match peer.missing {
@@ -213,9 +213,13 @@ impl Ofi {
                 peer.knock = peer.door.and_then(Knock::at);
             }
             let peer = &mut self.peers[number as usize];
+            // Who rests, there or here, is neither asked nor asks: only what does not get away tells of an end.
+            if peer.resting || self.rests {
+                continue;
+            }
             let waited_for = leaving && !peer.flow.has_left();
             // A process that wants to end asks at once.
-            if self.rests || now < peer.ask_at && (peer.asked || !waited_for) {
+            if now < peer.ask_at && (peer.asked || !waited_for) {
                 continue;
             }
             if !waited_for && now.duration_since(peer.heard) < SILENCE {

@@ -4,6 +4,7 @@
 mod abi_support;
 pub(crate) mod at_once;
 pub(crate) mod at_once_lanes;
+mod at_once_parts;
 mod at_once_rounds;
 mod attributes;
 mod buffers;

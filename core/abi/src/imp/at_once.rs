@@ -20,6 +20,7 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
 
+pub(crate) use super::at_once_parts::pready;
 pub(crate) use super::at_once_rounds::{
     allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
 };

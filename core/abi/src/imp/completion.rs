@@ -12,7 +12,7 @@ use weft::request::{Done, Kind, MpiStatus, engine_handle};
 use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
-use super::{at_once, generalized, point_to_point, status};
+use super::{at_once, at_once_parts, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -92,7 +92,14 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
-        Some(process) => look(process, handle)?,
+        Some(process) => match at_once_parts::wait(process, handle) {
+            Some(done) => {
+                // SAFETY: the program's status; its request stays, for it is a persistent one.
+                unsafe { status::write(status, &done) };
+                return Ok(());
+            }
+            None => look(process, handle)?,
+        },
         None => match threads::lane_of_request(handle) {
             Some(lane) => Some(threads::wait("MPI_Wait", lane, handle)?),
             None => gate::with(|process| look(process, handle))?,

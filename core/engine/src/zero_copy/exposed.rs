@@ -125,7 +125,7 @@ impl Engine {
         let Some(can) = self.state.peers.at(index).means.as_ref().map(|means| means.can) else {
             return false;
         };
-        self.make_stage(&can)
+        self.register_staging(&can)
     }
 
     /// Fills `room` from memory that `peer` exposes; after [`Engine::prepare_gets`].
@@ -189,7 +189,7 @@ impl Engine {
         }
     }
 
-    fn make_stage(&mut self, can: &ZeroCopy) -> bool {
+    fn register_staging(&mut self, can: &ZeroCopy) -> bool {
         if self.state.zero_copies.stage.is_set() {
             return true;
         }

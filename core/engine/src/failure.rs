@@ -79,6 +79,7 @@ impl Engine {
         }
         state.changes = state.changes.wrapping_add(1);
         peer.window.shut();
+        peer.max_put = 0;
         peer.queue.clear();
         peer.streams.clear();
         peer.held.clear();

@@ -46,6 +46,8 @@ pub(crate) struct Peer {
     pub(crate) max_inline: u32,
     /// The transport's number for it, once connected.
     pub(crate) route: u32,
+    /// Longest put that its device takes at once; 0 until connected, and for ever where there is none.
+    pub(crate) max_put: u32,
     pub(crate) ledger: ReceiveLedger,
     pub(crate) id: PeerId,
     /// Bytes that each of us may make the other hold.
@@ -139,6 +141,7 @@ impl Peers {
             window,
             max_inline: capabilities.max_inline.min(u32::MAX as usize) as u32,
             route: 0,
+            max_put: 0,
             ledger: ReceiveLedger::new(budget),
             id,
             budget,

@@ -149,18 +149,19 @@ impl<H: Hca> Rdma<H> {
             (State::Asking { .. }, Step::Ask)
                 if hello.epoch > mine || hello.epoch == mine && (here || hello.from < self.me) =>
             {
-                if here || self.move_to(index, rail) {
-                    self.begin_with(index, hello);
+                if !here && !self.move_to(index, rail) {
+                    return; // Nor can the question be answered there.
                 }
+                self.begin_with(index, hello);
             }
             (State::Asking { .. }, Step::Answer) if hello.epoch == mine && here => {
                 self.begin_with(index, hello);
             }
-            (State::Open { remote_pair }, Step::Ask) if remote_pair == hello.queue_pair && here => {
-                // Our answer was lost.
-                if hello.epoch == mine {
-                    self.say(Step::Answer, index);
-                }
+            // Our answer was lost.
+            (State::Open { remote_pair }, Step::Ask)
+                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
+            {
+                self.say(Step::Answer, index);
             }
             (State::Open { .. } | State::Failing { again: true }, Step::Ask) if hello.epoch > mine => {
                 // It has found the connection broken. What had arrived by it is taken in before the answer.

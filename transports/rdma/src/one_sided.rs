@@ -317,6 +317,16 @@ impl<H: Hca> Rdma<H> {
         self.ended.extend(token.map(|token| Completed { token, outcome: Outcome::Failed }));
     }
 
+    /// See [`weft_api::Transport::put_now`].
+    #[inline]
+    pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.peers.at(index);
+        let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
+        let deed = Deed::Write(to);
+        let work = deed.work(peer.rail);
+        open && self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
+    }
+
     pub(crate) fn change(
         &mut self,
         peer: PeerId,

@@ -2,8 +2,8 @@
 
 use crate::flight::Flight;
 use crate::handshake::PeerCard;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
+use weft_api::numbers::NumberMap;
 use weft_api::verbs::{Nanos, QueuePairNumber};
 use weft_types::PeerId;
 
@@ -62,33 +62,13 @@ pub(crate) struct Peer {
     pub(crate) heard: Nanos,
 }
 
-/// Multiplies: process and queue pair numbers are small and nobody's choice.
-#[derive(Debug, Default)]
-pub(crate) struct ByNumber(u64);
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers are looked up")
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32);
-    }
-}
-
-type Table = HashMap<u32, u32, BuildHasherDefault<ByNumber>>;
-
 /// All of them; an entry's place stays the same.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     entries: Vec<Peer>,
     /// By channel.
-    by_id: [Table; 2],
-    by_pair: Table,
+    by_id: [NumberMap<u32>; 2],
+    by_pair: NumberMap<u32>,
 }
 
 /// Numbers of queue pairs have 24 bits.

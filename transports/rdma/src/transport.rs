@@ -617,6 +617,11 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         self.write_copy(peer, length, fill, to, token)
     }
 
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        self.write_now(route, bytes, to)
+    }
+
     fn atomic(
         &mut self,
         peer: PeerId,

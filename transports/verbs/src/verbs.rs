@@ -5,7 +5,7 @@ use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
 use crate::memory::Memory;
-use crate::pairs::{Pair, Pairs, empty_plan, refusal};
+use crate::pairs::{Pair, empty_plan, refusal};
 use crate::sys::{
     IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WC_SUCCESS,
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
@@ -16,6 +16,7 @@ use libc::{c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_api::numbers::NumberMap;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
@@ -37,7 +38,7 @@ pub struct Verbs {
     facts: Facts,
     queues: Vec<Queue>,
     receives: Vec<*mut ibv_srq>,
-    pairs: Pairs,
+    pairs: NumberMap<Pair>,
     memory: Memory,
     sleepers: Arc<Sleepers>,
     started: Instant,
@@ -68,7 +69,7 @@ impl Verbs {
             facts,
             queues: Vec::new(),
             receives: Vec::new(),
-            pairs: Pairs::default(),
+            pairs: NumberMap::default(),
             memory: Memory::default(),
             sleepers: Arc::new(sleepers),
             started: Instant::now(),

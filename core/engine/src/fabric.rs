@@ -12,7 +12,7 @@ use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
 };
-use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
+use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
@@ -36,9 +36,9 @@ pub enum Fabric {
 #[derive(Clone, Debug)]
 pub enum FabricBell {
     /// See [`UdpBell`].
-    Softroce(UdpBell),
+    Softroce(Bells<UdpBell>),
     /// See [`VerbsBell`].
-    Verbs(VerbsBell),
+    Verbs(Bells<VerbsBell>),
     /// See [`OfiBell`].
     Ofi(OfiBell),
 }
@@ -355,7 +355,11 @@ impl Transport for Fabric {
 impl FabricBell {
     /// Wakes the threads of this process that sleep on the fabric or are about to.
     pub fn ring(&self) {
-        each_bell!(self, bell => bell.ring());
+        match self {
+            FabricBell::Softroce(bells) => bells.first().ring(),
+            FabricBell::Verbs(bells) => bells.first().ring(),
+            FabricBell::Ofi(bell) => bell.ring(),
+        }
     }
 }
 

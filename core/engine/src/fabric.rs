@@ -131,6 +131,15 @@ impl Fabric {
         }
     }
 
+    /// Whether a device of hardware carries the messages, past the kernel.
+    pub fn drives_a_device(&self) -> bool {
+        match self {
+            Fabric::Softroce(_) => false,
+            Fabric::Verbs(rdma) => !rdma.hca().choice().emulated,
+            Fabric::Ofi(ofi) => ofi.drives_a_device(),
+        }
+    }
+
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
     /// memory, about a system call's time where it takes one.
     pub(crate) fn pause_between_looks(&self) -> Duration {

@@ -4,7 +4,8 @@
  * outside MPI on whose turn it is, so that a message is known to have arrived, or to have been taken, before the call that is
  * counted, and every count is the same in every run.
  *
- * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...".
+ * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...". Built with
+ * -DSERIALIZED it counts them at MPI_THREAD_SERIALIZED: rows "serialized_...".
  */
 #define _GNU_SOURCE
 #include "osu/line.h"
@@ -13,6 +14,9 @@
 #ifdef LANES
 static MPI_Comm COMM;
 #define NAME(row) "lane_" row
+#elif defined SERIALIZED
+#define COMM MPI_COMM_WORLD
+#define NAME(row) "serialized_" row
 #else
 #define COMM MPI_COMM_WORLD
 #define NAME(row) row
@@ -277,6 +281,104 @@ static void start_of_bcast(int size)
     }
 }
 
+/* Partitioned requests of eight partitions, made anew for another size. Counted is one part of a start's way. */
+enum { PARTITIONS = 8 };
+enum part { START, READY, WAIT };
+static MPI_Request partitioned[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; /* from rank 0 to 1, and back */
+static int partitioned_size;
+
+static void make_partitioned(int size)
+{
+    int way;
+    if (size == partitioned_size)
+        return;
+    for (way = 0; way < 2; way++) {
+        if (partitioned[way] != MPI_REQUEST_NULL)
+            MPI_Request_free(&partitioned[way]);
+        if (size == 0)
+            continue;
+        if (rank == way)
+            MPI_Psend_init(data, PARTITIONS, size / PARTITIONS, MPI_CHAR, !rank, 8, COMM, MPI_INFO_NULL, &partitioned[way]);
+        else
+            MPI_Precv_init(data + MOST / 2, PARTITIONS, size / PARTITIONS, MPI_CHAR, !rank, 8, COMM, MPI_INFO_NULL, &partitioned[way]);
+        /* From the first start on both know each other: later sends are complete before their receive starts. */
+        MPI_Start(&partitioned[way]);
+        if (rank == way)
+            MPI_Pready_range(0, PARTITIONS - 1, partitioned[way]);
+        MPI_Wait(&partitioned[way], MPI_STATUS_IGNORE);
+    }
+    partitioned_size = size;
+}
+
+#define COUNT_IF(wanted, call) \
+    do {                       \
+        if (wanted)            \
+            COUNT(call);       \
+        else                   \
+            call;              \
+    } while (0)
+
+static void send_in_parts(int size, enum part counted)
+{
+    int i;
+    make_partitioned(size);
+    if (rank == 0) {
+        COUNT_IF(counted == START, MPI_Start(&partitioned[0]));
+        for (i = 0; i < PARTITIONS; i++)
+            COUNT_IF(counted == READY, MPI_Pready(i, partitioned[0]));
+        COUNT_IF(counted == WAIT, MPI_Wait(&partitioned[0], MPI_STATUS_IGNORE));
+        let_other();
+    } else {
+        await_other();
+        MPI_Start(&partitioned[0]);
+        MPI_Wait(&partitioned[0], MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void receive_in_parts(int size, enum part counted)
+{
+    int i;
+    make_partitioned(size);
+    if (rank == 0) {
+        COUNT_IF(counted == START, MPI_Start(&partitioned[1]));
+        let_other();
+        COUNT_IF(counted == WAIT, MPI_Wait(&partitioned[1], MPI_STATUS_IGNORE));
+    } else {
+        await_other();
+        MPI_Start(&partitioned[1]);
+        for (i = 0; i < PARTITIONS; i++)
+            MPI_Pready(i, partitioned[1]);
+        MPI_Wait(&partitioned[1], MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void start_of_psend(int size)
+{
+    send_in_parts(size, START);
+}
+
+static void eight_preadys(int size)
+{
+    send_in_parts(size, READY);
+}
+
+static void wait_of_psend(int size)
+{
+    send_in_parts(size, WAIT);
+}
+
+static void start_of_precv(int size)
+{
+    receive_in_parts(size, START);
+}
+
+static void wait_of_arrived_parts(int size)
+{
+    receive_in_parts(size, WAIT);
+}
+
 static void iprobe_of_none(int size)
 {
     int flag;
@@ -418,6 +520,11 @@ int main(int argc, char **argv)
         {NAME("MPI_Start_of_send_8"), start_of_send, 8}, {NAME("MPI_Start_of_receive_8"), start_of_receive, 8},
         {NAME("MPI_Ibcast_8"), ibcast_call, 8}, {NAME("MPI_Ialltoallv_8"), ialltoallv_call, 8},
         {NAME("MPI_Start_of_bcast_8"), start_of_bcast, 8},
+        {NAME("MPI_Start_of_psend_8"), start_of_psend, 8}, {NAME("MPI_Pready_8_of_1"), eight_preadys, 8},
+        {NAME("MPI_Pready_8_of_128"), eight_preadys, 1024}, {NAME("MPI_Wait_of_psend_8"), wait_of_psend, 8},
+        {NAME("MPI_Start_of_precv_8"), start_of_precv, 8},
+        {NAME("MPI_Wait_of_8_parts_of_1"), wait_of_arrived_parts, 8},
+        {NAME("MPI_Wait_of_8_parts_of_128"), wait_of_arrived_parts, 1024},
 #ifndef LANES
         {NAME("MPI_Bcast_8"), bcast_call, 8}, {NAME("MPI_Reduce_of_arrived_8"), reduce_of_arrived, 8},
 #endif
@@ -434,6 +541,8 @@ int main(int argc, char **argv)
     if (i != MPI_THREAD_MULTIPLE)
         give_up("instructions: needs MPI_THREAD_MULTIPLE");
     MPI_Comm_dup(MPI_COMM_WORLD, &COMM);
+#elif defined SERIALIZED
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &i);
 #else
     MPI_Init(&argc, &argv);
 #endif
@@ -444,8 +553,8 @@ int main(int argc, char **argv)
     data = buffer(MOST);
     share_line();
     MPI_Barrier(MPI_COMM_WORLD);
-#ifdef LANES
-    /* A lane gets to know who works with it. */
+#if defined LANES || defined SERIALIZED
+    /* A lock gets to know who works with it. */
     for (i = 0; i < 100; i++) {
         send_call(8);
         recv_of_arrived(8);
@@ -471,6 +580,7 @@ int main(int argc, char **argv)
         MPI_Request_free(&persistent_send);
         MPI_Request_free(&persistent_receive);
     }
+    make_partitioned(0);
     MPI_Request_free(&persistent_bcast);
 #ifdef LANES
     MPI_Comm_free(&COMM);

@@ -140,6 +140,16 @@ impl Fabric {
         }
     }
 
+    /// Work requests posted so far, and doorbells rung for them; 0 where no such device is.
+    pub(crate) fn device_work(&self) -> (u64, u64) {
+        let counts = match self {
+            Fabric::Softroce(rdma) => rdma.counts(),
+            Fabric::Verbs(rdma) => rdma.counts(),
+            Fabric::Ofi(_) => return (0, 0),
+        };
+        (counts.requests, counts.doorbells)
+    }
+
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
     /// memory, about a system call's time where it takes one.
     pub(crate) fn pause_between_looks(&self) -> Duration {
@@ -317,6 +327,11 @@ impl Transport for Fabric {
         token: Option<Token>,
     ) -> std::result::Result<(), Refused> {
         each_fabric!(self, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        each_fabric!(self, way => way.put_now(route, bytes, to))
     }
 
     fn atomic(

@@ -505,6 +505,10 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
+    /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had arrived can
+    /// still be polled; [`Hca::destroy_queue_pair`] comes after that.
+    fn stop_queue_pair(&mut self, number: QueuePairNumber);
+
     /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
     /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
@@ -515,18 +519,16 @@ pub trait Hca {
     /// See [`HcaRefusal`].
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
 
-    /// Posts send requests one after another with one doorbell. The caller knows that the queue has room for all of them; those before one
-    /// that is refused are posted.
+    /// Posts send requests one after another, with as few doorbells as the device can.
     ///
     /// # Errors
-    /// See [`HcaRefusal`].
-    fn post_sends(
-        &mut self,
-        number: QueuePairNumber,
-        requests: &[WorkRequest<'_>],
-    ) -> Result<(), HcaRefusal> {
-        requests.iter().try_for_each(|request| self.post_send(number, request))
-    }
+    /// See [`HcaRefusal`]. [`HcaRefusal::Full`]: the queue has no room for all of them, and none is posted. After any other refusal those
+    /// before the one that it is about are posted.
+    fn post_sends(&mut self, number: QueuePairNumber, requests: &[WorkRequest<'_>])
+    -> Result<(), HcaRefusal>;
+
+    /// How often the device was told of send requests so far.
+    fn doorbells(&self) -> u64;
 
     /// Posts a receive request to a shared queue.
     ///
@@ -538,6 +540,18 @@ pub trait Hca {
         id: u64,
         segments: &[Segment],
     ) -> Result<(), HcaRefusal>;
+
+    /// Posts receive requests to a shared queue, each with its identifier, with as few doorbells as the device can.
+    ///
+    /// # Errors
+    /// As [`Hca::post_receive`]; those before one that is refused are posted.
+    fn post_receives(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        requests: &[(u64, Segment)],
+    ) -> Result<(), HcaRefusal> {
+        requests.iter().try_for_each(|&(id, segment)| self.post_receive(queue, id, &[segment]))
+    }
 
     /// The oldest completion of a queue.
     fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion>;

@@ -4,12 +4,14 @@
 //! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of addresses where
 //! nobody is, the kernel keeps for us (`IP_RECVERR`).
 
-use crate::card::{Card, Unreachable, Wire};
+use crate::card::{Card, Unreachable, Wire, is_of_connection};
+use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, send, sendmsg, setsockopt,
+    sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -31,6 +33,8 @@ const MOST_JOINED: usize = 64;
 const MOST_BYTES: usize = 60_000;
 /// Most bytes that come with one call: an IP packet.
 const MOST_RECEIVED: usize = 1 << 16;
+/// Turns in a row with something, after which each looks until there is nothing more.
+const STREAM: u32 = 4;
 /// Calls that may end with news of earlier datagrams before one is given up for this turn: a pending error is told once.
 const TRIES: usize = 3;
 
@@ -43,6 +47,9 @@ pub struct Udp {
     mtu: u32,
     outgoing: Joined,
     mischief: Option<Mischief>,
+    exits: Exits,
+    /// What sending at an exit said of its other end.
+    told: Vec<Unreachable>,
     /// Whether the kernel cuts what leaves together.
     cuts: bool,
     /// What came together: a buffer that is never filled anew, how much of it came, how long each datagram is, what was given out, and
@@ -52,6 +59,8 @@ pub struct Udp {
     each: usize,
     given: usize,
     from: Option<SocketAddr>,
+    /// Turns in a row that found something.
+    streak: u32,
     /// Whether the kernel keeps news of datagrams that reached nobody.
     news: bool,
 }
@@ -65,13 +74,17 @@ struct Joined {
     number: usize,
     /// Its last one is shorter.
     closed: bool,
+    /// They belong to connections, whose packets may leave by an exit.
+    of_connections: bool,
 }
 
 impl Joined {
     /// Whether a datagram can leave with those that are here.
-    fn takes(&self, to: SocketAddr, length: usize) -> bool {
+    fn takes(&self, to: SocketAddr, datagram: &[u8]) -> bool {
+        let length = datagram.len();
         self.number == 0
             || self.to == Some(to)
+                && self.of_connections == is_of_connection(datagram)
                 && !self.closed
                 && length <= self.each
                 && self.number < MOST_JOINED
@@ -81,6 +94,7 @@ impl Joined {
     fn push(&mut self, to: SocketAddr, datagram: &[u8]) {
         if self.number == 0 {
             (self.to, self.each) = (Some(to), datagram.len());
+            self.of_connections = is_of_connection(datagram);
         }
         self.closed = datagram.len() < self.each;
         self.number += 1;
@@ -140,12 +154,15 @@ impl Udp {
             mtu: packet_mtu(link_mtu),
             outgoing: Joined::default(),
             mischief: faults.map(Mischief::new),
+            exits: Exits::new(address),
+            told: Vec::new(),
             cuts: true,
             incoming: vec![0; MOST_RECEIVED].into(),
             came: 0,
             each: 0,
             given: 0,
             from: None,
+            streak: 0,
             news: false,
         })
     }
@@ -174,8 +191,9 @@ impl Wire for Udp {
         self.send_joined()
     }
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
-        if self.given >= self.came {
-            self.take_in()?;
+        if self.given >= self.came && self.take_in().is_none() {
+            self.streak = 0;
+            return None;
         }
         let end = (self.given + self.each).min(self.came);
         buffer.clear();
@@ -184,7 +202,19 @@ impl Wire for Udp {
         self.from
     }
 
+    fn goes_on(&self) -> bool {
+        // Datagrams that came together seldom come alone, nor do those of a stream.
+        self.given < self.came || self.each < self.came || self.streak >= STREAM
+    }
+
+    fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
+        self.exits.find_or_open(to).map(|exit| exit.from)
+    }
+
     fn unreachable(&mut self) -> Option<Unreachable> {
+        if let Some(told) = self.told.pop() {
+            return Some(told);
+        }
         while std::mem::take(&mut self.news) {
             let mut bytes = [0; 64];
             let mut iov = [IoSliceMut::new(&mut bytes)];
@@ -232,7 +262,7 @@ impl Wire for Udp {
 impl Udp {
     /// Puts a datagram to those that leave together. `false`: no room now.
     fn join(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
-        if !self.outgoing.takes(to, datagram.len()) && !self.send_joined() {
+        if !self.outgoing.takes(to, datagram) && !self.send_joined() {
             return false;
         }
         self.outgoing.push(to, datagram);
@@ -246,13 +276,28 @@ impl Udp {
 
     fn send_joined(&mut self) -> bool {
         let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
-        let to = SockaddrStorage::from(to);
+        // Datagrams of no connection leave from the device's own port, and so does everything to those that have no exit.
+        let exit = if self.outgoing.of_connections { self.exits.find(to) } else { None };
         let each = self.outgoing.each as u16;
         let cut = [ControlMessage::UdpGsoSegments(&each)];
         let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
         let bytes = [IoSlice::new(&self.outgoing.bytes)];
         for _ in 0..TRIES {
-            match sendmsg(self.socket.as_raw_fd(), &bytes, control, MsgFlags::empty(), Some(&to)) {
+            let flags = MsgFlags::empty();
+            let sent = match exit {
+                Some(exit) if control.is_empty() => {
+                    send(exit.socket.as_raw_fd(), &self.outgoing.bytes, flags)
+                }
+                Some(exit) => {
+                    let nowhere_else = None::<&SockaddrStorage>;
+                    sendmsg(exit.socket.as_raw_fd(), &bytes, control, flags, nowhere_else)
+                }
+                None => {
+                    let to = SockaddrStorage::from(to);
+                    sendmsg(self.socket.as_raw_fd(), &bytes, control, flags, Some(&to))
+                }
+            };
+            match sent {
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
                 Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
                     // This way does not cut; what is lost here comes again, one by one.
@@ -260,7 +305,13 @@ impl Udp {
                     break;
                 }
                 // News of an earlier datagram, and this one has not left; or it cannot leave, and is a lost one: retries find out.
-                Err(_) => self.news = true,
+                Err(error) => match exit {
+                    Some(exit) => {
+                        drain_errors(&exit.socket);
+                        self.told.extend(exits::told(to, error));
+                    }
+                    None => self.news = true,
+                },
                 Ok(_) => break,
             }
         }
@@ -297,10 +348,19 @@ impl Udp {
             let (length, from) = (message.bytes, message.address.as_ref().and_then(socket_address));
             self.from = Some(from?);
             (self.came, self.each) = (length, joined.unwrap_or(length).max(1));
+            self.streak += 1;
             return (length > 0).then_some(());
         }
         None
     }
+}
+
+/// Takes the news that the kernel keeps of a connected socket's datagrams: the call that failed has said it.
+fn drain_errors(socket: &UdpSocket) {
+    let mut bytes = [0; 64];
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let mut iov = [IoSliceMut::new(&mut bytes)];
+    while recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut iov, None, flags).is_ok() {}
 }
 
 fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {

@@ -14,7 +14,6 @@ use crate::sys::{
 };
 use libc::c_int;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::zeroed;
 use std::net::IpAddr;
 use std::ptr::null_mut;
@@ -25,30 +24,6 @@ const MAX_HANDLES: usize = 1024;
 
 /// The shortest silence before a device of software repeats packets: 268 ms.
 const SOFTWARE_TIMEOUT: u8 = 16;
-
-/// Spreads queue pair numbers: they are few and differ in their low bits.
-#[derive(Debug, Default)]
-pub(crate) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(u32::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-}
-
-/// The queue pairs of a device by number.
-pub(crate) type Pairs = HashMap<u32, Pair, BuildHasherDefault<NumberHasher>>;
 
 /// A destination of datagrams.
 #[derive(Debug)]

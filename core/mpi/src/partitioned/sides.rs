@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::board::Board;
-use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, SendMode, Started};
+use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, SendMode, StageOut, Started};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
 
 /// Most partitions of a send that travel as messages of their own (see the parent module).
@@ -100,6 +100,8 @@ pub struct SendSide {
     granted: u64,
     /// The receiver's request or landing, once it is known.
     receiver: Handle,
+    /// Where parts are put down, when the receiver is on this node.
+    stage: Option<Box<StageOut>>,
     ready: Ready,
     /// Whether everything of this epoch has been handed to the engine.
     handed_over: bool,
@@ -119,6 +121,7 @@ impl SendSide {
             started: 0,
             granted: 0,
             receiver: Handle(0),
+            stage: None,
             handed_over: false,
             moving: Moving::default(),
             error: None,
@@ -197,7 +200,12 @@ impl SendSide {
         Ok(())
     }
 
-    pub(super) fn granted(&mut self, answer: Answer) {
+    /// The receiver's answer, and the word of its stage.
+    pub(super) fn granted(&mut self, engine: &mut Engine, answer: Answer, stage: Option<u64>) {
+        if let (Some(word), Some(to)) = (stage, self.to) {
+            let (number, bytes) = (self.partitions.number, self.partitions.bytes);
+            self.stage = engine.join_stage(to.peer, word, number, bytes).map(Box::new);
+        }
         match answer {
             Answer::Granted(receiver) => self.receiver = receiver,
             Answer::Refused => {
@@ -212,6 +220,35 @@ impl SendSide {
             }
         }
         self.granted += 1;
+    }
+
+    /// Marks a partition as ready and puts it down, in the usual case. False: nothing was done.
+    #[inline]
+    pub(super) fn ready_at_once(&mut self, partition: i32) -> bool {
+        let (Some(stage), start) = (&mut self.stage, self.started as u32) else { return false };
+        if !self.active || self.error.is_some() || !stage.has_room(start) {
+            return false;
+        }
+        let index = partition as u32;
+        if !self.ready.mark_leaving(index) {
+            return false;
+        }
+        let bytes = self.partitions.bytes;
+        let data = self.partitions.memory.send_view(0, u64::from(index) * bytes, bytes);
+        stage.put(start, index, |out| data.pack_to_transport(0, out));
+        self.handed_over = self.ready.is_full();
+        true
+    }
+
+    /// Ends a start of which everything has left. False: nothing was done.
+    #[inline]
+    pub(super) fn finish_at_once(&mut self) -> bool {
+        let done = self.active && self.handed_over && self.error.is_none() && self.moving.requests.is_empty();
+        if done {
+            self.active = false;
+            self.ready.board().close();
+        }
+        done
     }
 
     /// Where threads mark partitions that do not hold the process.
@@ -276,6 +313,15 @@ impl SendSide {
         let parts =
             PartsOf { peer: to.peer, landing: LandingId(self.receiver.0), epoch: self.started as u32 };
         while let Some(Range { mut start, end }) = self.ready.take_run() {
+            if let Some(stage) = &mut self.stage
+                && stage.has_room(parts.epoch)
+            {
+                for partition in start..end {
+                    let data = self.partitions.memory.send_view(0, u64::from(partition) * bytes, bytes);
+                    stage.put(parts.epoch, partition, |out| data.pack_to_transport(0, out));
+                }
+                continue;
+            }
             while start < end {
                 let number = u64::from(engine.largest_part(to.peer)) / bytes;
                 let next = start + (number.max(1)).min(u64::from(end - start)) as u32;
@@ -360,7 +406,7 @@ impl SendSide {
 
     /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
     pub(super) fn mourn(&mut self, engine: &Engine) {
-        if self.active && !self.handed_over && self.error.is_none() {
+        if engine.losses() != 0 && self.active && !self.handed_over && self.error.is_none() {
             self.error = self.to.and_then(|to| engine.loss_of(to.peer));
         }
     }

@@ -131,6 +131,15 @@ impl Fabric {
         }
     }
 
+    /// Whether a device of hardware carries the messages, past the kernel.
+    pub fn drives_a_device(&self) -> bool {
+        match self {
+            Fabric::Softroce(_) => false,
+            Fabric::Verbs(rdma) => !rdma.hca().choice().emulated,
+            Fabric::Ofi(ofi) => ofi.drives_a_device(),
+        }
+    }
+
     /// Work requests posted so far, and doorbells rung for them; 0 where no such device is.
     pub(crate) fn device_work(&self) -> (u64, u64) {
         let counts = match self {

@@ -104,7 +104,13 @@ fn verbs() -> Offer {
     let memory = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
     at(
         "10.0.0.1",
-        Offer { mr_mode: memory, nic: card(200), tx_size: 384, ..offer("verbs;ofi_rxm", "mlx5_0") },
+        Offer {
+            mr_mode: memory,
+            protocol: FI_PROTO_RXM,
+            nic: card(200),
+            tx_size: 384,
+            ..offer("verbs;ofi_rxm", "mlx5_0")
+        },
     )
 }
 
@@ -115,7 +121,7 @@ fn tcp(ip: &str) -> Offer {
 
 /// fi_tcp(7) below fi_rxm(7), as 1.17 answers.
 fn tcp_rxm(ip: &str) -> Offer {
-    at(ip, Offer { tx_size: 2048, rx_size: 2048, ..offer("tcp;ofi_rxm", "eth0") })
+    at(ip, Offer { protocol: FI_PROTO_RXM, tx_size: 2048, rx_size: 2048, ..offer("tcp;ofi_rxm", "eth0") })
 }
 
 /// fi_shm(7): inside a node only.
@@ -151,7 +157,7 @@ fn udp(ip: &str) -> Offer {
 
 /// fi_udp(7) below fi_rxd(7): no remote memory worth the name, no order promised.
 fn udp_rxd(ip: &str) -> Offer {
-    at(ip, Offer { caps: BASE | REACH, msg_order: 0, ..offer("udp;ofi_rxd", "eth0") })
+    at(ip, Offer { caps: BASE | REACH, protocol: FI_PROTO_RXD, msg_order: 0, ..offer("udp;ofi_rxd", "eth0") })
 }
 
 fn wanted(address: &str) -> Wanted {
@@ -228,6 +234,14 @@ fn each_requirement_that_is_not_met_is_named() {
         let (name, choice) = chosen(&[bad, tcp(HERE)], &wanted(HERE));
         assert_eq!((name.as_str(), choice.others), ("tcp", vec![(0, why)]), "the fallback is found");
     }
+}
+
+#[test]
+fn packets_are_no_longer_than_what_leaves_in_one_step() {
+    for layered in [opx(), psm2(), cxi(), efa(), verbs(), tcp_rxm(HERE), udp_rxd(HERE), shm()] {
+        assert_eq!(layered.eager_bytes(), 16 << 10, "{layered}");
+    }
+    assert_eq!(tcp(HERE).eager_bytes(), usize::MAX, "a socket takes all there is");
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl Fabric {
     pub fn why(&self) -> Option<String> {
         match self {
             Fabric::Softroce(_) | Fabric::Verbs(_) => None,
-            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+            Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
         }
     }
 

@@ -47,7 +47,10 @@ impl Fabric for Processes {
 
 fn over(provider: &str, mortal: bool) {
     let Some(wanted) = wanted(provider) else { return };
-    println!("{}", Processes::new(1, &wanted, false).ends[0].why());
+    let alone = Processes::new(1, &wanted, false);
+    println!("{}\n{}", alone.ends[0].why(), alone.ends[0].collectives());
+    assert!(alone.ends[0].collectives().starts_with("libfabric: the engine runs collectives: "));
+    drop(alone);
     kit::every_property(|processes| Processes::new(processes, &wanted, mortal));
 }
 

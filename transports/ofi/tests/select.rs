@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use weft_ofi::offer::{Nic, Offer};
-use weft_ofi::select::{Choice, Merit, REMOTE_MEMORY, Wanted, Why, explain, select};
+use weft_ofi::select::{Choice, Collectives, Merit, REMOTE_MEMORY, Wanted, Why, explain, select};
 use weft_ofi::sys::*;
 
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -242,6 +242,21 @@ fn packets_are_no_longer_than_what_leaves_in_one_step() {
         assert_eq!(layered.eager_bytes(), 16 << 10, "{layered}");
     }
     assert_eq!(tcp(HERE).eager_bytes(), usize::MAX, "a socket takes all there is");
+}
+
+#[test]
+fn the_reason_why_collectives_are_not_handed_over_is_told() {
+    let told = |whole, triggered, by_device| Collectives { whole, triggered, by_device }.to_string();
+    for (whole, triggered, by_device, word) in [
+        (false, false, true, "neither"),
+        (true, true, false, "FI_COLLECTIVE is messages of its own"),
+        (false, true, false, "FI_TRIGGER is messages of its own"),
+        (true, false, true, "FI_COLLECTIVE is not used"),
+        (false, true, true, "FI_TRIGGER is not used"),
+    ] {
+        let text = told(whole, triggered, by_device);
+        assert!(text.contains(word) && text.starts_with("libfabric: the engine runs collectives"), "{text}");
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Fabric {
         match self {
             Fabric::Softroce(_) => None,
             Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
-            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+            Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
         }
     }
 

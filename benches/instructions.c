@@ -4,7 +4,8 @@
  * outside MPI on whose turn it is, so that a message is known to have arrived, or to have been taken, before the call that is
  * counted, and every count is the same in every run.
  *
- * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...".
+ * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...". Built with
+ * -DSERIALIZED it counts them at MPI_THREAD_SERIALIZED: rows "serialized_...".
  */
 #define _GNU_SOURCE
 #include "osu/line.h"
@@ -13,6 +14,9 @@
 #ifdef LANES
 static MPI_Comm COMM;
 #define NAME(row) "lane_" row
+#elif defined SERIALIZED
+#define COMM MPI_COMM_WORLD
+#define NAME(row) "serialized_" row
 #else
 #define COMM MPI_COMM_WORLD
 #define NAME(row) row
@@ -544,6 +548,8 @@ int main(int argc, char **argv)
     if (i != MPI_THREAD_MULTIPLE)
         give_up("instructions: needs MPI_THREAD_MULTIPLE");
     MPI_Comm_dup(MPI_COMM_WORLD, &COMM);
+#elif defined SERIALIZED
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &i);
 #else
     MPI_Init(&argc, &argv);
 #endif
@@ -554,8 +560,8 @@ int main(int argc, char **argv)
     data = buffer(MOST);
     share_line();
     MPI_Barrier(MPI_COMM_WORLD);
-#ifdef LANES
-    /* A lane gets to know who works with it. */
+#if defined LANES || defined SERIALIZED
+    /* A lock gets to know who works with it. */
     for (i = 0; i < 100; i++) {
         send_call(8);
         recv_of_arrived(8);

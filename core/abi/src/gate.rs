@@ -3,15 +3,16 @@
 //! Invariants:
 //! * [`Process`] is reached through [`with`] only. What runs inside never calls user code (reduction, attribute and error
 //!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
-//! * Below MPI_THREAD_MULTIPLE the program promises that no two threads call MPI at once (section 11.6.2), and there is no lock:
-//!   one branch on a plain load. With MPI_THREAD_MULTIPLE a lock is held inside `with`, which is never while waiting; it is biased to
-//!   a thread that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write.
-//!   Locks are switched on (a session, see [`check_may_open`]) by the thread that makes those calls, which is in no other then.
+//! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: one branch on a plain load. From that
+//!   level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to
+//!   a thread that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write. MPI_THREAD_SERIALIZED needs it
+//!   because any thread may open a session at any time (section 11.3.1), also beside a call of another.
+//!   Locks are switched on (a session, see [`opening`]) by the thread that makes those calls, which is in no other then.
 //! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
 //!   turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 //!
-//! With MPI_THREAD_MULTIPLE the process's lock guards lane 0 and all objects; every other lane has its own
+//! With locks the process's one guards lane 0 and all objects; every other lane has its own
 //! (`weft::lanes`). Lock order: the process, then one lane; who holds a lane takes nothing more. A thread reaches a lane
 //! without the process's lock through what it remembers of communicators and datatypes (`crate::snapshot`).
 //!
@@ -44,7 +45,7 @@ use weft::Process;
 use weft::always::Always;
 use weft::comm::Changes;
 use weft::lanes::{Lanes, Turn};
-use weft_engine::bias::{BiasedLock, Guard};
+use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::handover::{self, Announced};
 use weft_types::{Error, ErrorClass, PeerId};
 
@@ -56,14 +57,16 @@ use crate::watch::{Awaited, Wait};
 pub(crate) const WORLD: u32 = 1;
 /// Bit of the phase: at least one session is open.
 pub(crate) const SESSION: u32 = 2;
-/// Bit of the phase: several threads may call at once.
-pub(crate) const MULTIPLE: u32 = 4;
+/// Bit of the phase: calls take locks, because more than one thread makes them.
+pub(crate) const LOCKED: u32 = 4;
 /// Bit of the phase: `MPI_Init` was called, for `MPI_Initialized`.
 pub(crate) const INITIALIZED: u32 = 8;
 /// Bit of the phase: `MPI_Finalize` is over.
 pub(crate) const FINALIZED: u32 = 16;
 /// Bit of the phase: this is a child that `fork` made of an MPI process.
 pub(crate) const FORKED: u32 = 32;
+/// Bit of the phase, beside [`LOCKED`]: several threads may call at once.
+pub(crate) const MULTIPLE: u32 = 64;
 
 struct Gate {
     phase: AtomicU32,
@@ -85,7 +88,7 @@ struct Gate {
     marks: Announced,
     /// The thread that called `MPI_Init`.
     main_thread: OnceLock<ThreadId>,
-    /// Below MPI_THREAD_MULTIPLE: the thread that opened the World Model or the latest session.
+    /// The thread that opened the World Model or the latest session. Held while either opens.
     alone: Mutex<Option<ThreadId>>,
 }
 
@@ -211,20 +214,20 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// The caller's phase check has passed, and the reference is not used any more when the gate is entered again.
 #[inline(always)]
 pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
-    if phase() & MULTIPLE != 0 {
+    if phase() & LOCKED != 0 {
         return None;
     }
-    // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and the caller does not nest borrows; the phase check
+    // SAFETY: without locks one thread calls at a time, and the caller does not nest borrows; the phase check
     // implies that the process was started.
     Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
 }
 
-/// Whether the World Model or a session is active, below MPI_THREAD_MULTIPLE.
+/// Whether the World Model or a session is active, without locks.
 #[inline(always)]
 pub(crate) fn is_active_alone() -> bool {
     // One comparison: at least one of the two lowest bits, and not the third.
-    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
-    (phase() & (WORLD | SESSION | MULTIPLE)).wrapping_sub(1) < 3
+    const { assert!(WORLD | SESSION == 3 && LOCKED == 4) };
+    (phase() & (WORLD | SESSION | LOCKED)).wrapping_sub(1) < 3
 }
 
 /// The process, when [`is_active_alone`].
@@ -237,20 +240,20 @@ pub(crate) unsafe fn process_alone<'a>() -> &'a mut Process {
     unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
 }
 
-/// Whether the World Model or a session is active and several threads may call at once.
+/// Whether the World Model or a session is active and calls take locks.
 #[inline(always)]
 pub(crate) fn is_active_with_threads() -> bool {
-    const { assert!(WORLD | SESSION == 3 && MULTIPLE == 4) };
-    phase() & (WORLD | SESSION | MULTIPLE) > MULTIPLE
+    const { assert!(WORLD | SESSION == 3 && LOCKED == 4) };
+    phase() & (WORLD | SESSION | LOCKED) > LOCKED
 }
 
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
-    if phase() & MULTIPLE != 0 {
+    if phase() & LOCKED != 0 {
         return with_lock(work);
     }
-    // SAFETY: below MPI_THREAD_MULTIPLE one thread calls at a time, and `work` does not come back here.
+    // SAFETY: without locks one thread calls at a time, and `work` does not come back here.
     match unsafe { &mut *GATE.process.get() } {
         Some(process) => work(process),
         None => nothing_started(),
@@ -267,7 +270,7 @@ fn with_lock<R>(work: impl FnOnce(&mut Process) -> R) -> R {
     // SAFETY: the lock is held, and `work` does not come back here.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let result = work(process);
-    give_back(guard, process, true);
+    give_back(guard, true);
     result
 }
 
@@ -277,16 +280,67 @@ fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
     // SAFETY: as in `with_lock`.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let result = work(process);
-    give_back(guard, process, result.0);
+    give_back(guard, result.0);
     result
+}
+
+/// The process, lent to the thread to which its lock is biased, for the short forms of calls ([`crate::imp`]). Given back with
+/// [`Own::end`] after what can neither end a request nor let a probe find something (a send to another process, a receive that is posted),
+/// otherwise with [`Own::leave`].
+///
+/// Marks are not looked after here: who makes them waits for a holder that came in on the fast way (`weft_shm::bias`).
+pub(crate) struct Own {
+    inner: bias::Own<'static, ()>,
+}
+
+/// The process, for the thread to which its lock is biased; `None` to others. Only after the phase check.
+#[inline(always)]
+pub(crate) fn own(mine: Mine) -> Option<Own> {
+    let own = Own { inner: shared().lock.own(mine)? };
+    // No read-modify-write: the lock is held.
+    GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    Some(own)
+}
+
+impl Own {
+    /// What the lock protects.
+    #[inline(always)]
+    pub(crate) fn process(&mut self) -> &mut Process {
+        // SAFETY: the lock is held as long as this lives, and the reference borrows it; the phase check implies that the process was
+        // started, and nobody comes back to the gate while it has the reference.
+        unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
+    }
+
+    /// Gives the process back after what concerns nobody else.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        self.inner.end();
+    }
+
+    /// Gives the process back; `changed`: something moved that others may wait for.
+    #[inline(always)]
+    pub(crate) fn leave(mut self, changed: bool) {
+        // As in `unlock`.
+        let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
+        let rings = self.process().engine.take_ended_watched() || watched;
+        self.inner.end();
+        if rings {
+            ring();
+        }
+    }
+}
+
+/// Wakes the sleepers of this process, from outside the lock.
+#[cold]
+#[inline(never)]
+fn ring() {
+    look(|process| (false, process.bell())).1.ring(0);
 }
 
 /// Unlocks, wakes whoever sleeps for what happened under the lock, and does what others have left to this thread meanwhile.
 #[inline(never)]
-fn give_back(guard: Guard<'_, ()>, process: &mut Process, changed: bool) {
-    let marked_by_others = process.requests.is_marked_by_others();
-    unlock(guard, process, changed);
-    if marked_by_others {
+fn give_back(guard: Guard<'_, ()>, changed: bool) {
+    if unlock(guard, changed) {
         serve_marks();
     }
 }
@@ -309,20 +363,25 @@ fn serve_marks() {
             // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
             let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
             process.requests.serve_marks(&mut process.engine);
-            unlock(guard, process, true);
+            unlock(guard, true);
         },
     );
 }
 
-/// Unlocks, and wakes whoever sleeps for what happened under the lock.
-fn unlock(guard: Guard<'_, ()>, process: &mut Process, changed: bool) {
+/// Unlocks, and wakes whoever sleeps for what happened under the lock. Whether partitions can be marked by threads that do not hold it.
+/// No reference to the process goes in or out: from the unlock on it is the next one's.
+fn unlock(guard: Guard<'_, ()>, changed: bool) -> bool {
     // Relaxed: who watches counted itself before it took the lock for its last look.
     let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
-    if process.engine.take_ended_watched() || watched {
-        let bell = process.bell();
-        drop(guard);
+    // SAFETY: the lock is held until `guard` is dropped below; nothing here comes back to the gate before.
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
+    let marked_by_others = process.requests.is_marked_by_others();
+    let bell = (process.engine.take_ended_watched() || watched).then(|| process.bell());
+    drop(guard);
+    if let Some(bell) = bell {
         bell.ring(0);
     }
+    marked_by_others
 }
 
 #[cold]
@@ -375,7 +434,7 @@ fn wait_longer<T>(wait: Wait<'_>, moved: bool, poll: &mut impl FnMut(&mut Proces
 /// One round of progress, then one look. For calls that test.
 #[inline]
 pub(crate) fn poll<T>(mut look: impl FnMut(&mut Process) -> T) -> T {
-    if phase() & MULTIPLE != 0 {
+    if phase() & LOCKED != 0 {
         progress_lanes(0);
     }
     turn(&mut |process| Some(look(process))).1.expect("the closure always answers")
@@ -411,7 +470,7 @@ fn progress_with(guard: Guard<'_, ()>) -> bool {
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let moved = process.progress();
     let callback = process.engine.take_callback();
-    give_back(guard, process, moved);
+    give_back(guard, moved);
     let Some(callback) = callback else { return moved };
     crate::imp::run_callbacks(0, callback);
     true
@@ -453,25 +512,33 @@ fn after_callbacks<T>(
     answer.or_else(|| with(poll))
 }
 
-/// Fails when calls take no locks and another thread may be in one: the World Model or a session is open below
-/// MPI_THREAD_MULTIPLE, and the calling thread is not the one that opened it. Before anything of the process is touched by what opens more.
+/// The World Model or a session being opened: one at a time, until the phase tells of it.
+pub(crate) struct Opening(MutexGuard<'static, Option<ThreadId>>);
+
+impl Opening {
+    /// Remembers the calling thread as the one that opened last. Once nothing can fail any more.
+    pub(crate) fn done(mut self) {
+        *self.0 = Some(std::thread::current().id());
+    }
+}
+
+/// Begins to open the World Model or a session, before anything of the process is touched. Fails when calls take no locks and another
+/// thread may be in one: what is open allows one thread only (MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED), and the calling thread is not
+/// the one that opened it.
 ///
 /// # Errors
 /// `MPI_ERR_OTHER`.
-pub(crate) fn check_may_open() -> weft_types::Result<()> {
-    if !is_active_alone() || *locked(&GATE.alone) == Some(std::thread::current().id()) {
-        return Ok(());
+pub(crate) fn opening() -> weft_types::Result<Opening> {
+    let opening = Opening(locked(&GATE.alone));
+    if !is_active_alone() || *opening.0 == Some(std::thread::current().id()) {
+        return Ok(opening);
     }
     Err(Error::new(
         ErrorClass::OTHER,
-        "MPI is open below MPI_THREAD_MULTIPLE, where calls take no locks, and this is not the thread that opened it: that one may be in a \
-         call now. Initialise with MPI_THREAD_MULTIPLE, or let the thread that initialised open a session of that level first",
+        "MPI is open below MPI_THREAD_SERIALIZED, where one thread makes all calls and they take no locks, and this is not the thread that \
+         opened it: that one may be in a call now. Initialise with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or let the thread that \
+         initialised open a session of that level first",
     ))
-}
-
-/// Remembers that the calling thread has opened the World Model or a session, for [`check_may_open`].
-pub(crate) fn opened() {
-    *locked(&GATE.alone) = Some(std::thread::current().id());
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).
@@ -509,7 +576,7 @@ pub(crate) fn identity() -> Option<(u32, u32)> {
 /// Ends some processes of the job, this one among them, and never returns: the others go on where they have said that
 /// they can (section 11.4.2); otherwise as [`abort`].
 pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
-    let _guard = GATE.shared.get().and_then(|shared| shared.lock.try_lock_to_help());
+    let _guard = GATE.shared.get().and_then(|shared| shared.lock.try_lock_now());
     // SAFETY: as in `abort`: the process ends here, and of it only the launcher's channel and the transports' word for
     // the others are touched, which are atomic operations on shared memory.
     if let Some(process) = unsafe { &mut *GATE.process.get() }
@@ -524,7 +591,7 @@ pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
 /// Ends the whole job with `code`; never returns. Called when nothing of this process can be trusted to work, so
 /// it takes the launcher without the lock if need be.
 pub(crate) fn abort(code: i32, message: &str) -> ! {
-    let _guard = GATE.shared.get().and_then(|shared| shared.lock.try_lock_to_help());
+    let _guard = GATE.shared.get().and_then(|shared| shared.lock.try_lock_now());
     // SAFETY: the process ends here; if another thread is inside `with`, it is not waiting for us, and the launcher's
     // channel is the only part touched.
     if let Some(process) = unsafe { &mut *GATE.process.get() } {

@@ -321,7 +321,7 @@ pub(crate) unsafe fn start_matched(
 /// The lane of a communicator; 0 with one thread, and for handles that name none.
 #[inline]
 pub(crate) fn lane_of_comm(comm: MPI_Comm) -> u32 {
-    match gate::phase() & gate::MULTIPLE {
+    match gate::phase() & gate::LOCKED {
         0 => 0,
         _ => snapshot::comm(comm.handle(), |comm| Ok(comm.lane)).unwrap_or(0),
     }

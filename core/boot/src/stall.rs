@@ -151,9 +151,10 @@ pub struct Stall {
     pub begun: Vec<Place>,
 }
 
-/// The clock of stalls, the same in all processes of a machine: nanoseconds of the monotonic clock.
+/// The clock of stalls, the same in all processes of a machine: nanoseconds of the monotonic clock as its quartz gives them. Time services
+/// may make the usual monotonic clock run faster or slower by as much as they like for a while, and clocks of hosts are compared.
 pub fn now() -> u64 {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC_RAW);
     time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 

@@ -91,7 +91,7 @@ impl Engine {
                 return Soon::Nothing;
             }
             std::hint::spin_loop();
-            if turn % 32 == 0 {
+            if turn % 32 == 0 || self.fabric.is_moved_by_progress(from.peer) {
                 self.progress();
             }
         }

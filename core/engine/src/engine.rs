@@ -164,7 +164,8 @@ impl Engine {
                 Early::Nothing => {}
             }
             // While other messages wait here, the next packet is not looked at in the ring: progress brings it.
-            if turn % 32 == 0 || !self.state.unexpected.is_empty() {
+            let outside = from.peer.is_some_and(|peer| self.fabric.is_moved_by_progress(peer));
+            if turn % 32 == 0 || outside || !self.state.unexpected.is_empty() {
                 from.peer?;
                 self.progress();
             }
@@ -455,6 +456,11 @@ impl Engine {
             requests: self.state.requests.in_use().count(),
             peers: self.state.peers.count(),
         }
+    }
+
+    /// Work requests posted to an RDMA device so far, and doorbells rung for them; 0 without one.
+    pub fn device_work(&self) -> (u64, u64) {
+        self.fabric.device_work()
     }
 
     /// What this engine was told when it was made.

@@ -17,7 +17,7 @@ use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::{Error, ErrorClass, PeerId, Result};
-use weft_verbs::{Verbs, VerbsBell, Wish, choose, survey};
+use weft_verbs::{Verbs, VerbsBell, Wish, choose, own_numa_node, survey};
 use weft_wire::Header;
 
 /// A way to processes of other nodes (and of this one, where it is forced).
@@ -95,7 +95,7 @@ impl Fabric {
         rail: Option<&str>,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
-        let wish = Wish { address, numa_node: None };
+        let wish = Wish { address, numa_node: own_numa_node() };
         let mut choices = choose(&survey()?, wish).map_err(|why| {
             Error::new(
                 ErrorClass::OTHER,
@@ -125,9 +125,20 @@ impl Fabric {
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
-            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+            Fabric::Softroce(_) => None,
+            Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
             Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
         }
+    }
+
+    /// Work requests posted so far, and doorbells rung for them; 0 where no such device is.
+    pub(crate) fn device_work(&self) -> (u64, u64) {
+        let counts = match self {
+            Fabric::Softroce(rdma) => rdma.counts(),
+            Fabric::Verbs(rdma) => rdma.counts(),
+            Fabric::Ofi(_) => return (0, 0),
+        };
+        (counts.requests, counts.doorbells)
     }
 
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
@@ -307,6 +318,11 @@ impl Transport for Fabric {
         token: Option<Token>,
     ) -> std::result::Result<(), Refused> {
         each_fabric!(self, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        each_fabric!(self, way => way.put_now(route, bytes, to))
     }
 
     fn atomic(

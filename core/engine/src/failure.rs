@@ -78,6 +78,7 @@ impl Engine {
         }
         state.changes = state.changes.wrapping_add(1);
         peer.window.shut();
+        peer.max_put = 0;
         peer.queue.clear();
         peer.streams.clear();
         peer.held.clear();
@@ -116,7 +117,7 @@ impl Engine {
             }
             state.finish(slot, Some(error.clone()));
         }
-        self.break_streams_with(id, &error);
+        self.step_streams();
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].
@@ -190,7 +191,7 @@ impl State {
 
     /// Whether a process is known to be gone.
     pub(crate) fn is_dead(&self, id: PeerId) -> bool {
-        self.peers.index(id).is_some_and(|index| self.peers.at(index).dead)
+        self.peers.is_dead(id)
     }
 
     fn finish_cancelled(&mut self, slot: u32) {

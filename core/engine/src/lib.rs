@@ -35,17 +35,19 @@ pub use engine::{Engine, Levels};
 pub use fabric::{Fabric, FabricBell};
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
-pub use rounds::{Rounds, RoundsCall, needs_slots, script};
+pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
-pub use streams::{Stream, strayed};
+pub use streams::Stream;
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
     Started, Status,
 };
 pub use wait::Waiter;
+/// Where memory is, and what is done to it: the vocabulary of windows.
+pub use weft_api::zero_copy::{Atomic, MemoryRange, Region, RegionId, RemoteMemory};
 /// What opening a libfabric endpoint takes.
 pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
 /// How messages with gaps travel.
@@ -59,3 +61,4 @@ pub use weft_shm::staging::{StageIn, StageOut};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
 pub use weft_shm::{bias, board, changes, handover};
+pub use zero_copy::Reach;

@@ -112,9 +112,28 @@ impl Transports {
         }
     }
 
+    /// As [`Fabric::device_work`].
+    pub(crate) fn device_work(&self) -> (u64, u64) {
+        match self {
+            Transports::Fabric(fabric) => fabric.device_work(),
+            Transports::Both(both) => both.fabric().device_work(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => (0, 0),
+        }
+    }
+
     /// Whether there is more than one lane. Lanes other than 0 reach this node alone.
     pub fn has_lanes(&self) -> bool {
         matches!(self, Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_))
+    }
+
+    /// Whether packets of a peer come with [`Transport::progress`] only, so that a second look before it finds nothing.
+    #[inline]
+    pub fn is_moved_by_progress(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Fabric(_) => true,
+            Transports::Both(both) => !both.shm().is_here(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+        }
     }
 
     /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once.
@@ -448,6 +467,15 @@ impl Transport for Transports {
             Transports::Fabric(fabric) => fabric.put_copy(peer, length, fill, to, token),
             Transports::Both(both) => both.put_copy(peer, length, fill, to, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
+    #[inline(always)]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        match self {
+            Transports::Fabric(fabric) => fabric.put_now(route, bytes, to),
+            Transports::Both(both) => both.put_now(route, bytes, to),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
     }
 

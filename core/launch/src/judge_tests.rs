@@ -77,6 +77,42 @@ fn a_survivor_that_dies_ends_what_is_left() {
 }
 
 #[test]
+fn a_loss_that_cannot_be_told_ends_the_job_for_that_loss() {
+    let (mut judge, now) = job(4, true);
+    judge.survives(0);
+    judge.survives(1);
+    judge.survives(2);
+    assert_eq!(judge.ended(3, SEGV, now), Some(Order::Tell(3)));
+    assert_eq!(judge.ended(2, End::Signal { signal: 9, core: false }, now), Some(Order::Tell(2)));
+    assert_eq!(judge.cannot_tell(3, now), Some(Order::Terminate));
+    assert_eq!(judge.cannot_tell(3, now), None, "a second host says the same");
+    assert!(matches!(judge.cause(), Some(Cause::Ended { rank: 3, end: SEGV, others: 2, .. })));
+    let (mut judge, now) = job(2, true);
+    judge.survives(0);
+    let partial = Partial { rank: 1, code: 6, message: None, ranks: vec![1] };
+    assert_eq!(judge.abort_some(partial, now), Some(Order::TerminateDoomed));
+    assert_eq!(judge.cannot_tell(1, now), Some(Order::Terminate));
+    assert!(matches!(judge.cause(), Some(Cause::Aborted { rank: 1, code: 6, .. })));
+}
+
+#[test]
+fn what_depends_on_others_is_told() {
+    let (mut judge, _) = job(3, true);
+    assert!(judge.depends_on_others(0, SEGV) && judge.depends_on_others(0, End::Exit(0)));
+    judge.finished(0);
+    assert!(judge.depends_on_others(0, End::Exit(4)), "others may be dead that are taken for alive");
+    judge.finished(1);
+    judge.finished(2);
+    assert!(!judge.depends_on_others(0, End::Exit(4)), "its code counts, and nobody is ended");
+    assert!(judge.depends_on_others(0, SEGV));
+    let (mut judge, now) = job(3, true);
+    judge.ended(0, SEGV, now);
+    assert!(!judge.depends_on_others(1, SEGV), "the job is being ended already");
+    let (judge, _) = job(2, false);
+    assert!(!judge.depends_on_others(0, End::Exit(0)) && judge.depends_on_others(0, End::Exit(1)));
+}
+
+#[test]
 fn all_ranks_finish() {
     let (mut judge, now) = job(2, true);
     for rank in 0..2 {

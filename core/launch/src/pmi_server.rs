@@ -22,6 +22,12 @@ const MAX_NAME: usize = 256;
 /// Most entries of the key-value space: enough for some dozens per rank of a large job, and a bound on memory.
 const MAX_ENTRIES: usize = 1 << 20;
 
+/// How many keys the agent of a host with `here` of `size` ranks may take on its own: its part of the space, and one for each rank at
+/// least. What hosts take this way is not counted against what the server itself refuses.
+pub fn share_of_host(here: usize, size: usize) -> usize {
+    (MAX_ENTRIES / size.max(1)).max(1) * here
+}
+
 /// What the launcher has to do after bytes of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -142,12 +148,10 @@ impl Server {
         }
     }
 
-    /// Takes `put` lines that were answered already.
+    /// Takes `put` lines that agents have answered: each within its host's share ([`share_of_host`]), so none is refused.
     pub fn take_puts(&mut self, lines: &[u8]) {
         for command in lines.split(|&byte| byte == b'\n').filter_map(|line| Command::parse(line).ok()) {
-            if let (Some(key), Some(value)) = (command.get("key"), command.get("value"))
-                && (self.store.len() < MAX_ENTRIES || self.store.contains_key(key))
-            {
+            if let (Some(key), Some(value)) = (command.get("key"), command.get("value")) {
                 self.store.insert(key.to_owned(), value.to_owned());
             }
         }

@@ -8,7 +8,7 @@ use weft_boot::card::Card;
 use weft_boot::{Nodes, pmi::wire1::Command};
 use weft_launch::hosts::frames::{self, Kind};
 use weft_launch::hosts::gather::{Gather, Step};
-use weft_launch::pmi_server::{Action, Server};
+use weft_launch::pmi_server::{Action, Server, share_of_host};
 
 /// What was counted.
 #[derive(Default)]
@@ -58,7 +58,7 @@ fn start(size: u32, per_node: u32) -> Counts {
     for host in 0..size.div_ceil(per_node) {
         let ranks: Vec<u32> = (host * per_node..size.min((host + 1) * per_node)).collect();
         counts.card = counts.card.max(card(ranks[ranks.len() - 1], size, per_node, &nodes));
-        let mut gather = Gather::new(ranks.len());
+        let mut gather = Gather::new(ranks.len(), share_of_host(ranks.len(), size as usize));
         let mut steps = Vec::new();
         for (index, &rank) in ranks.iter().enumerate() {
             let value =

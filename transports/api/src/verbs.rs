@@ -56,6 +56,9 @@ impl std::str::FromStr for DeviceAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueuePairNumber(pub u32);
 
+/// No queue pair that anybody makes: 0 is the subnet manager's (section 3.9.2).
+pub const NOBODY: QueuePairNumber = QueuePairNumber(0);
+
 /// A completion queue of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompletionQueueId(pub u32);
@@ -402,6 +405,9 @@ pub struct HcaLimits {
     pub atomics: bool,
     /// Whether they are atomic towards the processors too.
     pub atomic_with_processors: bool,
+    /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
+    /// does something else. False for whatever works by itself, a thread included.
+    pub works_in_calls: bool,
     /// Model: seconds from a request to its completion, of one without data.
     pub latency: f64,
     /// Model: bytes per second of a port.
@@ -499,7 +505,12 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
-    /// Ends a queue pair; nothing of it completes any more.
+    /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had arrived can
+    /// still be polled; [`Hca::destroy_queue_pair`] comes after that.
+    fn stop_queue_pair(&mut self, number: QueuePairNumber);
+
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
+    /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
 
     /// Posts a send request.
@@ -508,18 +519,16 @@ pub trait Hca {
     /// See [`HcaRefusal`].
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
 
-    /// Posts send requests one after another with one doorbell. The caller knows that the queue has room for all of them; those before one
-    /// that is refused are posted.
+    /// Posts send requests one after another, with as few doorbells as the device can.
     ///
     /// # Errors
-    /// See [`HcaRefusal`].
-    fn post_sends(
-        &mut self,
-        number: QueuePairNumber,
-        requests: &[WorkRequest<'_>],
-    ) -> Result<(), HcaRefusal> {
-        requests.iter().try_for_each(|request| self.post_send(number, request))
-    }
+    /// See [`HcaRefusal`]. [`HcaRefusal::Full`]: the queue has no room for all of them, and none is posted. After any other refusal those
+    /// before the one that it is about are posted.
+    fn post_sends(&mut self, number: QueuePairNumber, requests: &[WorkRequest<'_>])
+    -> Result<(), HcaRefusal>;
+
+    /// How often the device was told of send requests so far.
+    fn doorbells(&self) -> u64;
 
     /// Posts a receive request to a shared queue.
     ///
@@ -531,6 +540,18 @@ pub trait Hca {
         id: u64,
         segments: &[Segment],
     ) -> Result<(), HcaRefusal>;
+
+    /// Posts receive requests to a shared queue, each with its identifier, with as few doorbells as the device can.
+    ///
+    /// # Errors
+    /// As [`Hca::post_receive`]; those before one that is refused are posted.
+    fn post_receives(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        requests: &[(u64, Segment)],
+    ) -> Result<(), HcaRefusal> {
+        requests.iter().try_for_each(|&(id, segment)| self.post_receive(queue, id, &[segment]))
+    }
 
     /// The oldest completion of a queue.
     fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion>;

@@ -149,6 +149,9 @@ pub struct ZeroCopy {
     pub atomics_of_four: bool,
     /// Whether these are atomic towards the target's processors too, and not only among themselves.
     pub atomic_with_processors: bool,
+    /// Whether none of these is ever executed while the target's process handles a packet of this transport, or works under the same lock:
+    /// true for devices that work inside the target's own calls. Of a device that works by itself, or in a thread of its own, it is not.
+    pub atomic_with_packets: bool,
     /// Whether own runs must be registered.
     pub local_regions: bool,
     /// Whether a region follows its addresses when the program unmaps memory and maps other there: then it may be kept while nobody uses

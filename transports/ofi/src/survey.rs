@@ -74,6 +74,7 @@ pub(crate) fn describe(info: &fi_info) -> Offer {
             caps: info.caps,
             mode: info.mode | tx.mode | rx.mode | domain.mode,
             mr_mode: select::memory_needs(domain.mr_mode),
+            protocol: endpoint.protocol,
             addr_format: info.addr_format,
             ip: ip_of(info.addr_format, address),
             max_msg_size: endpoint.max_msg_size,

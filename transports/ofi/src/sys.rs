@@ -456,6 +456,9 @@ constants! {
     FI_ORDER_SAW: u64 = 1 << 7;
     FI_ORDER_SAS: u64 = 1 << 8;
     FI_EP_RDM: u32 = 3;
+    FI_PROTO_RXM: u32 = 11;
+    FI_PROTO_RXD: u32 = 12;
+    FI_PROTO_RXM_TCP: u32 = 22;
     FI_SOCKADDR: u32 = 1;
     FI_SOCKADDR_IN: u32 = 2;
     FI_SOCKADDR_IN6: u32 = 3;

@@ -17,6 +17,7 @@ fn offer(provider: &str, domain: &str) -> Offer {
         caps: BASE | REMOTE_MEMORY | REACH,
         mode: 0,
         mr_mode: 0,
+        protocol: 0,
         addr_format: FI_SOCKADDR_IN,
         ip: None,
         max_msg_size: usize::MAX,

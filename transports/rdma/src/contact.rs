@@ -1,20 +1,19 @@
 //! Beginning and ending: first contact, silence, loss, rest.
 
 use crate::flight::Holds;
-use crate::handshake::{Hello, PeerCard, Step};
+use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::transport::{MOST_POSTED, Rdma, cannot};
 use weft_api::verbs::{
-    Access, CompletionStatus, Data, DeviceAddress, Hca, Nanos, ProtectionDomain, QueuePairNumber,
-    QueuePairPlan, Remote, RemoteAddress, RemoteKey, Sending, Service, Work, WorkRequest,
+    Access, Data, Hca, Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, Remote, RemoteAddress,
+    RemoteKey, Sending, Service, Work, WorkRequest,
 };
-use weft_api::zero_copy::{Completed, Outcome};
 use weft_types::{PeerId, Result};
 
 /// Silence after which a peer is asked whether it is alive. With the retries, a dead one is known some seven seconds after it was heard last.
 pub(crate) const SILENCE: Nanos = 2_000_000_000;
 
-const FIRST_RETRY: Nanos = 20_000_000;
+pub(crate) const FIRST_RETRY: Nanos = 20_000_000;
 const LONGEST_RETRY: Nanos = 1_000_000_000;
 
 /// How connections send: 67 ms of silence, then seven tries; a peer without receive requests is waited for.
@@ -28,7 +27,7 @@ pub(crate) const NOWHERE: RemoteAddress = RemoteAddress { address: 0, key: Remot
 
 impl<H: Hca> Rdma<H> {
     /// Makes the own end of a connection.
-    fn make_pair(&mut self) -> Result<QueuePairNumber> {
+    pub(crate) fn make_pair(&mut self) -> Result<QueuePairNumber> {
         let plan = QueuePairPlan {
             domain: ProtectionDomain(0),
             service: Service::ReliableConnection,
@@ -47,26 +46,33 @@ impl<H: Hca> Rdma<H> {
         let card = self.directory.find(id)?;
         let pair = self.make_pair()?;
         let now = self.hca.now();
-        let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, card };
-        let index = self.peers.insert(id, state, pair, now);
+        // Who was never heard may compute for long before its first call.
+        let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: Nanos::MAX };
+        let index = self.peers.insert(id, card, state, pair, now);
         self.asking.push(index);
-        self.say(Step::Ask, id, card, pair);
+        self.say(Step::Ask, index);
         Ok(())
     }
 
     /// A first packet number that differs from connection to connection, so that late packets of another find no echo.
-    fn first_packet(&self, pair: QueuePairNumber) -> u32 {
-        (self.me.0.wrapping_mul(0x9e37_79b9) ^ pair.0.wrapping_mul(0x85eb_ca6b)) >> 8
+    fn first_packet(&self, pair: QueuePairNumber, epoch: u32) -> u32 {
+        let mixed = self.me.0.wrapping_mul(0x9e37_79b9) ^ pair.0.wrapping_mul(0x85eb_ca6b);
+        (mixed ^ epoch.wrapping_mul(0xc2b2_ae35)) >> 8
     }
 
-    fn say(&mut self, step: Step, to: PeerId, card: PeerCard, pair: QueuePairNumber) {
+    pub(crate) fn say(&mut self, step: Step, index: u32) {
+        let peer = self.peers.at(index);
+        let (card, pair, epoch) = (peer.card, peer.pair, peer.epoch);
         let hello = Hello {
             step,
             from: self.me,
-            to,
+            to: peer.id,
             queue_pair: pair,
-            first_packet: self.first_packet(pair),
+            first_packet: self.first_packet(pair, epoch),
             mtu: self.hca.limits().mtu,
+            life: self.life,
+            epoch,
+            received: peer.received,
         }
         .emit();
         let work =
@@ -80,9 +86,11 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// Opens the own end towards what the peer told.
-    fn open_pair(&mut self, pair: QueuePairNumber, peer: PeerCard, hello: Hello) -> bool {
+    fn open_pair(&mut self, index: u32, hello: Hello) -> bool {
+        let peer = self.peers.at(index);
+        let pair = peer.pair;
         let remote = Remote {
-            address: peer.address,
+            address: peer.card.address,
             queue_pair: hello.queue_pair,
             first_packet: hello.first_packet,
             mtu: hello.mtu.min(self.hca.limits().mtu),
@@ -91,8 +99,8 @@ impl<H: Hca> Rdma<H> {
             // What may be done is a matter of each region.
             access: Access::ALL,
         };
-        let sending = Sending { first_packet: self.first_packet(pair), ..SENDING };
-        self.hca.open_queue_pair(pair, Some((remote, sending))).is_ok()
+        let first_packet = self.first_packet(pair, hello.epoch);
+        self.hca.open_queue_pair(pair, Some((remote, Sending { first_packet, ..SENDING }))).is_ok()
     }
 
     /// A question or an answer came.
@@ -102,166 +110,117 @@ impl<H: Hca> Rdma<H> {
         }
         let id = hello.from;
         let known = self.peers.find(id);
-        if hello.step == Step::Rest {
-            if let Some(peer) = known.map(|index| self.peers.at_mut(index))
-                && matches!(peer.state, State::Open { remote_pair } if remote_pair == hello.queue_pair)
-            {
-                peer.resting = true;
-            }
-            return;
-        }
-        let index = match known {
-            Some(index) => index,
-            None if hello.step == Step::Answer => return, // To a question that we never asked.
-            None => {
+        let index = match (known, hello.step) {
+            (Some(index), _) => index,
+            (None, Step::Ask) => {
                 // Without means to connect, the peer asks again until there are some, or gives up.
                 let Ok(pair) = self.make_pair() else { return };
                 let Ok(card) = self.directory.find(id) else { return self.hca.destroy_queue_pair(pair) };
                 let now = self.hca.now();
-                let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, card };
-                self.peers.insert(id, state, pair, now)
+                let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, until: Nanos::MAX };
+                self.peers.insert(id, card, state, pair, now)
             }
+            (None, _) => return, // To a question that we never asked.
         };
-        let peer = self.peers.at(index);
-        let pair = peer.pair;
-        match peer.state {
-            State::Asking { card, .. } => {
-                if !self.open_pair(pair, card, hello) {
-                    return self.lose(index);
-                }
-                self.peers.at_mut(index).state = State::Open { remote_pair: hello.queue_pair };
-                self.asking.retain(|&asking| asking != index);
-                if hello.step == Step::Ask {
-                    self.say(Step::Answer, id, card, pair);
-                }
-            }
-            State::Open { remote_pair } if remote_pair == hello.queue_pair => {
-                // Our answer was lost.
-                if hello.step == Step::Ask
-                    && let Ok(card) = self.directory.find(id)
-                {
-                    self.say(Step::Answer, id, card, pair);
-                }
-            }
-            // Another queue pair: the process that we knew is no more.
-            State::Open { .. } => self.lose(index),
-            State::Failing | State::Gone => {}
-        }
-    }
-
-    /// A connection has failed. What had arrived is still taken in; then [`Rdma::bury`] ends it.
-    pub(crate) fn lose(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
-        if matches!(peer.state, State::Failing | State::Gone) {
+        let mine = peer.epoch;
+        if hello.step == Step::Rest {
+            let of_this_one =
+                matches!(peer.state, State::Open { remote_pair } if remote_pair == hello.queue_pair);
+            peer.resting |= of_this_one && peer.life == hello.life;
             return;
         }
-        peer.state = State::Failing;
+        if !matches!(peer.state, State::Gone) && peer.life != hello.life && peer.life != 0 {
+            // The process that we knew is no more.
+            return self.lose(index);
+        }
+        match (peer.state, hello.step) {
+            (State::Gone, Step::Ask) => self.say(Step::Refuse, index),
+            (State::Gone, _) | (_, Step::Rest) => {}
+            (_, Step::Refuse) => self.lose(index),
+            (State::Asking { .. }, Step::Ask) if hello.epoch >= mine => self.begin_with(index, hello),
+            (State::Asking { .. }, Step::Answer) if hello.epoch == mine => self.begin_with(index, hello),
+            (State::Open { remote_pair }, Step::Ask) if hello.epoch == mine => {
+                if remote_pair == hello.queue_pair {
+                    // Our answer was lost.
+                    self.say(Step::Answer, index);
+                } else {
+                    self.lose(index);
+                }
+            }
+            (State::Open { .. } | State::Failing { again: true }, Step::Ask) if hello.epoch > mine => {
+                // It has found the connection broken. What had arrived by it is taken in before the answer.
+                self.questions.push((index, hello));
+                self.break_off(index);
+            }
+            // Late ones.
+            _ => {}
+        }
+    }
+
+    /// Connects to what the peer told.
+    fn begin_with(&mut self, index: u32, hello: Hello) {
+        if !self.open_pair(index, hello) {
+            return self.lose(index);
+        }
+        let now = self.hca.now();
+        let peer = self.peers.at_mut(index);
+        peer.state = State::Open { remote_pair: hello.queue_pair };
+        (peer.life, peer.epoch, peer.heard) = (hello.life, hello.epoch, now);
         self.asking.retain(|&asking| asking != index);
-        self.failing.push(index);
-    }
-
-    /// Everything that had arrived is taken in: the device lets go of the connections that have failed, so that no memory of an
-    /// operation is touched any more, and then those who wait hear of it.
-    pub(crate) fn bury(&mut self) {
-        while let Some(index) = self.failing.pop() {
-            let peer = self.peers.at_mut(index);
-            peer.state = State::Gone;
-            self.hca.destroy_queue_pair(peer.pair);
-            let (id, pair, resting) = (peer.id, peer.pair, peer.resting);
-            self.peers.forget_pair(pair);
-            while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(u64::MAX) {
-                self.give_back(holds, CompletionStatus::Flushed);
-            }
-            if !resting {
-                self.lost.push_back(id);
-            }
+        if hello.step == Step::Ask {
+            self.say(Step::Answer, index);
         }
+        self.go_on(index, hello.received);
     }
 
-    /// A request is complete: what it held is free, and whoever waits hears of it.
-    pub(crate) fn give_back(&mut self, holds: Holds, status: CompletionStatus) {
-        let success = status == CompletionStatus::Success;
-        let (token, value) = match holds {
-            Holds::Nothing | Holds::Question => return,
-            Holds::Slot(slot) => return self.send_slots.give_back(slot),
-            Holds::Token(token) => (token, 0),
-            Holds::SlotAndToken(slot, token) => {
-                self.send_slots.give_back(slot);
-                (token, 0)
-            }
-            Holds::Found(slot, token) => {
-                let found = self.hca.bytes(self.found.address(slot), 8);
-                let value = u64::from_ne_bytes(found.try_into().expect("eight bytes"));
-                self.found.give_back(slot);
-                (token, value)
-            }
-        };
-        let outcome = if success { Outcome::Done(value) } else { Outcome::Failed };
-        self.ended.push_back(Completed { token, outcome });
-    }
-
-    /// The network says that nobody is at an address: who was asked there will not answer.
-    pub(crate) fn nobody_at(&mut self, address: DeviceAddress) {
-        for place in (0..self.asking.len()).rev() {
-            let index = self.asking[place];
-            if matches!(self.peers.at(index).state, State::Asking { card, .. } if card.address == address) {
-                self.lose(index);
-            }
-        }
-    }
-
-    /// Repeats questions whose answer is overdue, for ever: a program answers when it calls MPI, and may compute for long before it does so
-    /// for the first time. Of deaths the network or the launcher tells.
+    /// Repeats questions whose answer is overdue: at first contact for ever, since a program answers when it calls MPI, and may compute for
+    /// long before it does so for the first time (of deaths the network or the launcher tells); after a failure for a while.
     pub(crate) fn ask_again(&mut self) {
         let now = self.hca.now();
         for place in (0..self.asking.len()).rev() {
             let index = self.asking[place];
             let peer = self.peers.at_mut(index);
-            let State::Asking { next, pause, card } = &mut peer.state else { continue };
-            if now < *next {
-                continue;
+            let State::Asking { next, pause, until } = &mut peer.state else { continue };
+            if now >= *until {
+                self.lose(index);
+            } else if now >= *next {
+                *pause = (*pause * 2).min(LONGEST_RETRY);
+                *next = now + *pause;
+                self.say(Step::Ask, index);
             }
-            *pause = (*pause * 2).min(LONGEST_RETRY);
-            *next = now + *pause;
-            let (id, card, pair) = (peer.id, *card, peer.pair);
-            self.say(Step::Ask, id, card, pair);
         }
     }
 
     /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would never
     /// learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody.
     pub(crate) fn ask_the_silent(&mut self, now: Nanos) {
-        for peer in self.peers.all_mut() {
+        for index in 0..self.peers.all().len() as u32 {
+            let peer = self.peers.at_mut(index);
             let silent = now.saturating_sub(peer.heard) >= SILENCE;
             let open = matches!(peer.state, State::Open { .. });
             if !silent || peer.resting || !peer.flight.is_empty() || !open {
                 continue;
             }
             peer.heard = now;
-            let request = WorkRequest::new(peer.flight.next(), NOTHING, &[]);
-            if self.hca.post_send(peer.pair, &request).is_ok() {
-                peer.flight.push(Holds::Question, true);
-            }
+            // One that finds no room now is asked the next time.
+            let _ = self.post(index, NOTHING, Data::Segments(&[]), Holds::Question);
         }
     }
 
     /// Tells all peers that this process rests.
     pub(crate) fn say_rest(&mut self) {
-        let open: Vec<(PeerId, QueuePairNumber)> = self
-            .peers
-            .all()
-            .iter()
-            .filter(|peer| matches!(peer.state, State::Open { .. }) && !peer.resting)
-            .map(|peer| (peer.id, peer.pair))
+        let open: Vec<u32> = (0..)
+            .zip(self.peers.all())
+            .filter(|(_, peer)| matches!(peer.state, State::Open { .. }) && !peer.resting)
+            .map(|(index, _)| index)
             .collect();
-        for (id, pair) in open {
-            if let Ok(card) = self.directory.find(id) {
-                // Twice, since nobody answers; should both be lost, the peer finds out by its retries.
-                for _ in 0..2 {
-                    self.say(Step::Rest, id, card, pair);
-                }
-                self.hca.progress();
+        for index in open {
+            // Twice, since nobody answers; should both be lost, the peer finds out by its retries.
+            for _ in 0..2 {
+                self.say(Step::Rest, index);
             }
+            self.hca.progress();
         }
         self.hca.progress();
     }

@@ -3,6 +3,9 @@
 //! Whoever wants to send makes its queue pair and *asks*, again and again until it knows the other's. Whoever is asked makes its own,
 //! opens it and *answers*. When both ask at the same time, each takes the other's question for the answer: between two processes
 //! there is one queue pair on each side, whoever began.
+//!
+//! When a connection fails and both live, the next one is begun in the same way. Each side ends its old queue pair first and then says how
+//! many messages it has ever received from the other: that number is final, so the other knows what to send again.
 
 use std::str::FromStr;
 use weft_api::verbs::{DeviceAddress, QueuePairNumber};
@@ -53,6 +56,8 @@ pub enum Step {
     Ask,
     /// "This is mine."
     Answer,
+    /// "I have given you up: do not ask."
+    Refuse,
     /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
     Rest,
 }
@@ -72,14 +77,20 @@ pub struct Hello {
     pub first_packet: u32,
     /// The largest packet payload it can take, in bytes.
     pub mtu: u32,
+    /// Which of all processes that ever had this number it is.
+    pub life: u32,
+    /// How many connections of these two have failed before this one.
+    pub epoch: u32,
+    /// Messages that it has ever received from the other, wrapping. Final, since nothing arrives at its older queue pairs any more.
+    pub received: u32,
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5401;
+const MAGIC: u32 = 0x5746_5402;
 
 impl Hello {
     /// Bytes on the wire.
-    pub const BYTES: usize = 28;
+    pub const BYTES: usize = 40;
 
     /// The bytes, little-endian.
     pub fn emit(self) -> [u8; Hello::BYTES] {
@@ -87,8 +98,20 @@ impl Hello {
             Step::Ask => 1,
             Step::Answer => 2,
             Step::Rest => 3,
+            Step::Refuse => 4,
         };
-        let words = [MAGIC, step, self.from.0, self.to.0, self.queue_pair.0, self.first_packet, self.mtu];
+        let words = [
+            MAGIC,
+            step,
+            self.from.0,
+            self.to.0,
+            self.queue_pair.0,
+            self.first_packet,
+            self.mtu,
+            self.life,
+            self.epoch,
+            self.received,
+        ];
         let mut bytes = [0; Hello::BYTES];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -106,6 +129,7 @@ impl Hello {
             1 => Step::Ask,
             2 => Step::Answer,
             3 => Step::Rest,
+            4 => Step::Refuse,
             _ => return None,
         };
         let hello = Hello {
@@ -115,6 +139,9 @@ impl Hello {
             queue_pair: QueuePairNumber(word(4)),
             first_packet: word(5),
             mtu: word(6),
+            life: word(7),
+            epoch: word(8),
+            received: word(9),
         };
         let sane = word(0) == MAGIC
             && hello.queue_pair.0 < 1 << 24
@@ -131,7 +158,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_read_was_written(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 28..=28)) {
+        fn what_is_read_was_written(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 40..=40)) {
             if let Some(hello) = Hello::parse(&bytes) {
                 proptest::prop_assert_eq!(&hello.emit()[..], &bytes[..]);
             }
@@ -163,6 +190,9 @@ mod tests {
             queue_pair: QueuePairNumber(17),
             first_packet: 0xff_ffff,
             mtu: 1024,
+            life: 0xfeed,
+            epoch: 2,
+            received: u32::MAX,
         };
         assert_eq!(Hello::parse(&hello.emit()), Some(hello));
         assert_eq!(Hello::parse(&hello.emit()[1..]), None);

@@ -17,8 +17,9 @@ mod flight;
 pub mod handshake;
 mod one_sided;
 mod peers;
+mod recovery;
 mod slots;
 mod transport;
 
 pub use handshake::PeerCard;
-pub use transport::{Counts, Directory, MAX_COPY, Rdma};
+pub use transport::{Counts, Directory, Held, MAX_COPY, Rdma};

@@ -1,7 +1,7 @@
 //! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
 
 use crate::contact::NOTHING;
-use crate::flight::Holds;
+use crate::flight::{Deed, Holds};
 use crate::peers::State;
 use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, MOST_POSTED, Rdma};
 use weft_api::Refused;
@@ -9,7 +9,8 @@ use weft_api::verbs::{
     Access, Data, Hca, HcaRefusal, RegionKeys, RemoteAddress, RemoteKey, Segment, Work, WorkRequest,
 };
 use weft_api::zero_copy::{
-    Atomic, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered, ZeroCopy,
+    Atomic, Completed, LocalRun, MemoryRange, Outcome, Region, RegionId, RemoteMemory, RemoteRun, Token,
+    Unregistered, ZeroCopy,
 };
 use weft_types::PeerId;
 
@@ -81,6 +82,7 @@ impl<H: Hca> Rdma<H> {
             atomics: limits.atomics,
             atomics_of_four: false,
             atomic_with_processors: limits.atomic_with_processors,
+            atomic_with_packets: limits.works_in_calls,
             local_regions: true,
             follows_mappings: limits.follows_mappings,
             // Of one connection (section 9.5), and there is one.
@@ -169,8 +171,13 @@ impl<H: Hca> Rdma<H> {
         let most = self.hca.limits().max_segments as usize;
         let parts = self.cut(remote, local, most.max(1));
         let index = self.room_for(peer, parts.len())?;
+        if parts.is_empty() {
+            // Nothing is to be moved, and nothing will complete.
+            self.ended.extend(token.map(|token| Completed { token, outcome: Outcome::Done(0) }));
+            return Ok(());
+        }
         let flight = &self.peers.at(index).flight;
-        let (first, last) = (flight.next(), parts.len().saturating_sub(1));
+        let (first, last) = (flight.next(), parts.len() - 1);
         let tells = token.is_some() || flight.must_signal() || parts.len() >= MESSAGES / 4;
         let requests: Vec<WorkRequest<'_>> = parts
             .iter()
@@ -181,17 +188,24 @@ impl<H: Hca> Rdma<H> {
             })
             .collect();
         let pair = self.peers.at(index).pair;
-        self.counts.doorbells += 1;
-        self.counts.requests += requests.len() as u64;
-        if self.hca.post_sends(pair, &requests).is_err() {
-            // Some of them may be posted.
-            self.lose(index);
-            return Err(Refused::Full);
+        let doorbells = self.hca.doorbells();
+        let posted = self.hca.post_sends(pair, &requests);
+        self.counts.doorbells += self.hca.doorbells() - doorbells;
+        match posted {
+            Ok(()) => self.counts.requests += requests.len() as u64,
+            Err(HcaRefusal::Full) => return Err(Refused::Full),
+            // The device has given the connection up: the next one does it.
+            Err(HcaRefusal::State(_)) => self.break_off(index),
+            Err(_) => {
+                // Some of them may be posted: what was begun ends with the connection, and the token with it.
+                self.lose(index);
+            }
         }
-        for at in 0..parts.len() {
+        for (at, (memory, segments)) in parts.iter().enumerate() {
             let signaled = tells && at == last;
             let holds = token.filter(|_| at == last).map_or(Holds::Nothing, Holds::Token);
-            self.noted(index, holds, signaled);
+            let data = Data::Segments(segments);
+            self.noted(index, holds, signaled, Deed::of(&way.work(*memory), &data), &data);
         }
         Ok(())
     }
@@ -248,17 +262,35 @@ impl<H: Hca> Rdma<H> {
             let mut bytes = [0; INLINE];
             fill(&mut bytes[..length]);
             let holds = token.map_or(Holds::Nothing, Holds::Token);
-            return self.post(index, work, Data::Inline(&[&bytes[..length]]), holds);
+            if self.post(index, work, Data::Inline(&[&bytes[..length]]), holds).is_err() {
+                self.fail_filled(index, token);
+            }
+            return Ok(());
         }
         let slot = self.take_slot()?;
+        // From here on nothing is refused any more: there is room, so a device that does not take the request has lost the connection.
         fill(self.hca.bytes_mut(self.send_slots.address(slot), length));
         let segment = [self.send_slots.segment(slot, length as u32)];
         let holds = token.map_or(Holds::Slot(slot), |token| Holds::SlotAndToken(slot, token));
-        let posted = self.post(index, work, Data::Segments(&segment), holds);
-        if posted.is_err() {
+        if self.post(index, work, Data::Segments(&segment), holds).is_err() {
             self.send_slots.give_back(slot);
+            self.fail_filled(index, token);
         }
-        posted
+        Ok(())
+    }
+
+    /// A request was not taken whose bytes the caller has given away already: the connection fails, and the token says so.
+    fn fail_filled(&mut self, index: u32, token: Option<Token>) {
+        self.lose(index);
+        self.ended.extend(token.map(|token| Completed { token, outcome: Outcome::Failed }));
+    }
+
+    /// See [`weft_api::Transport::put_now`].
+    #[inline]
+    pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.peers.at(index);
+        let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
+        open && self.post(index, Way::Put.work(to), Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
     pub(crate) fn change(
@@ -287,10 +319,7 @@ impl<H: Hca> Rdma<H> {
         let index = self.room_for(peer, 1)?;
         let flight = &mut self.peers.at_mut(index).flight;
         if flight.is_empty() {
-            self.ended.push_back(weft_api::zero_copy::Completed {
-                token,
-                outcome: weft_api::zero_copy::Outcome::Done(0),
-            });
+            self.ended.push_back(Completed { token, outcome: Outcome::Done(0) });
             return Ok(());
         }
         if flight.join(token) {

@@ -2,20 +2,20 @@
 
 use crate::flight::Flight;
 use crate::handshake::PeerCard;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
+use weft_api::numbers::NumberMap;
 use weft_api::verbs::{Nanos, QueuePairNumber};
 use weft_types::PeerId;
 
 /// How far the connection is.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum State {
-    /// The question is under way.
-    Asking { next: Nanos, pause: Nanos, card: PeerCard },
+    /// The question is under way: first contact, or after a failure. `until`: when the peer is given up.
+    Asking { next: Nanos, pause: Nanos, until: Nanos },
     /// Messages flow.
     Open { remote_pair: QueuePairNumber },
-    /// It has failed; what it still holds is about to be given back.
-    Failing,
+    /// It has failed; what had arrived is about to be taken in. Then another is made, or what it holds is given back.
+    Failing { again: bool },
     /// It is no more.
     Gone,
 }
@@ -24,8 +24,16 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
+    /// Where it is found.
+    pub(crate) card: PeerCard,
     pub(crate) state: State,
     pub(crate) pair: QueuePairNumber,
+    /// Which of all processes that ever had this number it is; 0: it was not heard yet.
+    pub(crate) life: u32,
+    /// Connections that have failed.
+    pub(crate) epoch: u32,
+    /// Messages that have arrived, ever, wrapping.
+    pub(crate) received: u32,
     /// Slots with messages that have arrived, and their bytes.
     pub(crate) inbox: VecDeque<(u32, u32)>,
     pub(crate) flight: Flight,
@@ -39,41 +47,32 @@ pub(crate) struct Peer {
     pub(crate) heard: Nanos,
 }
 
-/// Multiplies: process and queue pair numbers are small and nobody's choice.
-#[derive(Debug, Default)]
-pub(crate) struct ByNumber(u64);
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers are looked up")
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32);
-    }
-}
-
-type Table = HashMap<u32, u32, BuildHasherDefault<ByNumber>>;
-
 /// All of them; an entry's place stays the same.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     entries: Vec<Peer>,
-    by_id: Table,
-    by_pair: Table,
+    by_id: NumberMap<u32>,
+    by_pair: NumberMap<u32>,
 }
 
 impl Peers {
-    pub(crate) fn insert(&mut self, id: PeerId, state: State, pair: QueuePairNumber, now: Nanos) -> u32 {
+    pub(crate) fn insert(
+        &mut self,
+        id: PeerId,
+        card: PeerCard,
+        state: State,
+        pair: QueuePairNumber,
+        now: Nanos,
+    ) -> u32 {
         let index = self.entries.len() as u32;
         self.entries.push(Peer {
             id,
+            card,
             state,
             pair,
+            life: 0,
+            epoch: 0,
+            received: 0,
             inbox: VecDeque::new(),
             flight: Flight::default(),
             listed: false,
@@ -110,8 +109,10 @@ impl Peers {
         &self.entries
     }
 
-    pub(crate) fn all_mut(&mut self) -> &mut [Peer] {
-        &mut self.entries
+    /// It has another pair.
+    pub(crate) fn has_pair(&mut self, index: u32, pair: QueuePairNumber) {
+        self.at_mut(index).pair = pair;
+        self.by_pair.insert(pair.0, index);
     }
 
     /// The pair is destroyed: its number may come again.

@@ -1,13 +1,17 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
 use crate::contact::{NOTHING, SILENCE};
-use crate::flight::Holds;
-use crate::handshake::PeerCard;
+use crate::flight::{Deed, Holds};
+use crate::handshake::{Hello, PeerCard};
 use crate::one_sided::{FOUND, Registered};
 use crate::peers::{Peers, State};
+use crate::recovery::PATIENCE;
 use crate::slots::Slots;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
 use weft_api::verbs::{
     Access, CompletionQueueId, Data, Hca, HcaRefusal, LocalKey, Nanos, ProtectionDomain, QueuePairPlan,
     Service, SharedReceiveQueueId, Work, WorkRequest,
@@ -67,8 +71,23 @@ pub struct Counts {
     pub receives: u64,
     /// Doorbells rung for those.
     pub receive_doorbells: u64,
+    /// Connections made anew after one had failed.
+    pub reconnections: u64,
     /// Completion entries taken.
     pub completions: u64,
+}
+
+/// What is in use, of all that there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Registered buffers of messages and small puts that have not left.
+    pub send_slots: usize,
+    /// Registered buffers with messages that were not taken.
+    pub receive_slots: usize,
+    /// Places for what atomics find.
+    pub numbers: usize,
+    /// Requests that are not known to be complete.
+    pub requests: usize,
 }
 
 /// One process's end; see the crate.
@@ -84,6 +103,8 @@ pub struct Rdma<H> {
     pub(crate) receive_slots: Slots,
     /// Receive slots that are not posted.
     pub(crate) returned: Vec<u32>,
+    /// Receive requests that the device has.
+    pub(crate) posted_receives: u32,
     /// Where atomics put what they find.
     pub(crate) found: Slots,
     pub(crate) registered: Registered,
@@ -92,6 +113,12 @@ pub struct Rdma<H> {
     pub(crate) asking: Vec<u32>,
     /// Peers whose connection has failed.
     pub(crate) failing: Vec<u32>,
+    /// Questions for another connection, of peers whose last one is not ended yet.
+    pub(crate) questions: Vec<(u32, Hello)>,
+    /// Which of all processes that ever have this number this is.
+    pub(crate) life: u32,
+    /// How long a peer whose connection has failed is asked for another.
+    pub(crate) patience: Nanos,
     /// Peers whose last requests nothing tells of, and when that shall change.
     open: Vec<u32>,
     close_at: Nanos,
@@ -156,6 +183,10 @@ impl<H: Hca> Rdma<H> {
         };
         let datagrams = hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))?;
         hca.open_queue_pair(datagrams, None).map_err(|why| cannot("a queue pair", why))?;
+        // Two that are mixed up at the same number do not begin at the same nanosecond with the same queue pair.
+        let mut life = DefaultHasher::new();
+        (hca.now(), hca.address(), datagrams).hash(&mut life);
+        let life = (life.finish() as u32).max(1);
         let card = PeerCard { address: hca.address(), datagrams, qkey };
         Ok(Rdma {
             hca,
@@ -167,11 +198,15 @@ impl<H: Hca> Rdma<H> {
             send_slots,
             receive_slots,
             returned: Vec::new(),
+            posted_receives: RECEIVE_SLOTS,
             found,
             registered: Registered::default(),
             peers: Peers::default(),
             asking: Vec::new(),
             failing: Vec::new(),
+            questions: Vec::new(),
+            life,
+            patience: PATIENCE,
             open: Vec::new(),
             close_at: Nanos::MAX,
             leaving: Cell::new(false),
@@ -193,12 +228,26 @@ impl<H: Hca> Rdma<H> {
         &self.hca
     }
 
+    /// Sets how long a peer whose connection has failed is asked for another before it is lost. 10 s otherwise.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience.as_nanos().try_into().unwrap_or(Nanos::MAX);
+    }
+
+    /// What requests under way and messages not taken hold, of all that there is.
+    pub fn held(&self) -> Held {
+        Held {
+            send_slots: SEND_SLOTS as usize - self.send_slots.left(),
+            receive_slots: (RECEIVE_SLOTS - self.posted_receives) as usize - self.returned.len(),
+            numbers: FOUND as usize - self.found.left(),
+            requests: self.peers.all().iter().map(|peer| peer.flight.len()).sum(),
+        }
+    }
+
     /// What was asked of the device so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Takes a completion in. Whether it is news: a question answered, or unsignaled sends heard of, is none to whoever waits.
     /// A slot to send from. When there is none, what unsignalled requests hold is asked for.
     pub(crate) fn take_slot(&mut self) -> std::result::Result<u32, Refused> {
         let slot = self.send_slots.take();
@@ -240,7 +289,17 @@ impl<H: Hca> Rdma<H> {
             Ok(()) => {
                 self.counts.doorbells += 1;
                 self.counts.requests += 1;
-                self.noted(index, holds, signaled);
+                self.noted(index, holds, signaled, Deed::of(&work, &data), &data);
+                Ok(())
+            }
+            Err(HcaRefusal::State(_)) => {
+                // The device gave it up, and the completion that says so is on its way. The next connection does it.
+                self.break_off(index);
+                let deed = Deed::of(&work, &data);
+                if deed == Deed::Atomic {
+                    return Err(Refused::Full); // It does no atomics, since it cannot know which were done.
+                }
+                self.noted(index, holds, signaled, deed, &data);
                 Ok(())
             }
             Err(HcaRefusal::Full) => Err(Refused::Full),
@@ -253,9 +312,9 @@ impl<H: Hca> Rdma<H> {
 
     /// A request was posted.
     #[inline]
-    pub(crate) fn noted(&mut self, index: u32, holds: Holds, signaled: bool) {
+    pub(crate) fn noted(&mut self, index: u32, holds: Holds, signaled: bool, deed: Deed, data: &Data<'_>) {
         let peer = self.peers.at_mut(index);
-        peer.flight.push(holds, signaled);
+        peer.flight.push(holds, signaled, deed, data);
         self.counts.signaled += u64::from(signaled);
         if !signaled && !peer.open {
             peer.open = true;
@@ -295,7 +354,7 @@ impl<H: Hca> Rdma<H> {
             Ok(()) => {
                 self.counts.doorbells += 1;
                 self.counts.requests += 1;
-                self.noted(index, Holds::Nothing, true);
+                self.noted(index, Holds::Nothing, true, Deed::Nothing, &Data::Segments(&[]));
                 Ok(())
             }
             Err(_) => Err(Refused::Full),
@@ -388,11 +447,12 @@ impl<H: Hca> Transport for Rdma<H> {
         fill(body);
         let segment = [self.send_slots.segment(slot, (HEADER_BYTES + len) as u32)];
         let work = Work::Send { immediate: None };
-        let posted = self.post(index, work, Data::Segments(&segment), Holds::Slot(slot));
-        if posted.is_err() {
+        if self.post(index, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
+            // It is filled, and there was room: a device that does not take it has lost the connection.
             self.send_slots.give_back(slot);
+            self.lose(index);
         }
-        posted
+        Ok(())
     }
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
@@ -468,7 +528,7 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn has_left(&self) -> bool {
-        let waits = |state: &State| matches!(state, State::Asking { .. } | State::Open { .. });
+        let waits = |state: &State| !matches!(state, State::Failing { again: false } | State::Gone);
         let left =
             !self.peers.all().iter().any(|peer| peer.flight.is_busy() && !peer.resting && waits(&peer.state));
         self.leaving.set(!left);
@@ -532,6 +592,11 @@ impl<H: Hca> Transport for Rdma<H> {
         token: Option<Token>,
     ) -> std::result::Result<(), Refused> {
         self.write_copy(peer, length, fill, to, token)
+    }
+
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        self.write_now(route, bytes, to)
     }
 
     fn atomic(

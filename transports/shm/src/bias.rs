@@ -12,6 +12,7 @@
 //! owner, fast way out:  inside = 0 (Release)
 //! slow way in:          lock the mutex; owner is null or me ? in : (wanted = 1; heavy barrier; wait for owner.inside == 0)
 //! slow way out:         wanted = 0 (Release); unlock the mutex
+//! without waiting:      try the mutex; owner is null or me ? in : (wanted = 1; heavy barrier; owner.inside == 0 ? in : slow way out)
 //! ```
 //! `inside` belongs to the thread (one per lock in a [`Seat`]), `owner` and `wanted` to the lock. `owner` changes only on the slow
 //! way, after the old owner was kept out.
@@ -25,7 +26,11 @@
 //! before its store to `inside` touches its own flag only, and finds on its second look that it is the owner no more. A flag
 //! is used by one thread at a time: threads take and give back their seats under a mutex.
 //!
-//! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out`] and [`let_in`] with owners that change.
+//! A try that gives up has changed nothing but `wanted`, for a while: the owner, if it looks meanwhile, takes the slow way and finds
+//! the mutex free again.
+//!
+//! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out_others`], [`keep_out_others_now`] and [`let_in`] with owners that
+//! change, and `tests/loom_handover.rs` work that is handed to the holder of such a lock.
 
 use crate::sys;
 use std::any::Any;
@@ -85,16 +90,37 @@ pub fn leave_fast(words: &impl Words, me: usize) {
     words.set_inside(me, false);
 }
 
-/// Keeps the owner, another thread, out until [`let_in`]. The caller holds the lock's mutex. `pause` is called while it waits.
-pub fn keep_out(words: &impl Words, owner: usize, mut pause: impl FnMut()) {
+/// Keeps the owner, if it is another thread than `me`, out until [`let_in`]; whether there is one. The caller holds the lock's mutex.
+/// `pause` is called while the owner is inside.
+pub fn keep_out_others(words: &impl Words, me: usize, mut pause: impl FnMut()) -> bool {
+    let owner = words.owner();
+    if owner == 0 || owner == me {
+        return false;
+    }
     words.set_wanted(true);
     words.heavy_barrier();
     while words.is_inside(owner) {
         pause();
     }
+    true
 }
 
-/// Ends [`keep_out`].
+/// As [`keep_out_others`], without waiting: `None` when the owner is inside, and then nobody is kept out.
+pub fn keep_out_others_now(words: &impl Words, me: usize) -> Option<bool> {
+    let owner = words.owner();
+    if owner == 0 || owner == me {
+        return Some(false);
+    }
+    words.set_wanted(true);
+    words.heavy_barrier();
+    if words.is_inside(owner) {
+        let_in(words);
+        return None;
+    }
+    Some(true)
+}
+
+/// Ends [`keep_out_others`].
 pub fn let_in(words: &impl Words) {
     words.set_wanted(false);
 }
@@ -361,11 +387,9 @@ impl<T> BiasedLock<T> {
     #[inline(never)]
     fn lock_slowly(&self, me: usize) -> Guard<'_, T> {
         let mut history = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = self.words();
-        let owner = words.owner();
-        let kept_out = owner != 0 && owner != me;
+        let owner = self.words().owner();
+        let kept_out = keep_out_others(&self.words(), me, std::thread::yield_now);
         if kept_out {
-            keep_out(&words, owner, std::thread::yield_now);
             // Two threads work with it: nobody's lock for a while.
             self.owner.store(std::ptr::null_mut(), Ordering::Relaxed);
             history.needed = history.needed.saturating_mul(2).min(LONGEST_STREAK);
@@ -384,12 +408,7 @@ impl<T> BiasedLock<T> {
     }
 
     fn help<'a>(&'a self, history: MutexGuard<'a, History>) -> Guard<'a, T> {
-        let words = self.words();
-        let owner = words.owner();
-        let kept_out = owner != 0 && owner != me();
-        if kept_out {
-            keep_out(&words, owner, std::thread::yield_now);
-        }
+        let kept_out = keep_out_others(&self.words(), me(), std::thread::yield_now);
         self.slow(history, kept_out)
     }
 
@@ -419,10 +438,26 @@ impl<T> BiasedLock<T> {
         self.try_slowly()
     }
 
+    /// As [`BiasedLock::try_lock`], and never waits: `None` also when the lock's owner has come in on the fast way, and when the calling
+    /// thread is inside on the slow one. For calls that must end whatever other threads are doing.
+    pub fn try_lock_now(&self) -> Option<Guard<'_, T>> {
+        let me = me();
+        if me != 0 && enter_fast(&self.words(), me) {
+            return Some(self.fast(me));
+        }
+        let history = self.try_mutex()?;
+        let kept_out = keep_out_others_now(&self.words(), me)?;
+        Some(self.slow(history, kept_out))
+    }
+
     fn try_slowly(&self) -> Option<Guard<'_, T>> {
+        Some(self.help(self.try_mutex()?))
+    }
+
+    fn try_mutex(&self) -> Option<MutexGuard<'_, History>> {
         match self.slow.try_lock() {
-            Ok(history) => Some(self.help(history)),
-            Err(TryLockError::Poisoned(error)) => Some(self.help(error.into_inner())),
+            Ok(history) => Some(history),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -500,6 +535,31 @@ mod tests {
         .join()
         .expect("no panic");
         assert_eq!(*lock.lock(), u64::from(STREAK) + 3);
+    }
+
+    #[test]
+    fn who_must_not_wait_does_not_wait_for_an_owner_inside() {
+        let lock = Arc::new(BiasedLock::new(0_u64, 5));
+        for _ in 0..=STREAK {
+            *lock.lock() += 1;
+        }
+        let inside = lock.lock();
+        let other = Arc::clone(&lock);
+        // More tries than those of which one waits for the owner.
+        let tries =
+            std::thread::spawn(move || (0..4 * PASSES).filter(|_| other.try_lock_now().is_some()).count());
+        assert_eq!(tries.join().expect("no panic"), 0);
+        drop(inside);
+        let other = Arc::clone(&lock);
+        let after = std::thread::spawn(move || {
+            other.try_lock_now().map(|mut value| {
+                *value += 1;
+                *value
+            })
+        });
+        assert_eq!(after.join().expect("no panic"), Some(u64::from(STREAK) + 2));
+        assert_eq!(lock.is_biased(), lock.can_bias, "it stays its owner's");
+        assert_eq!(*lock.lock(), u64::from(STREAK) + 2);
     }
 
     #[test]

@@ -70,11 +70,7 @@ impl Lock {
             return bias::leave_fast(self, me);
         }
         let slow = self.slow.lock().unwrap();
-        let owner = self.owner();
-        let kept_out = owner != 0 && owner != me;
-        if kept_out {
-            bias::keep_out(self, owner, thread::yield_now);
-        }
+        let kept_out = bias::keep_out_others(self, me, thread::yield_now);
         self.touch();
         if let Some(heir) = heir {
             self.owner.store(heir, Ordering::Relaxed);
@@ -83,6 +79,25 @@ impl Lock {
             bias::let_in(self);
         }
         drop(slow);
+    }
+}
+
+impl Lock {
+    /// A turn of a thread that must not wait; whether it had one.
+    fn try_turn(&self, me: usize) -> bool {
+        if bias::enter_fast(self, me) {
+            self.touch();
+            bias::leave_fast(self, me);
+            return true;
+        }
+        let Ok(slow) = self.slow.try_lock() else { return false };
+        let Some(kept_out) = bias::keep_out_others_now(self, me) else { return false };
+        self.touch();
+        if kept_out {
+            bias::let_in(self);
+        }
+        drop(slow);
+        true
     }
 }
 
@@ -118,5 +133,34 @@ fn a_lock_that_changes_hands_admits_one_at_a_time() {
         lock.turn(1, Some(1));
         other.join().unwrap();
         assert_eq!(lock.turns(), 4);
+    });
+}
+
+#[test]
+fn who_does_not_wait_never_meets_the_owner_and_leaves_it_its_lock() {
+    check(3, || {
+        let lock = Lock::new(1);
+        let other = Arc::clone(&lock);
+        let tries = thread::spawn(move || u32::from(other.try_turn(2)) + u32::from(other.try_turn(2)));
+        lock.turn(1, None);
+        lock.turn(1, None);
+        let turns = tries.join().unwrap();
+        assert_eq!(lock.turns(), 2 + turns);
+        assert_eq!((lock.owner(), lock.is_wanted()), (1, false));
+        assert!(lock.try_turn(2), "nobody is inside");
+    });
+}
+
+#[test]
+fn who_does_not_wait_a_helper_and_the_owner_exclude_each_other() {
+    check(2, || {
+        let lock = Lock::new(1);
+        let (tries, helps) = (Arc::clone(&lock), Arc::clone(&lock));
+        let trying = thread::spawn(move || u32::from(tries.try_turn(2)));
+        let helping = thread::spawn(move || helps.turn(0, None));
+        lock.turn(1, None);
+        let turns = trying.join().unwrap();
+        helping.join().unwrap();
+        assert_eq!(lock.turns(), 2 + turns);
     });
 }

@@ -6,6 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use weft_shm::bias;
 use weft_shm::handover::{self, Words};
 
 #[derive(Default)]
@@ -65,6 +66,109 @@ impl Model {
     }
 }
 
+/// The same behind a biased lock, whose owner comes and goes by the fast way.
+#[derive(Default)]
+struct Biased {
+    model: Model,
+    inside: [AtomicBool; 3],
+    wanted: AtomicBool,
+}
+
+/// The thread whose lock it is.
+const OWNER: usize = 1;
+
+impl bias::Words for Biased {
+    fn set_inside(&self, seat: usize, inside: bool) {
+        self.inside[seat].store(inside, Ordering::Release);
+    }
+    fn is_inside(&self, seat: usize) -> bool {
+        self.inside[seat].load(Ordering::Acquire)
+    }
+    fn owner(&self) -> usize {
+        OWNER
+    }
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+    fn set_wanted(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Release);
+    }
+    // Fences on both sides are what a barrier in every thread amounts to.
+    fn light_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn heavy_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// How a thread came in.
+enum Way<'a> {
+    Fast,
+    Slow(loom::sync::MutexGuard<'a, ()>, bool),
+}
+
+impl Biased {
+    /// The rule of `BiasedLock::try_lock`: who came in on the slow way makes it fail, who came in on the fast one is waited for.
+    fn try_lock(&self, me: usize) -> Option<Way<'_>> {
+        if bias::enter_fast(self, me) {
+            return Some(Way::Fast);
+        }
+        let slow = self.model.lock.try_lock().ok()?;
+        let kept_out = bias::keep_out_others(self, me, thread::yield_now);
+        Some(Way::Slow(slow, kept_out))
+    }
+
+    fn lock(&self, me: usize) -> Way<'_> {
+        if bias::enter_fast(self, me) {
+            return Way::Fast;
+        }
+        let slow = self.model.lock.lock().unwrap();
+        let kept_out = bias::keep_out_others(self, me, thread::yield_now);
+        Way::Slow(slow, kept_out)
+    }
+
+    fn leave(&self, me: usize, way: Way<'_>) {
+        match way {
+            Way::Fast => bias::leave_fast(self, me),
+            Way::Slow(slow, kept_out) => {
+                if kept_out {
+                    bias::let_in(self);
+                }
+                drop(slow);
+            }
+        }
+    }
+
+    fn look_after(&self, me: usize) {
+        handover::look_after(
+            &self.model,
+            || self.try_lock(me),
+            |way| {
+                self.model.serve();
+                self.leave(me, way);
+            },
+        );
+    }
+
+    /// `MPI_Pready`.
+    fn ready(&self, me: usize, partition: u32) {
+        self.model.marked.fetch_or(1 << partition, Ordering::Release);
+        handover::announce(&self.model);
+        self.look_after(me);
+    }
+
+    /// A short call, which looks after nothing when it came in on the fast way.
+    fn short_call(&self, me: usize) {
+        let way = self.lock(me);
+        let fast = matches!(way, Way::Fast);
+        self.leave(me, way);
+        if !fast {
+            self.look_after(me);
+        }
+    }
+}
+
 fn check(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -99,5 +203,30 @@ fn what_is_marked_while_another_call_holds_the_lock_is_served_by_it() {
         thread.join().unwrap();
         marker.join().unwrap();
         all_served(&model, 0b11);
+    });
+}
+
+#[test]
+fn what_is_marked_while_the_owner_is_inside_by_its_fast_way_is_served_by_who_marked_it() {
+    check(|| {
+        let lock = Arc::new(Biased::default());
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || other.ready(2, 1));
+        lock.short_call(OWNER);
+        lock.short_call(OWNER);
+        thread.join().unwrap();
+        all_served(&lock.model, 0b10);
+    });
+}
+
+#[test]
+fn what_the_owner_and_another_mark_at_once_is_served() {
+    check(|| {
+        let lock = Arc::new(Biased::default());
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || other.ready(2, 1));
+        lock.ready(OWNER, 0);
+        thread.join().unwrap();
+        all_served(&lock.model, 0b11);
     });
 }

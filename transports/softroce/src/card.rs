@@ -23,8 +23,17 @@ pub trait Wire {
     fn flush(&mut self) -> bool {
         true
     }
+    /// Where packets of connections to an address will be seen to come from; `None`: from the device's own.
+    fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
+        let _ = to;
+        None
+    }
     /// Receives a datagram into `buffer` (cleared first), and says who sent it.
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// Whether another datagram is likely to be there already: a look may cost as much as a datagram.
+    fn goes_on(&self) -> bool {
+        true
+    }
     /// The identification in the IPv4 header of the datagram that was received last, where the wire sees it; 0 elsewhere.
     fn identification(&self) -> u16 {
         0
@@ -53,6 +62,11 @@ pub struct Unreachable {
     pub certain: bool,
 }
 
+/// Whether a packet belongs to a connection (the highest three bits of its opcode, table 38: 0) and not to datagrams.
+pub(crate) fn is_of_connection(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|opcode| opcode >> 5 == 0)
+}
+
 /// Datagrams taken in or given out before the caller gets its turn.
 const BURST: usize = 64;
 
@@ -68,6 +82,9 @@ pub struct Card<W> {
     incoming: Vec<u8>,
     /// Addresses where nobody is, for the owner.
     nobody: Vec<SocketAddr>,
+    doorbells: u64,
+    /// Something was posted since the last turn.
+    rung: bool,
 }
 
 impl<W: Wire> Card<W> {
@@ -84,6 +101,8 @@ impl<W: Wire> Card<W> {
             outgoing: Vec::new(),
             incoming: Vec::new(),
             nobody: Vec::new(),
+            doorbells: 0,
+            rung: false,
         }
     }
 
@@ -92,16 +111,30 @@ impl<W: Wire> Card<W> {
         &self.device
     }
 
+    /// Requests were posted. The first ones since the last turn leave at once; those that follow them wait for the next turn, and company.
+    fn ring(&mut self) {
+        self.doorbells += 1;
+        if !std::mem::replace(&mut self.rung, true) {
+            let now = self.wire.now();
+            self.device.memory_mut().begin();
+            self.transmit(now);
+        }
+    }
+
     /// Gives out what may leave. True when something did.
     fn transmit(&mut self, now: Nanos) -> bool {
         let mut moved = false;
         for _ in 0..BURST {
             let to = match self.waiting.take() {
                 Some(to) => to,
-                None => match self.device.transmit(now, &mut self.outgoing) {
-                    Some(to) => to,
-                    None => break,
-                },
+                None => {
+                    let (wire, local) = (&mut self.wire, self.device.local());
+                    let source = |to| wire.source(to).unwrap_or(local);
+                    match self.device.transmit_from(now, &mut self.outgoing, source) {
+                        Some(to) => to,
+                        None => break,
+                    }
+                }
             };
             if !self.wire.send(to, &self.outgoing) {
                 self.waiting = Some(to);
@@ -134,6 +167,8 @@ impl<W: Wire> Hca for Card<W> {
             follows_mappings: true,
             atomics: true,
             atomic_with_processors: false,
+            // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
+            works_in_calls: true,
             latency: 30e-6,
             bandwidth: 0.8e9,
             registration: 0.2e-6,
@@ -198,13 +233,37 @@ impl<W: Wire> Hca for Card<W> {
         self.device.ready_to_send(number, ends.map(|(_, sending)| sending))
     }
 
+    fn stop_queue_pair(&mut self, number: QueuePairNumber) {
+        // Nobody else has the number, so it exists.
+        let _ = self.device.fail(number);
+    }
+
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
         // Nobody else has the number, so it exists.
         let _ = self.device.destroy_queue_pair(number);
     }
 
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
-        self.device.post_send(number, request)
+        self.device.post_send(number, request)?;
+        self.ring();
+        Ok(())
+    }
+
+    fn post_sends(
+        &mut self,
+        number: QueuePairNumber,
+        requests: &[WorkRequest<'_>],
+    ) -> Result<(), HcaRefusal> {
+        if !self.device.has_room(number, requests.len()) {
+            return Err(HcaRefusal::Full);
+        }
+        let posted = requests.iter().try_for_each(|request| self.device.post_send(number, request));
+        self.ring();
+        posted
+    }
+
+    fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     fn post_receive(
@@ -228,7 +287,11 @@ impl<W: Wire> Hca for Card<W> {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
             self.device.receive(now, from, self.wire.identification(), &self.incoming);
             moved = true;
+            if !self.wire.goes_on() {
+                break;
+            }
         }
+        self.rung = false;
         while let Some(news) = self.wire.unreachable() {
             self.device.unreachable(news.address, news.certain);
             if news.certain {

@@ -8,12 +8,13 @@ use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
 use crate::requester::{Ended, Requester};
 use crate::responder::{Outcome, Responder, Surroundings};
 use crate::wire::{Operation, Packet, icrc};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
+use weft_api::numbers::NumberMap;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal, LocalKey, Nanos,
-    ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
+    Access, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal, LocalKey, NOBODY,
+    Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment,
+    Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 
 pub use crate::wire::icrc::Flow;
@@ -50,15 +51,15 @@ pub struct Device<M> {
     pub(crate) local: SocketAddr,
     pub(crate) memory: M,
     pub(crate) regions: Regions,
-    pub(crate) queue_pairs: HashMap<u32, QueuePair>,
+    pub(crate) queue_pairs: NumberMap<QueuePair>,
     next_number: u32,
     domains: u32,
     completion_queues: Vec<CompletionQueue>,
     pub(crate) shared_receives: Vec<ReceiveQueue>,
     /// Queue pairs that may have something to send, each once, in turn.
     active: VecDeque<u32>,
-    /// What time alone will have to do; entries may be outdated.
-    deadlines: BTreeMap<(Nanos, u32), ()>,
+    /// What time alone will have to do: at most one entry of each queue pair, which may be too early.
+    deadlines: BTreeSet<(Nanos, u32)>,
     events: VecDeque<Event>,
     pub(crate) counters: Counters,
     /// Whether peers that do not answer are asked for ever.
@@ -72,14 +73,14 @@ impl<M: Memory> Device<M> {
             local,
             memory,
             regions: Regions::default(),
-            queue_pairs: HashMap::new(),
+            queue_pairs: NumberMap::default(),
             // 0 and 1 are management's.
             next_number: 16,
             domains: 0,
             completion_queues: Vec::new(),
             shared_receives: Vec::new(),
             active: VecDeque::new(),
-            deadlines: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
             patient: false,
@@ -205,14 +206,21 @@ impl<M: Memory> Device<M> {
         Ok(number)
     }
 
-    /// Ends a queue pair; nothing of it completes any more.
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue: these complete
+    /// as flushed and as nobody's, so that they can be posted again.
     ///
     /// # Errors
     /// [`Refusal::Unknown`].
     pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
         let pair = self.queue_pairs.remove(&number.0).ok_or(Refusal::Unknown)?;
-        for queue in [pair.plan.send_queue, pair.plan.receive_queue] {
-            self.completion_queues[queue.0 as usize].forget(number);
+        let QueuePairPlan { send_queue, receive_queue, shared_receive_queue, .. } = pair.plan;
+        for queue in [send_queue, receive_queue] {
+            self.completion_queues[queue.0 as usize].forget(number, shared_receive_queue.is_some());
+        }
+        if shared_receive_queue.is_some()
+            && let Some(id) = pair.responder.and_then(|mut responder| responder.abandon())
+        {
+            self.complete(receive_queue, flushed_receive(id, NOBODY));
         }
         Ok(())
     }
@@ -269,7 +277,7 @@ impl<M: Memory> Device<M> {
         match (pair.plan.service, sending, pair.remote) {
             (Service::Datagram, None, _) => {}
             (Service::ReliableConnection, Some(sending), Some(remote)) => {
-                pair.requester = Some(Requester::new(sending, remote.mtu));
+                pair.requester = Some(Requester::new(sending, remote.mtu, pair.plan.max_send));
             }
             _ => return Err(Refusal::Invalid),
         }
@@ -354,6 +362,13 @@ impl<M: Memory> Device<M> {
         }
         self.list(number.0);
         Ok(())
+    }
+
+    /// Whether so many more send requests may be posted; also when there is no such queue pair, which posting will say.
+    pub fn has_room(&self, number: QueuePairNumber, requests: usize) -> bool {
+        self.queue_pairs
+            .get(&number.0)
+            .is_none_or(|pair| pair.open_sends() + requests <= pair.plan.max_send as usize)
     }
 
     /// Posts a receive request to a queue pair's own queue (section 11.4.1.2). In state *error* it completes as flushed.
@@ -453,6 +468,18 @@ impl<M: Memory> Device<M> {
 
     /// Writes the next packet that may go out, sealed, into `datagram` (cleared first), and says where it goes.
     pub fn transmit(&mut self, now: Nanos, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
+        let local = self.local;
+        self.transmit_from(now, datagram, |_| local)
+    }
+
+    /// As [`Device::transmit`], for drivers that send packets of connections from several ports: `source` says from which those to an
+    /// address leave.
+    pub fn transmit_from(
+        &mut self,
+        now: Nanos,
+        datagram: &mut Vec<u8>,
+        source: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> Option<SocketAddr> {
         // Each listed queue pair gets one packet in turn; who has none leaves the list.
         while let Some(number) = self.active.pop_front() {
             let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
@@ -463,14 +490,14 @@ impl<M: Memory> Device<M> {
                 Some(_) => self.active.push_back(number),
                 None => pair.listed = false,
             }
-            if let Some(at) = pair.deadline() {
-                self.deadlines.insert((at, number), ());
-            }
+            let connected = pair.plan.service == Service::ReliableConnection;
+            note_deadline(&mut self.deadlines, pair);
             if ended.fatal || !ended.completions.is_empty() {
                 self.settle(number, ended);
             }
             if let Some(to) = to {
-                icrc::seal(Flow { source: self.local, destination: to }, datagram);
+                let source = if connected { source(to) } else { self.local };
+                icrc::seal(Flow { source, destination: to }, datagram);
                 self.counters.sent += 1;
                 return Some(to);
             }
@@ -480,27 +507,31 @@ impl<M: Memory> Device<M> {
 
     /// When [`Device::tick`] has something to do.
     pub fn deadline(&self) -> Option<Nanos> {
-        self.deadlines.first_key_value().map(|((at, _), ())| *at)
+        self.deadlines.first().map(|&(at, _)| at)
     }
 
     /// Time passed: packets are repeated where answers are overdue.
     pub fn tick(&mut self, now: Nanos) {
-        while let Some((&(at, number), ())) = self.deadlines.first_key_value() {
+        while let Some(&(at, number)) = self.deadlines.first() {
             if at > now {
                 return;
             }
             self.deadlines.pop_first();
             let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
+            pair.noted_deadline = None;
             if pair.state != QueuePairState::ReadyToSend {
+                continue;
+            }
+            if pair.deadline().is_none_or(|due| due > now) {
+                // Answers have come since it was noted.
+                note_deadline(&mut self.deadlines, pair);
                 continue;
             }
             let mut ended = Ended::default();
             if let Some(requester) = &mut pair.requester {
                 requester.tick(now, self.patient, &mut ended, pair.number);
             }
-            if let Some(next) = pair.deadline() {
-                self.deadlines.insert((next, number), ());
-            }
+            note_deadline(&mut self.deadlines, pair);
             self.settle(number, ended);
             self.list(number);
         }
@@ -541,9 +572,7 @@ impl<M: Memory> Device<M> {
                 }
                 _ => requester.answered(now, packet, &mut self.memory, &mut ended, number),
             }
-            if let Some(at) = pair.deadline() {
-                self.deadlines.insert((at, number.0), ());
-            }
+            note_deadline(&mut self.deadlines, pair);
             self.settle(number.0, ended);
         } else {
             let Some(responder) = &mut pair.responder else { return false };
@@ -580,7 +609,19 @@ impl<M: Memory> Device<M> {
     }
 }
 
-fn pair_queue(pairs: &HashMap<u32, QueuePair>, number: QueuePairNumber, send: bool) -> CompletionQueueId {
+/// Has a queue pair's clock looked at in time. Deadlines move on with every answer: they are noted when they come nearer, and when a
+/// noted one is over.
+fn note_deadline(deadlines: &mut BTreeSet<(Nanos, u32)>, pair: &mut QueuePair) {
+    let Some(due) = pair.deadline() else { return };
+    if pair.noted_deadline.is_none_or(|noted| due < noted) {
+        if let Some(noted) = pair.noted_deadline.replace(due) {
+            deadlines.remove(&(noted, pair.number.0));
+        }
+        deadlines.insert((due, pair.number.0));
+    }
+}
+
+fn pair_queue(pairs: &NumberMap<QueuePair>, number: QueuePairNumber, send: bool) -> CompletionQueueId {
     let plan = &pairs[&number.0].plan;
     if send { plan.send_queue } else { plan.receive_queue }
 }

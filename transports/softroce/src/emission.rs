@@ -3,7 +3,7 @@
 use crate::memory::{self, Fault, Memory};
 use crate::psn::Psn;
 use crate::request::{Data, Posted};
-use crate::requester::{ACK_EVERY, Entry};
+use crate::requester::Entry;
 use crate::wire::{AtomicEth, Opcode, Packet, Reth};
 use weft_api::verbs::{QueuePairNumber, Work};
 
@@ -14,7 +14,7 @@ pub(crate) fn emit<M: Memory>(
     psn: Psn,
     to: QueuePairNumber,
     mtu: u32,
-    (fills_window, silent): (bool, bool),
+    asks: bool,
     memory: &M,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
@@ -55,8 +55,7 @@ pub(crate) fn emit<M: Memory>(
         Work::Send { immediate } => wire.immediate = immediate.filter(|_| last),
         Work::Datagram { .. } => unreachable!("datagrams are not posted to connections"),
     }
-    // Who may send no more without an answer asks for one.
-    wire.ack_request = last && !silent || fills_window || (packet + 1).is_multiple_of(ACK_EVERY);
+    wire.ack_request = asks;
     wire.solicited = request.solicited && last;
     let offset = packet * mtu;
     let length = (request.length - offset).min(mtu);

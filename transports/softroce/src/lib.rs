@@ -14,7 +14,7 @@
 //! device.rs      the doors                                arena.rs      memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
-//! raw.rs         packets of and for other devices
+//! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
 //! ```
 //!
 //! What holds:
@@ -30,6 +30,7 @@ mod card;
 mod datagram;
 mod device;
 mod emission;
+mod exits;
 mod faults;
 mod host_memory;
 mod memory;

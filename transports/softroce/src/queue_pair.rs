@@ -31,6 +31,8 @@ pub(crate) struct QueuePair {
     pub(crate) datagrams: VecDeque<Posted>,
     /// Whether it stands in the device's list of those that may have something to send.
     pub(crate) listed: bool,
+    /// When its clock is looked at next.
+    pub(crate) noted_deadline: Option<Nanos>,
 }
 
 impl QueuePair {
@@ -45,6 +47,7 @@ impl QueuePair {
             requester: None,
             datagrams: VecDeque::new(),
             listed: false,
+            noted_deadline: None,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Completion queues and receive queues.
 
+use crate::queue_pair::flushed_receive;
 use crate::request::Received;
 use std::collections::VecDeque;
-use weft_api::verbs::{Completion, QueuePairNumber};
+use weft_api::verbs::{CompletedWork, Completion, NOBODY, QueuePairNumber};
 
 /// A completion queue of bounded depth.
 #[derive(Debug)]
@@ -30,9 +31,18 @@ impl CompletionQueue {
         self.entries.pop_front()
     }
 
-    /// Takes out what belongs to a queue pair that is no more.
-    pub(crate) fn forget(&mut self, queue_pair: QueuePairNumber) {
-        self.entries.retain(|entry| entry.queue_pair != queue_pair);
+    /// Takes out what belongs to a queue pair that is no more. `shared`: it took receive requests from a shared queue, which come back.
+    pub(crate) fn forget(&mut self, queue_pair: QueuePairNumber, shared: bool) {
+        self.entries.retain_mut(|entry| {
+            if entry.queue_pair != queue_pair {
+                return true;
+            }
+            let received = matches!(entry.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
+            if received && shared {
+                *entry = flushed_receive(entry.id, NOBODY);
+            }
+            received && shared
+        });
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::card::{Card, Wire};
 use crate::trace::with_headers;
-use crate::udp::{Sleepers, UdpBell, packet_mtu};
+use crate::udp::{UdpBell, packet_mtu};
 use crate::wire::UDP_PORT;
 use crate::wire::icrc::{Flow, icrc};
 use nix::errno::Errno;
@@ -20,6 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weft_api::sleepers::Sleepers;
 use weft_api::verbs::Nanos;
 
 /// Bytes the kernel shall hold for us; it may hold fewer.

@@ -19,7 +19,7 @@ const MAX_WINDOW: u32 = 128;
 /// Packets in flight at least, however lossy the way is.
 const MIN_WINDOW: u32 = 2;
 /// An acknowledgement is asked for at least this often.
-pub(crate) const ACK_EVERY: u32 = 16;
+const ACK_EVERY: u32 = 16;
 /// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads under way
 /// they must fit into the buffers on the way.
 const READ_PART: u32 = 32 << 10;
@@ -75,6 +75,12 @@ pub(crate) struct Requester {
     paused_until: Option<Nanos>,
     /// The oldest unacknowledged packet when we went back last for a reason other than a timeout or a request of the peer.
     went_back_at: Option<Psn>,
+    /// The last packet that asked for an acknowledgement, or has an answer of its own.
+    asked: Psn,
+    /// Nothing that is under way asks, and that has lasted too long: the last packet shall.
+    overdue: bool,
+    /// Most requests that are posted and not complete.
+    room: usize,
 }
 
 /// What became of a request, for its completion queue; and whether the queue pair can go on.
@@ -85,7 +91,7 @@ pub(crate) struct Ended {
 }
 
 impl Requester {
-    pub(crate) fn new(config: Sending, mtu: u32) -> Requester {
+    pub(crate) fn new(config: Sending, mtu: u32, room: u32) -> Requester {
         let first = Psn::new(config.first_packet);
         Requester {
             queue: VecDeque::new(),
@@ -104,6 +110,9 @@ impl Requester {
             deadline: None,
             paused_until: None,
             went_back_at: None,
+            asked: first.minus(1),
+            overdue: false,
+            room: room as usize,
         }
     }
 
@@ -159,16 +168,17 @@ impl Requester {
         if entry.refused.is_some() {
             return false;
         }
-        let fills_window = psn.plus(1).ahead_of(self.unacknowledged) >= self.window as i32;
-        // Nobody waits for what is not signalled, and what comes after it will be acknowledged.
-        let silent = !entry.request.signaled && index + 1 < self.queue.len();
-        if emit(entry, packet, psn, to, self.mtu, (fills_window, silent), memory, out).is_err() {
+        let asks = self.asks(index, packet, psn);
+        if emit(entry, packet, psn, to, self.mtu, asks, memory, out).is_err() {
             // The memory was there when it was registered. It ends when everything before it has.
             out.clear();
             self.queue[index].refused = Some(CompletionStatus::LocalProtection);
             return false;
         }
         let whole = entry.request.wants_answer() || packet + 1 == entry.packets;
+        if asks || entry.request.wants_answer() {
+            self.asked = psn;
+        }
         self.cursor = if whole {
             Cursor { entry: index + 1, packet: 0 }
         } else {
@@ -178,6 +188,19 @@ impl Requester {
             self.arm(now);
         }
         true
+    }
+
+    /// Whether a packet asks for an acknowledgement: when somebody waits for its request, when it is the last one that may be sent without,
+    /// when many have not asked, or when all that is under way has been unanswered for too long. Nobody waits for what is not signalled: a
+    /// message that says nothing at its end is one packet, not two.
+    fn asks(&self, index: usize, packet: u32, psn: Psn) -> bool {
+        let entry = &self.queue[index];
+        let last = packet + 1 == entry.packets;
+        let newest = last && index + 1 == self.queue.len();
+        last && entry.request.signaled
+            || psn.plus(1).ahead_of(self.unacknowledged) >= self.window as i32
+            || psn.ahead_of(self.asked) >= ACK_EVERY as i32
+            || newest && (self.overdue || self.len() * 2 >= self.room)
     }
 
     /// Gives the next posted entry its packet numbers. False when there is none, or it must not start.
@@ -365,6 +388,7 @@ impl Requester {
             self.doubted = false;
             self.not_ready_left = self.config.not_ready_retries;
             self.went_back_at = None;
+            self.overdue = false;
             if self.started > 0 { self.arm(now) } else { self.deadline = None }
         }
         self.end_refused(ended, own);
@@ -408,6 +432,7 @@ impl Requester {
             self.unacknowledged.ahead_of(entry.first).max(0) as u32
         };
         self.cursor = Cursor { entry: 0, packet };
+        self.asked = self.unacknowledged.minus(1);
         // A read further on whose answer is partly here asks for the rest only; its packets start anew from there.
         self.arm(now);
     }
@@ -433,6 +458,11 @@ impl Requester {
         }
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
+        }
+        if self.asked.ahead_of(self.unacknowledged) < 0 && !self.overdue {
+            // Nobody was asked: that there is no answer says nothing.
+            self.overdue = true;
+            return self.go_back(now);
         }
         if self.retries_left == 0 && (!patient || self.doubted) {
             return self.fail(CompletionStatus::RetriesExceeded, ended, own);

@@ -1,6 +1,6 @@
 //! A wire that writes down what passes, in the format that packet dissectors read.
 
-use crate::card::{Unreachable, Wire};
+use crate::card::{Unreachable, Wire, is_of_connection};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use weft_api::verbs::Nanos;
@@ -138,7 +138,8 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
         let sent = self.wire.send(to, datagram);
         if sent {
-            self.note(self.local, to, 0, datagram);
+            let exit = if is_of_connection(datagram) { self.wire.source(to) } else { None };
+            self.note(exit.unwrap_or(self.local), to, 0, datagram);
         }
         sent
     }
@@ -151,6 +152,14 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
 
     fn flush(&mut self) -> bool {
         self.wire.flush()
+    }
+
+    fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
+        self.wire.source(to)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.wire.goes_on()
     }
 
     fn identification(&self) -> u16 {

@@ -4,21 +4,21 @@
 //! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of addresses where
 //! nobody is, the kernel keeps for us (`IP_RECVERR`).
 
-use crate::card::{Card, Unreachable, Wire};
+use crate::card::{Card, Unreachable, Wire, is_of_connection};
+use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, send, sendmsg, setsockopt,
+    sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weft_api::sleepers::{Sleeper, Sleepers};
 use weft_api::verbs::Nanos;
 use weft_api::{Bell, Pollable};
 
@@ -31,6 +31,12 @@ const SOCKET_BUFFER: usize = 8 << 20;
 /// Most datagrams that leave with one call (the kernel's limit), and most bytes of them.
 const MOST_JOINED: usize = 64;
 const MOST_BYTES: usize = 60_000;
+/// Most bytes that come with one call: an IP packet.
+const MOST_RECEIVED: usize = 1 << 16;
+/// Turns in a row with something, after which each looks until there is nothing more.
+const STREAM: u32 = 4;
+/// Calls that may end with news of earlier datagrams before one is given up for this turn: a pending error is told once.
+const TRIES: usize = 3;
 
 /// A UDP socket that never waits.
 #[derive(Debug)]
@@ -41,13 +47,20 @@ pub struct Udp {
     mtu: u32,
     outgoing: Joined,
     mischief: Option<Mischief>,
+    exits: Exits,
+    /// What sending at an exit said of its other end.
+    told: Vec<Unreachable>,
     /// Whether the kernel cuts what leaves together.
     cuts: bool,
-    /// What came together, how long each datagram of it is, what was given out, and whom it is from.
-    incoming: Vec<u8>,
+    /// What came together: a buffer that is never filled anew, how much of it came, how long each datagram is, what was given out, and
+    /// whom it is from.
+    incoming: Box<[u8]>,
+    came: usize,
     each: usize,
     given: usize,
     from: Option<SocketAddr>,
+    /// Turns in a row that found something.
+    streak: u32,
     /// Whether the kernel keeps news of datagrams that reached nobody.
     news: bool,
 }
@@ -61,13 +74,17 @@ struct Joined {
     number: usize,
     /// Its last one is shorter.
     closed: bool,
+    /// They belong to connections, whose packets may leave by an exit.
+    of_connections: bool,
 }
 
 impl Joined {
     /// Whether a datagram can leave with those that are here.
-    fn takes(&self, to: SocketAddr, length: usize) -> bool {
+    fn takes(&self, to: SocketAddr, datagram: &[u8]) -> bool {
+        let length = datagram.len();
         self.number == 0
             || self.to == Some(to)
+                && self.of_connections == is_of_connection(datagram)
                 && !self.closed
                 && length <= self.each
                 && self.number < MOST_JOINED
@@ -77,6 +94,7 @@ impl Joined {
     fn push(&mut self, to: SocketAddr, datagram: &[u8]) {
         if self.number == 0 {
             (self.to, self.each) = (Some(to), datagram.len());
+            self.of_connections = is_of_connection(datagram);
         }
         self.closed = datagram.len() < self.each;
         self.number += 1;
@@ -109,6 +127,11 @@ impl Udp {
         link_mtu: u32,
         faults: Option<Faults>,
     ) -> io::Result<Card<Udp>> {
+        let udp = Udp::new(address, port, link_mtu, faults)?;
+        Ok(Card::new(udp.socket.local_addr()?, udp))
+    }
+
+    fn new(address: IpAddr, port: Option<u16>, link_mtu: u32, faults: Option<Faults>) -> io::Result<Udp> {
         let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
         socket.set_nonblocking(true)?;
         // What is not granted costs retransmissions, not correctness.
@@ -124,22 +147,24 @@ impl Udp {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
         }
-        let local = socket.local_addr()?;
-        let udp = Udp {
+        Ok(Udp {
             socket: Arc::new(socket),
             sleepers: Arc::new(Sleepers::new()?),
             started: Instant::now(),
             mtu: packet_mtu(link_mtu),
             outgoing: Joined::default(),
             mischief: faults.map(Mischief::new),
+            exits: Exits::new(address),
+            told: Vec::new(),
             cuts: true,
-            incoming: Vec::new(),
+            incoming: vec![0; MOST_RECEIVED].into(),
+            came: 0,
             each: 0,
             given: 0,
             from: None,
+            streak: 0,
             news: false,
-        };
-        Ok(Card::new(local, udp))
+        })
     }
 }
 
@@ -166,17 +191,30 @@ impl Wire for Udp {
         self.send_joined()
     }
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
-        if self.given >= self.incoming.len() {
-            self.take_in()?;
+        if self.given >= self.came && self.take_in().is_none() {
+            self.streak = 0;
+            return None;
         }
-        let end = (self.given + self.each).min(self.incoming.len());
+        let end = (self.given + self.each).min(self.came);
         buffer.clear();
         buffer.extend(&self.incoming[self.given..end]);
         self.given = end;
         self.from
     }
 
+    fn goes_on(&self) -> bool {
+        // Datagrams that came together seldom come alone, nor do those of a stream.
+        self.given < self.came || self.each < self.came || self.streak >= STREAM
+    }
+
+    fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
+        self.exits.find_or_open(to).map(|exit| exit.from)
+    }
+
     fn unreachable(&mut self) -> Option<Unreachable> {
+        if let Some(told) = self.told.pop() {
+            return Some(told);
+        }
         while std::mem::take(&mut self.news) {
             let mut bytes = [0; 64];
             let mut iov = [IoSliceMut::new(&mut bytes)];
@@ -224,32 +262,57 @@ impl Wire for Udp {
 impl Udp {
     /// Puts a datagram to those that leave together. `false`: no room now.
     fn join(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
-        if !self.outgoing.takes(to, datagram.len()) && !self.send_joined() {
+        if !self.outgoing.takes(to, datagram) && !self.send_joined() {
             return false;
         }
         self.outgoing.push(to, datagram);
-        self.cuts || self.send_joined()
+        if self.cuts || self.send_joined() {
+            return true;
+        }
+        // It will be offered again.
+        self.outgoing.clear();
+        false
     }
 
     fn send_joined(&mut self) -> bool {
         let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
-        let to = SockaddrStorage::from(to);
+        // Datagrams of no connection leave from the device's own port, and so does everything to those that have no exit.
+        let exit = if self.outgoing.of_connections { self.exits.find(to) } else { None };
         let each = self.outgoing.each as u16;
         let cut = [ControlMessage::UdpGsoSegments(&each)];
         let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
         let bytes = [IoSlice::new(&self.outgoing.bytes)];
-        for _ in 0..3 {
-            match sendmsg(self.socket.as_raw_fd(), &bytes, control, MsgFlags::empty(), Some(&to)) {
+        for _ in 0..TRIES {
+            let flags = MsgFlags::empty();
+            let sent = match exit {
+                Some(exit) if control.is_empty() => {
+                    send(exit.socket.as_raw_fd(), &self.outgoing.bytes, flags)
+                }
+                Some(exit) => {
+                    let nowhere_else = None::<&SockaddrStorage>;
+                    sendmsg(exit.socket.as_raw_fd(), &bytes, control, flags, nowhere_else)
+                }
+                None => {
+                    let to = SockaddrStorage::from(to);
+                    sendmsg(self.socket.as_raw_fd(), &bytes, control, flags, Some(&to))
+                }
+            };
+            match sent {
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
                 Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
                     // This way does not cut; what is lost here comes again, one by one.
                     self.cuts = false;
                     break;
                 }
-                // News of an earlier datagram; this one has not left.
-                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => self.news = true,
-                // Any other failure is a lost datagram: retries find out.
-                _ => break,
+                // News of an earlier datagram, and this one has not left; or it cannot leave, and is a lost one: retries find out.
+                Err(error) => match exit {
+                    Some(exit) => {
+                        drain_errors(&exit.socket);
+                        self.told.extend(exits::told(to, error));
+                    }
+                    None => self.news = true,
+                },
+                Ok(_) => break,
             }
         }
         self.outgoing.clear();
@@ -258,10 +321,10 @@ impl Udp {
 
     /// Receives what has come together.
     fn take_in(&mut self) -> Option<()> {
-        self.incoming.resize(1 << 16, 0);
-        self.given = self.incoming.len();
+        self.came = 0;
+        self.given = 0;
         let mut space = nix::cmsg_space!(i32);
-        loop {
+        for _ in 0..TRIES {
             let mut iov = [IoSliceMut::new(&mut self.incoming)];
             let flags = MsgFlags::MSG_DONTWAIT;
             let message = match recvmsg::<SockaddrStorage>(
@@ -271,23 +334,33 @@ impl Udp {
                 flags,
             ) {
                 Ok(message) => message,
-                // News of an earlier datagram that reached nobody.
-                Err(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => {
+                Err(Errno::EAGAIN) => return None,
+                // News of an earlier datagram that did not arrive, whatever the reason: as long as nobody takes it, sleeps end at once.
+                Err(_) => {
                     self.news = true;
                     continue;
                 }
-                Err(_) => return None,
             };
             let joined = message.cmsgs().ok()?.find_map(|control| match control {
                 ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
                 _ => None,
             });
             let (length, from) = (message.bytes, message.address.as_ref().and_then(socket_address));
-            self.incoming.truncate(length);
-            (self.each, self.given, self.from) = (joined.unwrap_or(length).max(1), 0, from);
-            return (length > 0 && from.is_some()).then_some(());
+            self.from = Some(from?);
+            (self.came, self.each) = (length, joined.unwrap_or(length).max(1));
+            self.streak += 1;
+            return (length > 0).then_some(());
         }
+        None
     }
+}
+
+/// Takes the news that the kernel keeps of a connected socket's datagrams: the call that failed has said it.
+fn drain_errors(socket: &UdpSocket) {
+    let mut bytes = [0; 64];
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let mut iov = [IoSliceMut::new(&mut bytes)];
+    while recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut iov, None, flags).is_ok() {}
 }
 
 fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {
@@ -300,21 +373,6 @@ pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
     [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
 }
 
-/// The threads of this process that sleep, or are about to.
-#[derive(Debug)]
-pub(crate) struct Sleepers {
-    number: AtomicU32,
-    /// Readable from a call until the last sleeper has gone: who comes in between wakes up once for nothing.
-    called: EventFd,
-}
-
-impl Sleepers {
-    pub(crate) fn new() -> io::Result<Sleepers> {
-        let called = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Sleepers { number: AtomicU32::new(0), called })
-    }
-}
-
 /// A socket that becomes readable when a datagram comes.
 pub(crate) trait Socket: AsFd + std::fmt::Debug + Send + Sync {}
 impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
@@ -323,7 +381,7 @@ impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
 #[derive(Clone, Debug)]
 pub struct UdpBell {
     socket: Arc<dyn Socket>,
-    sleepers: Arc<Sleepers>,
+    sleeper: Sleeper,
     deadline: Option<Instant>,
 }
 
@@ -333,48 +391,86 @@ impl UdpBell {
         sleepers: Arc<Sleepers>,
         deadline: Option<Instant>,
     ) -> UdpBell {
-        UdpBell { socket, sleepers, deadline }
+        UdpBell { socket, sleeper: Sleeper::new(sleepers), deadline }
     }
 
-    /// Wakes the threads of this process that sleep, or are about to: those that armed their bell before.
+    /// Wakes the threads of this process that sleep, or are about to: see [`Sleepers::ring`].
     pub fn ring(&self) {
-        // Ordered with the sleeper's arming by whatever lock both took: see the caller. SeqCst costs nothing here.
-        if self.sleepers.number.load(Ordering::SeqCst) > 0 {
-            // It can only be full, and then it is readable.
-            let _ = self.sleepers.called.write(1);
-        }
+        self.sleeper.sleepers().ring();
     }
 }
 
 impl Bell for UdpBell {
     // The kernel keeps what arrives between a look and a sleep.
     fn arm(&self) {
-        self.sleepers.number.fetch_add(1, Ordering::SeqCst);
+        self.sleeper.arm();
     }
 
     fn sleep(&self, limit: Duration) {
-        let limit = PollTimeout::try_from(self.limit(limit)).unwrap_or(PollTimeout::MAX);
-        let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        // An interrupted sleep is a short one.
-        let _ = poll(&mut [of(self.socket.as_fd()), of(self.sleepers.called.as_fd())], limit);
+        self.sleeper.sleep(&[self.socket.as_fd()], self.limit(limit));
         self.disarm();
     }
 
     fn disarm(&self) {
-        if self.sleepers.number.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Nothing to read is fine.
-            let _ = self.sleepers.called.read();
-        }
+        self.sleeper.disarm();
     }
 }
 
 impl Pollable for UdpBell {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend([self.socket.as_fd(), self.sleepers.called.as_fd()]);
+        list.extend([self.socket.as_fd(), self.sleeper.descriptor()]);
     }
 
     fn limit(&self, limit: Duration) -> Duration {
         let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
         left.max(Duration::from_millis(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, sendto, socket};
+    use std::net::Ipv4Addr;
+
+    /// What the kernel says of the socket within a time that is long enough for anything on the loopback.
+    fn says(udp: &Udp, limit: u16) -> PollFlags {
+        let mut list = [PollFd::new(udp.socket.as_fd(), PollFlags::POLLIN)];
+        poll(&mut list, PollTimeout::from(limit)).unwrap();
+        list[0].revents().unwrap()
+    }
+
+    /// The internet checksum (RFC 1071).
+    fn checksum(bytes: &[u8]) -> u16 {
+        let sum: u32 = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    /// As long as the kernel keeps an error, sleeps on the socket end at once: one of a kind that means nothing to us must be taken too.
+    #[test]
+    fn errors_of_any_kind_are_taken_from_the_kernel() {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let Ok(forger) = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp) else {
+            return println!("skip: no raw sockets");
+        };
+        let mut udp = Udp::new(local, Some(0), 65_536, None).unwrap();
+        let peer = UdpSocket::bind((local, 0)).unwrap();
+        let port = udp.socket.local_addr().unwrap().port();
+        // Destination unreachable, of protocol: about a datagram of ours (RFC 792).
+        let mut icmp = vec![3, 2, 0, 0, 0, 0, 0, 0];
+        icmp.extend([0x45, 0, 0, 32, 0, 1, 0x40, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);
+        icmp.extend(port.to_be_bytes());
+        icmp.extend(peer.local_addr().unwrap().port().to_be_bytes());
+        icmp.extend([0, 12, 0, 0]);
+        let sum = checksum(&icmp);
+        icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+        let to = SockaddrStorage::from(SocketAddr::new(local, 0));
+        sendto(forger.as_raw_fd(), &icmp, &to, MsgFlags::empty()).unwrap();
+        assert!(says(&udp, 10_000).contains(PollFlags::POLLERR), "the kernel told nothing");
+        assert_eq!(udp.receive(&mut Vec::new()), None);
+        assert_eq!(udp.unreachable(), None, "it says of no address that nobody is there");
+        assert_eq!(says(&udp, 0), PollFlags::empty(), "nothing is left");
     }
 }

@@ -274,6 +274,66 @@ fn a_shared_receive_queue_serves_many_and_tells_when_it_runs_low() {
     assert_eq!(network.devices[0].shared_receives_left(shared), 1);
 }
 
+/// Of a message that has arrived and was not looked at, and of one that has arrived in part.
+#[test]
+fn receive_requests_of_a_destroyed_pair_come_back() {
+    let mut network = Network::new(2, 1 << 16, 1, Faults::NONE);
+    let [a, b] = connect(&mut network, [0, 1], &Plan::default());
+    let device = &mut network.devices[1];
+    let shared = device.make_shared_receive_queue(8);
+    let plan = QueuePairPlan {
+        domain: ProtectionDomain(1),
+        service: Service::ReliableConnection,
+        send_queue: b.sends,
+        receive_queue: b.receives,
+        shared_receive_queue: Some(shared),
+        max_send: 4,
+        max_receive: 0,
+        qkey: 0,
+    };
+    let receiver = device.make_queue_pair(plan).unwrap();
+    for id in 0..3 {
+        let segment = [Segment { address: BASE + id * 4096, length: 4096, key: b.keys.local }];
+        device.post_shared_receive(shared, id, &segment).unwrap();
+    }
+    let sender = network.devices[0]
+        .make_queue_pair(QueuePairPlan {
+            send_queue: a.sends,
+            receive_queue: a.receives,
+            shared_receive_queue: None,
+            ..plan
+        })
+        .unwrap();
+    for (device, pair, there, other) in [(0, sender, 1, receiver), (1, receiver, 0, sender)] {
+        let remote = Remote {
+            address: address(there).into(),
+            queue_pair: other,
+            first_packet: 0,
+            mtu: 256,
+            max_incoming_reads: 1,
+            not_ready_code: 1,
+            access: Access::default(),
+        };
+        let device = &mut network.devices[device];
+        device.initialise(pair).unwrap();
+        device.ready_to_receive(pair, Some(remote)).unwrap();
+        device.ready_to_send(pair, Some(Plan::default().sending)).unwrap();
+    }
+    let send = |id| WorkRequest::new(id, Work::Send { immediate: None }, &[]);
+    network.devices[0].post_send(sender, &send(1)).unwrap();
+    network.settle();
+    let long = own(a, 0, 4096);
+    network.devices[0].post_send(sender, &WorkRequest { data: Data::Segments(&long), ..send(2) }).unwrap();
+    while network.devices[1].shared_receives_left(shared) == 2 {
+        network.step();
+    }
+    network.devices[1].destroy_queue_pair(receiver).unwrap();
+    let back: Vec<_> = std::iter::from_fn(|| network.devices[1].poll(b.receives))
+        .map(|done| (done.id, done.status, done.queue_pair))
+        .collect();
+    assert_eq!(back, [(0, CompletionStatus::Flushed, NOBODY), (1, CompletionStatus::Flushed, NOBODY)]);
+}
+
 #[test]
 fn a_full_completion_queue_is_an_event() {
     let mut network = Network::new(2, 1 << 16, 1, Faults::NONE);

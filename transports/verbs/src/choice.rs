@@ -37,8 +37,9 @@ pub struct Choice {
     pub why: String,
 }
 
-/// All ports that can be used, the best first: on Ethernet with an address that the others can reach (that of the job's network; else
-/// IPv4, then IPv6, then what stays on the link; routable packets before others), of hardware before software, near the process, fast.
+/// All ports that can be used, the best first: of hardware before software; then by address, on Ethernet one that the others can reach
+/// (routable packets before others; that of the job's network, else IPv4, then IPv6, then what stays on the link); then near the process;
+/// then fast.
 ///
 /// # Errors
 /// None can; the text says why of each.

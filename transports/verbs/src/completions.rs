@@ -8,8 +8,9 @@ use crate::sys::{
     IBV_WC_WR_FLUSH_ERR, ibv_cq, ibv_wc,
 };
 use libc::c_int;
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use weft_api::verbs::{CompletedWork, Completion, CompletionStatus, QueuePairNumber};
+use weft_api::verbs::{CompletedWork, Completion, CompletionStatus, NOBODY, QueuePairNumber};
 
 /// Marks, in the number of a request, one that was signaled for the queue's sake only.
 pub(crate) const SILENT: u64 = 1 << 63;
@@ -26,16 +27,26 @@ pub(crate) struct Queue {
     taken: [MaybeUninit<ibv_wc>; BATCH],
     next: usize,
     count: usize,
+    /// What was taken when a queue pair was destroyed; older than the others.
+    kept: VecDeque<ibv_wc>,
 }
 
 impl Queue {
     pub(crate) fn new(raw: *mut ibv_cq) -> Queue {
-        Queue { raw, taken: [MaybeUninit::uninit(); BATCH], next: 0, count: 0 }
+        Queue { raw, taken: [MaybeUninit::uninit(); BATCH], next: 0, count: 0, kept: VecDeque::new() }
     }
 
     /// The oldest completion.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<ibv_wc> {
+        if !self.kept.is_empty() {
+            return self.kept.pop_front();
+        }
+        self.pop_taken()
+    }
+
+    #[inline]
+    fn pop_taken(&mut self) -> Option<ibv_wc> {
         if self.next == self.count && !self.refill() {
             return None;
         }
@@ -43,6 +54,15 @@ impl Queue {
         let done = unsafe { self.taken[self.next].assume_init() };
         self.next += 1;
         Some(done)
+    }
+
+    /// A queue pair is about to be destroyed, and its number may come again: what the device has told of it is taken out, but receive
+    /// requests come back, as nobody's.
+    pub(crate) fn let_go(&mut self, number: u32) {
+        while let Some(done) = self.pop_taken() {
+            self.kept.push_back(done);
+        }
+        self.kept.retain_mut(|done| disown(done, number));
     }
 
     fn refill(&mut self) -> bool {
@@ -58,6 +78,15 @@ impl Queue {
         (self.next, self.count) = (0, usize::try_from(count).unwrap_or(0));
         self.count > 0
     }
+}
+
+/// Whether an entry is still somebody's business when a queue pair is gone.
+fn disown(done: &mut ibv_wc, gone: u32) -> bool {
+    if done.qp_num != gone {
+        return true;
+    }
+    (done.qp_num, done.status) = (NOBODY.0, IBV_WC_WR_FLUSH_ERR);
+    done.wr_id & RECEIVE != 0
 }
 
 fn status(code: c_int) -> CompletionStatus {
@@ -132,6 +161,22 @@ mod tests {
         assert_eq!((told.id, told.work, told.status), (7, CompletedWork::Receive, CompletionStatus::Flushed));
         let sent = ibv_wc { status: IBV_WC_RETRY_EXC_ERR, opcode: IBV_WC_RECV, ..DONE };
         assert_eq!(translate(&sent).work, CompletedWork::Send);
+    }
+
+    #[test]
+    fn of_a_queue_pair_that_is_gone_only_receive_requests_come_back() {
+        let (sent, received) = (ibv_wc { wr_id: 7, ..DONE }, ibv_wc { wr_id: 8 | RECEIVE, ..DONE });
+        for mut of_another in [sent, received] {
+            assert!(disown(&mut of_another, 18) && of_another.qp_num == 17);
+        }
+        assert!(!disown(&mut sent.clone(), 17));
+        let mut back = received;
+        assert!(disown(&mut back, 17));
+        let told = translate(&back);
+        assert_eq!(
+            (told.id, told.work, told.status, told.queue_pair),
+            (8, CompletedWork::Receive, CompletionStatus::Flushed, NOBODY)
+        );
     }
 
     #[test]

@@ -31,5 +31,5 @@ mod verbs;
 pub use bell::VerbsBell;
 pub use choice::{Choice, Wish, choose};
 pub use context::Facts;
-pub use survey::{Gid, GidKind, Link, Locality, Port, survey, survey_at};
+pub use survey::{Gid, GidKind, Link, Locality, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

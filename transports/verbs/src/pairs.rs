@@ -8,13 +8,12 @@ use crate::survey::Link;
 use crate::sys::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
     IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_RETRY_CNT,
-    IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_INIT, IBV_QPS_RTR,
-    IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp, ibv_qp_attr,
-    ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
+    IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp,
+    ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
 };
 use libc::c_int;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::zeroed;
 use std::net::IpAddr;
 use std::ptr::null_mut;
@@ -25,30 +24,6 @@ const MAX_HANDLES: usize = 1024;
 
 /// The shortest silence before a device of software repeats packets: 268 ms.
 const SOFTWARE_TIMEOUT: u8 = 16;
-
-/// Spreads queue pair numbers: they are few and differ in their low bits.
-#[derive(Debug, Default)]
-pub(crate) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(u32::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-}
-
-/// The queue pairs of a device by number.
-pub(crate) type Pairs = HashMap<u32, Pair, BuildHasherDefault<NumberHasher>>;
 
 /// A destination of datagrams.
 #[derive(Debug)]
@@ -274,6 +249,12 @@ impl Pair {
         }
         self.handles.insert(to, Handle { raw, used: now });
         Ok(raw)
+    }
+
+    /// Nothing moves any more, and what was posted is flushed.
+    pub(crate) fn fail(&self, context: &Context) {
+        // One that cannot is so already.
+        let _ = self.modify(context, attributes(IBV_QPS_ERR), IBV_QP_STATE);
     }
 
     /// Gives everything back.

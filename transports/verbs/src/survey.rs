@@ -1,6 +1,8 @@
 //! Devices, ports, addresses and locality, as `/sys/class/infiniband` says.
 
 use crate::library::library;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
@@ -187,6 +189,22 @@ fn locality(device: &Path) -> Locality {
 }
 
 /// What a small file says, without the end of the line.
+/// The memory node of this process: that of all processors it may run on, `None` when they belong to several or the system does not say.
+pub fn own_numa_node() -> Option<u32> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let processors = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true));
+    numa_node_at(Path::new("/sys/devices/system/cpu"), processors)
+}
+
+/// As [`own_numa_node`], of these processors below a folder.
+fn numa_node_at(root: &Path, processors: impl Iterator<Item = usize>) -> Option<u32> {
+    let mut nodes = processors.map(|cpu| {
+        entries(&root.join(format!("cpu{cpu}"))).find_map(|name| name.strip_prefix("node")?.parse().ok())
+    });
+    let first = nodes.next()??;
+    nodes.all(|node| node == Some(first)).then_some(first)
+}
+
 fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -267,6 +285,17 @@ mod tests {
             [(2, GidKind::InfiniBandOrRoce1, address), (3, GidKind::Roce2, address)],
             "in the table's order"
         );
+    }
+
+    #[test]
+    fn a_process_is_near_a_memory_node_when_all_its_processors_are() {
+        let tree = Tree::new(
+            "cpus",
+            &[("cpu0/node0/x", ""), ("cpu1/node0/x", ""), ("cpu2/node1/x", ""), ("cpu3/x", "")],
+        );
+        let node = |cpus: &[usize]| numa_node_at(&tree.0, cpus.iter().copied());
+        assert_eq!((node(&[0, 1]), node(&[2])), (Some(0), Some(1)));
+        assert_eq!((node(&[1, 2]), node(&[0, 3]), node(&[3]), node(&[])), (None, None, None, None));
     }
 
     #[test]

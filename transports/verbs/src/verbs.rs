@@ -1,11 +1,11 @@
 //! [`Verbs`]: a device of the system as a host channel adapter.
 
-use crate::bell::{Sleepers, VerbsBell};
+use crate::bell::VerbsBell;
 use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
 use crate::memory::Memory;
-use crate::pairs::{Pair, Pairs, empty_plan, refusal};
+use crate::pairs::{Pair, empty_plan, refusal};
 use crate::sys::{
     IBV_SEND_FENCE, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_WC_SUCCESS,
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
@@ -16,6 +16,8 @@ use libc::{c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_api::numbers::NumberMap;
+use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
     HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
@@ -36,10 +38,11 @@ pub struct Verbs {
     facts: Facts,
     queues: Vec<Queue>,
     receives: Vec<*mut ibv_srq>,
-    pairs: Pairs,
+    pairs: NumberMap<Pair>,
     memory: Memory,
     sleepers: Arc<Sleepers>,
     started: Instant,
+    doorbells: u64,
 }
 
 // SAFETY: the library's objects belong to the process, not to a thread; nobody but us has these.
@@ -66,10 +69,11 @@ impl Verbs {
             facts,
             queues: Vec::new(),
             receives: Vec::new(),
-            pairs: Pairs::default(),
+            pairs: NumberMap::default(),
             memory: Memory::default(),
             sleepers: Arc::new(sleepers),
             started: Instant::now(),
+            doorbells: 0,
         })
     }
 
@@ -95,7 +99,7 @@ impl Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
-        let Verbs { pairs, context, choice, limits, .. } = self;
+        let Verbs { pairs, context, choice, limits, doorbells, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
             return Err(HcaRefusal::State(pair.state));
@@ -131,6 +135,7 @@ impl Verbs {
         for at in 1..requests.len() {
             chain[at - 1].next = &mut chain[at];
         }
+        *doorbells += 1;
         let mut refused = null_mut();
         // SAFETY: the queue pair is live; the chain ends with a null pointer and, as its segments, lies on our stack, which the driver reads
         // during the call. Registered memory is the poster's promise (see `Hca::post_send`), and the device looks at its keys.
@@ -169,6 +174,9 @@ const EMPTY_REQUEST: ibv_send_wr = ibv_send_wr {
     qp_type: 0,
     others: [0; 6],
 };
+
+const EMPTY_RECEIVE: ibv_recv_wr =
+    ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: null_mut(), num_sge: 0 };
 
 fn segments_of(data: &Data<'_>) -> usize {
     match data {
@@ -342,10 +350,20 @@ impl Hca for Verbs {
         pair.open(&self.context, &self.choice, ends)
     }
 
-    fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
-        if let Some(pair) = self.pairs.remove(&number.0) {
-            pair.destroy(&self.context);
+    fn stop_queue_pair(&mut self, number: QueuePairNumber) {
+        if let Some(pair) = self.pairs.get_mut(&number.0) {
+            pair.fail(&self.context);
+            pair.state = QueuePairState::Error;
         }
+    }
+
+    fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
+        let Some(pair) = self.pairs.remove(&number.0) else { return };
+        // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is half
+        // filled when the device is of a kind that says nothing of it (the kernel's soft-RoCE) is lost.
+        pair.fail(&self.context);
+        self.queues.iter_mut().for_each(|queue| queue.let_go(number.0));
+        pair.destroy(&self.context);
     }
 
     #[inline]
@@ -358,6 +376,10 @@ impl Hca for Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
+        let pair = self.pairs.get(&number.0).ok_or(HcaRefusal::Unknown)?;
+        if !pair.has_room(requests.len() as u32) {
+            return Err(HcaRefusal::Full);
+        }
         let mut rest = requests;
         while !rest.is_empty() {
             // As many as fit into one chain with all their segments.
@@ -372,10 +394,18 @@ impl Hca for Verbs {
                 .count()
                 .max(1);
             let (now, later) = rest.split_at(fit);
-            self.post_chain(number, now)?;
+            self.post_chain(number, now).map_err(|why| match why {
+                // There was room: this is not what the caller may take for nothing posted.
+                HcaRefusal::Full => HcaRefusal::Exhausted,
+                why => why,
+            })?;
             rest = later;
         }
         Ok(())
+    }
+
+    fn doorbells(&self) -> u64 {
+        self.doorbells
     }
 
     #[inline]
@@ -385,33 +415,56 @@ impl Hca for Verbs {
         id: u64,
         segments: &[Segment],
     ) -> Result<(), HcaRefusal> {
-        let &queue = self.receives.get(queue.0 as usize).ok_or(HcaRefusal::Unknown)?;
         let &[segment] = segments else { return Err(HcaRefusal::Size) };
-        let mut part = ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key.0 };
-        let mut request =
-            ibv_recv_wr { wr_id: id | RECEIVE, next: null_mut(), sg_list: &mut part, num_sge: 1 };
-        let mut refused = null_mut();
-        // SAFETY: the queue is live until `drop`; the request lies on our stack, which the driver reads during the call.
-        let result = unsafe {
-            let post = (*(*queue).context).ops.post_srq_recv.ok_or(HcaRefusal::Invalid)?;
-            post(queue, &mut request, &mut refused)
-        };
-        match result {
-            0 => Ok(()),
-            libc::ENOMEM => Err(HcaRefusal::Full),
-            -1 => Err(refusal(errno())),
-            errno => Err(refusal(errno)),
+        self.post_receives(queue, &[(id, segment)])
+    }
+
+    fn post_receives(
+        &mut self,
+        queue: SharedReceiveQueueId,
+        requests: &[(u64, Segment)],
+    ) -> Result<(), HcaRefusal> {
+        let &queue = self.receives.get(queue.0 as usize).ok_or(HcaRefusal::Unknown)?;
+        for requests in requests.chunks(CHAIN) {
+            let mut parts = [EMPTY_SGE; CHAIN];
+            let mut chain = [EMPTY_RECEIVE; CHAIN];
+            for ((place, part), &(id, segment)) in chain.iter_mut().zip(&mut parts).zip(requests) {
+                *part = ibv_sge { addr: segment.address, length: segment.length, lkey: segment.key.0 };
+                *place = ibv_recv_wr { wr_id: id | RECEIVE, next: null_mut(), sg_list: part, num_sge: 1 };
+            }
+            for at in 1..requests.len() {
+                chain[at - 1].next = &mut chain[at];
+            }
+            let mut refused = null_mut();
+            // SAFETY: the queue is live until `drop`; the chain ends with a null pointer and, as its segments, lies on our stack, which the
+            // driver reads during the call.
+            let result = unsafe {
+                let post = (*(*queue).context).ops.post_srq_recv.ok_or(HcaRefusal::Invalid)?;
+                post(queue, chain.as_mut_ptr(), &mut refused)
+            };
+            match result {
+                0 => {}
+                libc::ENOMEM => return Err(HcaRefusal::Full),
+                -1 => return Err(refusal(errno())),
+                errno => return Err(refusal(errno)),
+            }
         }
+        Ok(())
     }
 
     #[inline]
     fn poll(&mut self, queue: CompletionQueueId) -> Option<Completion> {
         let queue = self.queues.get_mut(queue.0 as usize)?;
         while let Some(done) = queue.pop() {
-            // What is left of a queue pair that was destroyed is nobody's.
-            let Some(pair) = self.pairs.get_mut(&done.qp_num) else { continue };
             let completion = translate(&done);
             let received = matches!(completion.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);
+            let Some(pair) = self.pairs.get_mut(&done.qp_num) else {
+                // Of a queue pair that was destroyed: a receive request comes back, anything else is nobody's.
+                if received {
+                    return Some(completion);
+                }
+                continue;
+            };
             if !received {
                 pair.completed(done.status == IBV_WC_SUCCESS);
                 if done.status == IBV_WC_SUCCESS && done.wr_id & crate::completions::SILENT != 0 {

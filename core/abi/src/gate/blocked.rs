@@ -9,7 +9,7 @@ use weft_api::Bell;
 use weft_engine::{EngineBell, Waiter};
 use weft_types::HandleKind;
 
-use super::{GATE, MULTIPLE, after, look, phase, progress_lanes, progress_process, shared};
+use super::{GATE, LOCKED, after, look, phase, progress_lanes, progress_process, shared};
 use crate::watch::Wait;
 
 /// A call that found nothing at its first look.
@@ -63,7 +63,7 @@ impl<'a> Blocked<'a> {
     /// A call that looks at the lock of lane `home`.
     pub(crate) fn new(home: u32, wait: Wait<'a>) -> Blocked<'a> {
         let shared = shared();
-        let counted = phase() & MULTIPLE != 0;
+        let counted = phase() & LOCKED != 0;
         let crowded = counted && super::is_crowded();
         match home {
             _ if !counted => {}
@@ -273,7 +273,7 @@ impl<'a> CallBell<'a> {
 
 impl Bell for CallBell<'_> {
     fn arm(&self) {
-        if phase() & MULTIPLE == 0 {
+        if phase() & LOCKED == 0 {
             return self.get().arm();
         }
         self.get().listen(self.choose());

@@ -1,5 +1,6 @@
-//! The short forms ([`super::at_once`]) with several threads, on communicators in a lane whose lock is biased to the calling
-//! thread: one look into thread-local memory, no read-modify-write. Everything else takes the full forms.
+//! The short forms ([`super::at_once`]) when calls take locks, on communicators in a lane whose lock is biased to the calling
+//! thread: one look into thread-local memory, no read-modify-write. Those of lane 0 go to [`super::at_once_locked`], everything else takes
+//! the full forms.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,6 +12,7 @@ use weft_engine::bias::Mine;
 use weft_engine::{Envelope, RequestId, Selector, Soon};
 use weft_types::{Handle, HandleKind, Rank, Tag, abi};
 
+use super::at_once_locked::{self, Message as Locked};
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use super::status;
 use crate::ctypes::*;
@@ -38,7 +40,8 @@ unsafe fn here<'a>() -> Option<&'a Here> {
 struct Message<'a> {
     mine: Mine,
     comm: &'a Comm,
-    lane: &'static Lane,
+    /// `None`: lane 0.
+    lane: Option<&'static Lane>,
     bytes: usize,
 }
 
@@ -58,25 +61,34 @@ unsafe fn message<'a>(
         return None;
     }
     let bytes = here.predefined.plain_size(datatype.raw())? * count as usize;
-    let known = here.known(comm)?;
-    let comm = &known.comm;
+    let Known { comm, lane } = here.known(comm)?;
     let valid = (rank as u32) < comm.size && tag >= 0;
-    Some(Message { mine: here.mine, comm, lane: known.lane.filter(|_| valid)?, bytes })
+    valid.then_some(Message { mine: here.mine, comm, lane: *lane, bytes })
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// The message on lane 0, behind the process's lock.
+    #[inline(always)]
+    fn locked(&self) -> Locked<'a> {
+        Locked { mine: self.mine, comm: self.comm, bytes: self.bytes }
+    }
+
     /// Sends it, if that is possible at once.
     ///
     /// # Safety
     /// The bytes at `buf` are the program's data.
     #[inline(always)]
     unsafe fn send(&self, buf: *const c_void, dest: c_int, tag: c_int) -> Option<()> {
+        let Some(lane) = self.lane else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.locked().send(buf, dest, tag) };
+        };
         let comm = self.comm;
         let peer = comm.group.peer(Rank(dest as u32));
         let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
-        let mut own = self.lane.own(self.mine)?;
+        let mut own = lane.own(self.mine)?;
         let sent = own.inner.engine.send_at_once(envelope, data);
         own.end();
         sent.then_some(())
@@ -149,9 +161,13 @@ pub(crate) unsafe fn recv(
 ) -> Option<c_int> {
     // SAFETY: nothing is kept.
     let message = unsafe { message((buf, count, datatype), source, tag, comm)? };
+    let Some(lane) = message.lane else {
+        // SAFETY: the caller's promise.
+        return unsafe { message.locked().recv(buf, source, tag, status) };
+    };
     let envelope = message.awaited(source, tag);
     let spins = gate::spins().min(LOCKED_SPINS);
-    let mut own = message.lane.own(message.mine)?;
+    let mut own = lane.own(message.mine)?;
     // SAFETY: the caller's promise: the program's memory is ours during this call.
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
     // A receive that looks again makes progress, and that may concern others.
@@ -182,9 +198,13 @@ pub(crate) unsafe fn irecv(
     }
     // SAFETY: nothing is kept.
     let message = unsafe { message((buf, count, datatype), source, tag, comm)? };
+    let Some(lane) = message.lane else {
+        // SAFETY: the caller's promise; not null.
+        return unsafe { message.locked().irecv(buf, source, tag, request) };
+    };
     let envelope = message.awaited(source, tag);
     let owner = message.comm.handle.0;
-    let mut own = message.lane.own(message.mine)?;
+    let mut own = lane.own(message.mine)?;
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
     let buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
     let posted = own.inner.engine.post_at_once(envelope, buffer, owner).map(|id| own.inner.handle(id));
@@ -210,13 +230,16 @@ pub(crate) unsafe fn iprobe(
     // SAFETY: nothing is kept.
     let here = unsafe { here()? };
     let Known { comm, lane } = here.known(comm)?;
-    let lane = (*lane)?;
     if flag.is_null() || (source as u32) >= comm.size || tag < 0 {
         return None;
     }
     let source = Rank(source as u32);
     let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
     let selector = Selector { context: comm.context, peer, source: Some(source), tag };
+    let Some(lane) = *lane else {
+        // SAFETY: the caller's promise; not null.
+        return unsafe { at_once_locked::iprobe(here.mine, selector, flag, status) };
+    };
     // Every test moves everything of the process (section 2.9); user functions may run, so nothing remembered is used any more.
     let (mine, number) = (here.mine, comm.lane);
     gate::progress_process();
@@ -225,8 +248,10 @@ pub(crate) unsafe fn iprobe(
     let moved = own.inner.engine.progress();
     let due = own.inner.engine.has_callback();
     let found = own.inner.engine.iprobe(selector);
+    // Maybe nobody is left who could send it.
+    let hopeless = found.is_none() && own.inner.engine.knows_losses();
     own.leave(moved);
-    if due {
+    if due || hopeless {
         return None;
     }
     // SAFETY: not null; the program's status.
@@ -270,7 +295,10 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         }
         return DONE;
     }
-    let (handle, lane) = lane_of_request(here, pending)?;
+    let Some((handle, lane)) = lane_of_request(here, pending) else {
+        // SAFETY: the caller's promise; not null.
+        return unsafe { at_once_locked::wait(here.mine, request, status) };
+    };
     let mut own = lane.own(here.mine)?;
     let (mut done, mut moved) = (own.inner.take_well(handle), false);
     if done.is_none() {

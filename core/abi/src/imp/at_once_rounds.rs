@@ -120,7 +120,11 @@ unsafe fn run(
 ) -> Option<c_int> {
     // SAFETY: the caller's promise; the reference is not used where another may be made.
     let process = unsafe { gate::process_alone() };
-    let cells = process.comms.rounds(comm.raw())?.cells();
+    let (cells, number) = process.comms.numbered_rounds(comm.raw())?;
+    if !cells.begin(number) {
+        // Members have left.
+        return None;
+    }
     let (round, long) = (cells.next(), shown > IN_CELL);
     if long
         && !(cells.has_slots()

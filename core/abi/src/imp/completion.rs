@@ -2,7 +2,8 @@
 //!
 //! One rule for all: every handle is checked before anything is completed; null and inactive requests count as done
 //! with an empty status; what completes is freed, or becomes inactive when it is persistent. Searches for "any" begin at the
-//! front, "some" take all that are done, so that no request that is listed again and again can starve.
+//! front, "some" take all that are done, and make progress also when something is done already, so that no request that is listed again and
+//! again can starve (section 3.7.5).
 
 use std::ffi::c_int;
 
@@ -551,7 +552,7 @@ pub(crate) unsafe fn waitsome(
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
         return Ok(());
     }
-    let done = match gate::with(|process| some_done(process, requests)) {
+    let done = match gate::poll(|process| some_done(process, requests)) {
         Some(done) => done,
         None => {
             gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests))
@@ -586,7 +587,7 @@ pub(crate) unsafe fn testsome(
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
         return Ok(());
     }
-    let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
+    let done = gate::poll(|process| some_done(process, requests)).unwrap_or_default();
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_void};
 
-use weft::Process;
 use weft_datatype::{Datatype, external};
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
@@ -11,6 +10,15 @@ use super::point_to_point::{receive_buffer, send_buffer};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot;
+
+/// Fails unless the handle is a communicator's; with locks a look into what the thread remembers.
+fn check_comm(comm: MPI_Comm) -> Outcome<()> {
+    match gate::phase() & gate::LOCKED {
+        0 => gate::with(|process| process.comms.get(comm.handle()).map(drop)),
+        _ => snapshot::comm(comm.handle(), |_| Ok(())),
+    }
+}
 
 const UNDEFINED: i64 = abi::MPI_UNDEFINED as i64;
 
@@ -21,7 +29,7 @@ pub(crate) unsafe fn pack_size(
     comm: MPI_Comm,
     size: CountOut,
 ) -> Result<(), Raised> {
-    gate::with(|process| process.comms.get(comm.handle()).map(|_| ()))?;
+    check_comm(comm)?;
     // More than any integer holds is MPI_UNDEFINED, as what is more than this one holds.
     let bytes =
         datatype(of, |of| Ok(of.packed_bytes(incount as u64).map_or(UNDEFINED, |bytes| bytes as i64)))?;
@@ -65,20 +73,14 @@ unsafe fn data_at<'a>(buffer: *const c_void, position: i64, len: usize) -> &'a [
     unsafe { std::slice::from_raw_parts(buffer.cast::<u8>().add(position as usize), len) }
 }
 
-/// Lends the type of a call, whose communicator is checked first. With several threads it is a reference of the call's own: nobody
-/// waits for the copy of another.
+/// Lends the type of a call, whose communicator is checked first. With locks it is what the thread remembers: nobody waits for the copy of
+/// another.
 fn with_type<R>(comm: MPI_Comm, of: MPI_Datatype, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
-    fn find(process: &mut Process, comm: MPI_Comm, of: MPI_Datatype) -> Outcome<&Datatype> {
-        process.comms.get(comm.handle())?;
-        let of = process.types.get(of.handle())?;
+    check_comm(comm)?;
+    datatype(of, |of| {
         of.check_usable()?;
-        Ok(of)
-    }
-    if gate::phase() & gate::MULTIPLE != 0 {
-        let own = gate::with(|process| find(process, comm, of).cloned())?;
-        return work(&own);
-    }
-    gate::with(|process| work(find(process, comm, of)?))
+        work(of)
+    })
 }
 
 /// `MPI_Pack` (section 5.2).

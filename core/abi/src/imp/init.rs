@@ -66,24 +66,29 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
         )
         .into());
     }
-    gate::check_may_open()?;
+    let opening = gate::opening()?;
     gate::start()?;
     gate::set_main_thread();
-    gate::opened();
     let requests = gate::with(|process| process.job.requests());
     let level = level.max(least_level(&requests));
     LEVEL.store(level, Ordering::Relaxed);
-    let several = if level == abi::MPI_THREAD_MULTIPLE { gate::MULTIPLE } else { 0 };
+    let several = match level {
+        abi::MPI_THREAD_MULTIPLE => gate::LOCKED | gate::MULTIPLE,
+        // One at a time, but a session may open beside it.
+        abi::MPI_THREAD_SERIALIZED => gate::LOCKED,
+        _ => 0,
+    };
     gate::change_phase(several, 0);
     gate::with(|process| {
         process.start_world();
-        if several != 0 {
+        if gate::phase() & gate::MULTIPLE != 0 {
             process.allow_lanes();
         }
     });
     let environment = weft::environment::information(&requests, &[]);
     gate::always(|always| always.environment = Some(environment));
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
+    opening.done();
     crate::departure::watch();
     Ok(level)
 }

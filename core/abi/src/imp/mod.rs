@@ -4,8 +4,10 @@
 mod abi_support;
 pub(crate) mod at_once;
 pub(crate) mod at_once_lanes;
+mod at_once_locked;
 mod at_once_parts;
 mod at_once_rounds;
+mod at_once_windows;
 mod attributes;
 mod buffers;
 mod collective;

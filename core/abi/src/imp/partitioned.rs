@@ -166,7 +166,7 @@ pub(crate) unsafe fn precv_init(
 }
 
 fn ready(request: MPI_Request, partitions: impl Iterator<Item = c_int> + Clone) -> Result<(), Raised> {
-    if gate::phase() & gate::MULTIPLE != 0
+    if gate::phase() & gate::LOCKED != 0
         && snapshot::board(request.handle(), true, |board| board.mark(partitions.clone())) == Some(true)
     {
         gate::announce_marks();
@@ -212,7 +212,7 @@ pub(crate) unsafe fn parrived(
     partition: c_int,
     flag: *mut c_int,
 ) -> Result<(), Raised> {
-    if gate::phase() & gate::MULTIPLE != 0 {
+    if gate::phase() & gate::LOCKED != 0 {
         let look = || snapshot::board(request.handle(), false, |board| board.arrived(partition)).flatten();
         if let Some(mut here) = look() {
             if !here {

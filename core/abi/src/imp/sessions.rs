@@ -44,7 +44,6 @@ pub(crate) unsafe fn session_init(
         errors::let_go(errhandler.handle());
         Raised::from(error).or_on(On::Opening(errhandler.handle()))
     })?;
-    gate::change_phase(gate::SESSION, 0);
     crate::departure::watch();
     // SAFETY: the entry has refused null.
     unsafe { session.write(MPI_Session::from_raw(handle.0)) };
@@ -55,14 +54,13 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
     let asked = hints.text("thread_level").map(str::trim);
     let thread_level = LEVELS.into_iter().find(|level| asked == Some(level)).unwrap_or("MPI_THREAD_MULTIPLE");
-    gate::check_may_open()?;
+    let opening = gate::opening()?;
     gate::start()?;
-    gate::opened();
     // Threads with sessions of their own may call at the same time, also where each session is used by one thread only.
     if thread_level != "MPI_THREAD_SINGLE" {
-        gate::change_phase(gate::MULTIPLE, 0);
+        gate::change_phase(gate::LOCKED | gate::MULTIPLE, 0);
     }
-    gate::with(|process| {
+    let handle = gate::with(|process| {
         process.goes_on();
         if gate::phase() & gate::MULTIPLE != 0 {
             process.allow_lanes();
@@ -70,7 +68,10 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
         let asked = hints.text("mpi_memory_alloc_kinds").or(process.job.memory_alloc_kinds.as_deref());
         let memory_kinds = kinds::granted(asked);
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
-    })
+    })?;
+    gate::change_phase(gate::SESSION, 0);
+    opening.done();
+    Ok(handle)
 }
 
 /// `MPI_Session_finalize` (section 11.3.1): what is under way in the session is completed first. Nothing is waited for that

@@ -115,6 +115,17 @@ impl LineBuffer {
         sound
     }
 
+    /// What was pushed and not handed out.
+    pub fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// As [`LineBuffer::rest`], and the buffer is empty afterwards.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        self.bytes.drain(..std::mem::take(&mut self.start));
+        std::mem::take(&mut self.bytes)
+    }
+
     /// The next whole line, without its newline.
     pub fn next_line(&mut self) -> Option<&[u8]> {
         let length = self.bytes[self.start..].iter().position(|&byte| byte == b'\n')?;

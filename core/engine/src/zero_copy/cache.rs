@@ -110,12 +110,7 @@ impl Cache {
                 return Err(Unregistered::Exhausted);
             }
         }
-        let region = loop {
-            match registrar.register(range, access) {
-                Err(Unregistered::Exhausted) if self.give_back_oldest(registrar) => {}
-                other => break other?,
-            }
-        };
+        let region = self.register(range, access, registrar)?;
         self.counts.registered += 1;
         self.bytes += range.length;
         let entry = Entry { range, access, region, leases: 0, used: 0 };
@@ -131,6 +126,24 @@ impl Cache {
         };
         self.by_start.insert((range.address, place), ());
         Ok(self.take(place))
+    }
+
+    /// Registers memory that somebody else keeps account of, for as long as he likes.
+    ///
+    /// # Errors
+    /// As [`Cache::lease`].
+    pub(crate) fn register(
+        &mut self,
+        range: MemoryRange,
+        access: Access,
+        registrar: &mut impl Registrar,
+    ) -> Result<Region, Unregistered> {
+        loop {
+            match registrar.register(range, access) {
+                Err(Unregistered::Exhausted) if self.give_back_oldest(registrar) => {}
+                other => return other,
+            }
+        }
     }
 
     fn entry(&mut self, place: u32) -> &mut Entry {

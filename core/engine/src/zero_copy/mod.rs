@@ -12,6 +12,8 @@
 //!            Written ----------------------> complete
 //! ```
 //!
+//! Windows use the same machinery without the peer's engine: [`exposed`].
+//!
 //! By write also travels what the sender cannot register, or what lies there with gaps: packed piece by piece into the transport's buffers
 //! and written from those. What the receiver cannot register is streamed, as always. Which way a peer's messages go, from which size on, is
 //! decided when it is met ([`weft_proto::rendezvous`]).
@@ -20,13 +22,18 @@
 //! ([`TRANSFERRING`]) does not end before the device has said so, or its transport has let go of the peer.
 
 pub(crate) mod cache;
+mod exposed;
+mod stage;
 mod transfer;
+
+pub use exposed::Reach;
 
 use crate::engine::{Engine, State};
 use crate::peers::Peer;
 use crate::requests::{KEYED, LEASED};
 use crate::transports::Transports;
 use cache::{Cache, Lease, Registrar};
+use stage::Stage;
 use std::collections::{HashMap, VecDeque};
 use transfer::Transfer;
 use weft_api::Transport;
@@ -61,6 +68,8 @@ pub(crate) struct ZeroCopies {
     ended: Vec<Lease>,
     /// Transfers that are not over.
     under_way: usize,
+    /// Where short gets of windows arrive.
+    stage: Stage,
 }
 
 impl ZeroCopies {
@@ -122,11 +131,7 @@ impl Engine {
 
     /// Registers memory, or finds it registered.
     fn lease(&mut self, means: &ZeroCopy, range: MemoryRange, access: Access) -> Option<Lease> {
-        let cache = self.state.zero_copies.cache.get_or_insert_with(|| {
-            let (regions, bytes) =
-                (means.max_regions.min(MOST_REGIONS), means.max_registered.min(MOST_BYTES));
-            Cache::new(regions, bytes, means.follows_mappings)
-        });
+        let cache = self.state.zero_copies.cache.get_or_insert_with(|| Cache::of(means));
         cache.lease(range, access, &mut self.fabric).ok()
     }
 
@@ -198,10 +203,7 @@ impl Engine {
             self.device_is_done(done);
             moved = true;
         }
-        for _ in 0..self.state.zero_copies.pushing.len() {
-            let Some(number) = self.state.zero_copies.pushing.pop_front() else { break };
-            moved |= self.push_transfer(number);
-        }
+        moved |= self.push_transfers();
         let zero = &mut self.state.zero_copies;
         if let Some(cache) = &mut zero.cache {
             zero.ended.drain(..).for_each(|lease| cache.release(lease, &mut self.fabric));

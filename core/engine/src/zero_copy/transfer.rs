@@ -1,17 +1,18 @@
-//! One message on its way by the device: pieces posted, some at a time, and their ends counted.
+//! One message, or one operation of a window, on its way by the device: pieces posted, some at a time, and their ends counted.
 
 use super::Means;
 use super::cache::Lease;
-use crate::engine::Engine;
+use super::stage::STAGED;
+use crate::engine::{Engine, State};
 use crate::requests::{Phase, TRANSFERRING};
 use std::cell::Cell;
 use weft_api::zero_copy::{
-    Completed, LocalRun, MemoryRange, Outcome, RegionId, RemoteMemory, RemoteRun, TO_BE_READ, TO_BE_WRITTEN,
-    Token,
+    Atomic, Completed, LocalRun, MemoryRange, Outcome, RegionId, RemoteMemory, RemoteRun, TO_BE_READ,
+    TO_BE_WRITTEN, Token, ZeroCopy,
 };
 use weft_api::{Refused, Transport};
 use weft_datatype::RecvBuf;
-use weft_types::PeerId;
+use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind, RemotePlace};
 
 /// Bytes of a piece: what else goes to the peer waits for one of them at most.
@@ -21,9 +22,12 @@ const DEPTH: u32 = 4;
 /// Shortest block in the mean that is worth an entry of a list of runs.
 const LEAST_BLOCK: u64 = 512;
 
+/// Bits of a token below the place that a piece is staged in, plus one.
+const PLACE: u32 = 32;
+
 /// Which way the bytes go, and where they are here.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(super) enum Way {
     /// Into one run.
     Read(u64),
     /// Into the runs of a layout.
@@ -32,6 +36,25 @@ enum Way {
     Write(u64),
     /// From wherever they are, packed into the transport's buffers.
     WritePacked,
+    /// Into registered memory of the engine, and from there to wherever they belong.
+    ReadStaged,
+    /// One number is changed.
+    Change(Atomic),
+    /// Everything written so far is waited for.
+    Flush,
+}
+
+/// Where a transfer goes, and who is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) slot: u32,
+    pub(super) peer: PeerId,
+    pub(super) way: Way,
+    pub(super) there: RemoteMemory,
+    pub(super) lease: Option<Lease>,
+    pub(super) end: u64,
+    /// An operation of a window, of which the peer's engine knows nothing.
+    pub(super) one_sided: bool,
 }
 
 /// See the module.
@@ -51,8 +74,16 @@ pub(super) struct Transfer {
     ordered: bool,
     outstanding: u32,
     failed: bool,
-    /// The receiver has been told that everything is written.
+    /// The receiver has been told that everything is written, or is not to be told.
     told: bool,
+    one_sided: bool,
+}
+
+impl Transfer {
+    /// Whether it changes a number of that peer: such must be posted in their order.
+    fn changes(&self, peer: PeerId) -> bool {
+        self.peer == peer && matches!(self.way, Way::Change(_))
+    }
 }
 
 /// The memory that the first `bytes` of a message take here, with what lies between; `None` when it is too much in pieces.
@@ -98,7 +129,8 @@ impl Engine {
             false => None,
         };
         self.state.requests.at_mut(slot).phase = Phase::Reading;
-        self.begin_transfer(slot, peer, way, place, lease, end, means);
+        let there = RemoteMemory { address: place.address, key: place.key };
+        self.begin_transfer(Plan { slot, peer, way, there, lease, end, one_sided: false }, &means.can);
         true
     }
 
@@ -122,33 +154,27 @@ impl Engine {
             Some(address) if lease.is_some() || !means.can.local_regions => Way::Write(address),
             _ => Way::WritePacked,
         };
-        self.begin_transfer(slot, peer, way, place, lease, end, &means);
+        let there = RemoteMemory { address: place.address, key: place.key };
+        self.begin_transfer(Plan { slot, peer, way, there, lease, end, one_sided: false }, &means.can);
     }
 
-    fn begin_transfer(
-        &mut self,
-        slot: u32,
-        peer: PeerId,
-        way: Way,
-        place: RemotePlace,
-        lease: Option<Lease>,
-        end: u64,
-        means: &Means,
-    ) {
+    pub(super) fn begin_transfer(&mut self, plan: Plan, can: &ZeroCopy) {
+        let Plan { slot, peer, way, there, lease, end, one_sided } = plan;
         let transfer = Transfer {
             slot,
             peer,
             way,
-            there: RemoteMemory { address: place.address, key: place.key },
+            there,
             lease,
             next: 0,
             end,
-            most_runs: means.can.max_runs,
-            most_copied: means.can.max_copy,
-            ordered: means.can.put_before_send,
+            most_runs: can.max_runs,
+            most_copied: can.max_copy,
+            ordered: can.put_before_send,
             outstanding: 0,
             failed: false,
-            told: false,
+            told: one_sided,
+            one_sided,
         };
         self.state.requests.at_mut(slot).flags |= TRANSFERRING;
         let zero = &mut self.state.zero_copies;
@@ -163,7 +189,39 @@ impl Engine {
                 zero.transfers.len() as u32 - 1
             }
         };
-        self.push_transfer(number);
+        let waits = |&other: &u32| {
+            let other = self.state.zero_copies.transfers[other as usize].as_ref();
+            other.is_some_and(|other| other.changes(peer))
+        };
+        if matches!(way, Way::Change(_)) && self.state.zero_copies.pushing.iter().any(waits) {
+            self.state.zero_copies.pushing.push_back(number);
+        } else {
+            self.push_transfer(number);
+        }
+    }
+
+    /// Posts what waits for room, in turns. Changes of one peer's numbers stay in their order: behind one that finds no room the others
+    /// are not tried.
+    pub(super) fn push_transfers(&mut self) -> bool {
+        let mut moved = false;
+        let mut full: Vec<PeerId> = Vec::new();
+        for _ in 0..self.state.zero_copies.pushing.len() {
+            let Some(number) = self.state.zero_copies.pushing.pop_front() else { break };
+            let transfer = self.state.zero_copies.transfers[number as usize].as_ref();
+            let Some(change) = transfer.filter(|transfer| transfer.changes(transfer.peer)) else {
+                moved |= self.push_transfer(number);
+                continue;
+            };
+            let peer = change.peer;
+            if full.contains(&peer) {
+                self.state.zero_copies.pushing.push_back(number);
+            } else if self.push_transfer(number) {
+                moved = true;
+            } else {
+                full.push(peer);
+            }
+        }
+        moved
     }
 
     /// Posts pieces of a transfer as long as there is room, and ends it when it is over. True when something was posted.
@@ -230,11 +288,30 @@ impl Engine {
                 let fill = |room: &mut [u8]| buffer.pack_to_transport(start as usize, room);
                 // The last one tells for all, where somebody must know.
                 let last = start + length == transfer.end;
-                let token = (last && !transfer.ordered).then_some(token);
+                let tells = transfer.one_sided || last && !transfer.ordered;
+                let token = tells.then_some(token);
                 self.fabric.put_copy(peer, length as usize, fill, transfer.there.plus(start), token)?;
                 transfer.next += length;
                 transfer.outstanding += u32::from(token.is_some());
                 return Ok(());
+            }
+            Way::ReadStaged => {
+                let length = length.min(STAGED);
+                let (place, here) = self.state.zero_copies.stage.take(start, length).ok_or(Refused::Full)?;
+                let token = Token(token.0 | u64::from(place + 1) << PLACE);
+                if let Err(refused) = self.fabric.get(peer, &[there(length)], &[here], token) {
+                    self.state.zero_copies.stage.give_back(place);
+                    return Err(refused);
+                }
+                transfer.next += length;
+            }
+            Way::Change(atomic) => {
+                self.fabric.atomic(peer, transfer.there, atomic, token)?;
+                transfer.next = transfer.end;
+            }
+            Way::Flush => {
+                self.fabric.flush(peer, token)?;
+                transfer.next = transfer.end;
             }
         }
         transfer.outstanding += 1;
@@ -253,10 +330,27 @@ impl Engine {
     /// A piece is over.
     pub(super) fn device_is_done(&mut self, done: Completed) {
         let number = done.token.0 as u32;
-        let transfers = &mut self.state.zero_copies.transfers;
-        let Some(Some(transfer)) = transfers.get_mut(number as usize) else { return };
+        let zero = &mut self.state.zero_copies;
+        let Some(Some(transfer)) = zero.transfers.get_mut(number as usize) else { return };
         transfer.outstanding -= 1;
-        transfer.failed |= done.outcome == Outcome::Failed;
+        let place = (done.token.0 >> PLACE) as u32;
+        match done.outcome {
+            Outcome::Failed => transfer.failed = true,
+            Outcome::Done(_) if place > 0 => {
+                let (start, bytes) = zero.stage.bytes(place - 1);
+                self.state.requests.at_mut(transfer.slot).recv_buf().unpack(start as usize, &bytes);
+            }
+            Outcome::Done(found) if matches!(transfer.way, Way::Change(_)) => {
+                let room = self.state.requests.at_mut(transfer.slot).recv_buf();
+                let bytes = found.to_ne_bytes();
+                // Nobody wants what an operation without a result found.
+                room.unpack(0, &bytes[..room.len().min(bytes.len())]);
+            }
+            Outcome::Done(_) => {}
+        }
+        if place > 0 {
+            zero.stage.give_back(place - 1);
+        }
         if !self.state.zero_copies.pushing.contains(&number) {
             self.push_transfer(number);
         }
@@ -264,7 +358,7 @@ impl Engine {
 
     /// The device works on it no more.
     fn end_transfer(&mut self, number: u32, transfer: Transfer) {
-        let Transfer { slot, peer, lease, failed, way, end, .. } = transfer;
+        let Transfer { slot, peer, lease, failed, way, end, one_sided, .. } = transfer;
         let zero = &mut self.state.zero_copies;
         zero.free.push(number);
         zero.pushing.retain(|&other| other != number);
@@ -275,6 +369,18 @@ impl Engine {
         if let Some(error) = request.error.take() {
             // Its peer was given up meanwhile.
             return self.state.finish(slot, Some(error));
+        }
+        if one_sided {
+            let gone = failed && self.fabric.is_gone(peer);
+            let error = match (failed, gone) {
+                (false, _) => None,
+                (true, true) => Some(State::gone(peer)),
+                (true, false) => Some(denied(peer)),
+            };
+            self.state.finish(slot, error);
+            return if gone {
+                self.lose(peer)
+            };
         }
         if failed {
             return match self.fabric.is_gone(peer) {
@@ -293,4 +399,15 @@ impl Engine {
         self.send_control(peer, taken, &[]);
         self.state.end_when_all_is_here(slot);
     }
+}
+
+#[cold]
+fn denied(peer: PeerId) -> Error {
+    Error::new(
+        ErrorClass::RMA_RANGE,
+        format!(
+            "the device refused an operation on memory that process {} exposes: was memory of a window unmapped before MPI_Win_free?",
+            peer.0
+        ),
+    )
 }

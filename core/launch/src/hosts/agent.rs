@@ -22,6 +22,7 @@ use super::gather::{Gather, Step};
 use super::local::{self, Common, LocalRank, Places};
 use crate::judge::End;
 use crate::machine;
+use crate::pmi_server::share_of_host;
 use crate::spawn;
 
 /// Output of ranks is not read while more than this waits for the head.
@@ -172,9 +173,7 @@ impl Agent {
         ends.sort_by_key(|(_, end)| matches!(end, End::Exit(_)));
         for (index, end) in ends {
             // It may have said good-bye, or why it ends, with its last breath; and the others, that they go on without it.
-            for other in 0..self.ranks.len() {
-                self.listen(other)?;
-            }
+            self.listen_to_all()?;
             self.read_output(index)?;
             self.ranks[index].ended = true;
             let mut steps = Vec::new();
@@ -210,6 +209,9 @@ impl Agent {
             (Kind::Start, _) => return self.start(&frame.content),
             (Kind::Ping, _) => {
                 if let Some(Question { asked, pids }) = Question::parse(&frame.content) {
+                    // The answer says that all is told that was known here when the question came.
+                    self.look_for_ends()?;
+                    self.listen_to_all()?;
                     let states = pids.into_iter().map(machine::state_of).collect();
                     let answer = Answer { asked, clock: stall::now(), states };
                     self.tell(Kind::Ping, 0, &answer.emit());
@@ -244,7 +246,8 @@ impl Agent {
                 || io::Error::other("mpiexec here and at the head are of different versions of Weft"),
             )?;
         let common = Common::prepare(orders.ranks.len(), self.mask_before)?;
-        self.gather = Gather::new(orders.ranks.len());
+        let share = share_of_host(orders.ranks.len(), orders.size as usize);
+        self.gather = Gather::new(orders.ranks.len(), share);
         let places = Places::choose(&orders).map_err(io::Error::other)?;
         for line in &places.lines {
             self.tell(Kind::Line, 0, line.as_bytes());
@@ -292,7 +295,7 @@ impl Agent {
         }
     }
 
-    /// Tells the ranks here that one of the job is gone. Where that cannot be done they find out by their fabric.
+    /// Tells the ranks here that one of the job is gone.
     fn tell_of_loss(&mut self, lost: u32) {
         let Some(common) = &self.common else { return };
         let memory = common.memory.try_clone().map(File::from);
@@ -306,9 +309,12 @@ impl Agent {
             marked.map_err(|error| error.text().to_owned())
         });
         if let Err(why) = told {
-            let line = format!("the ranks here cannot be told that rank {lost} has died: {why}");
-            self.tell(Kind::Line, 0, line.as_bytes());
+            self.tell(Kind::CannotTell, lost, why.as_bytes());
         }
+    }
+
+    fn listen_to_all(&mut self) -> io::Result<()> {
+        (0..self.ranks.len()).try_for_each(|index| self.listen(index))
     }
 
     /// Passes on what a rank says through its control channel.

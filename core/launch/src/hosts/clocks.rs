@@ -6,7 +6,8 @@
 
 use weft_boot::stall::Stall;
 
-/// Clocks run apart by at most one part in so many. Quartz is ten times better, and the kernel slews by no more.
+/// Clocks run apart by at most one part in so many: no time service touches them ([`weft_boot::stall::now`]), and two quartzes are some times
+/// better.
 const DRIFT: u64 = 2000;
 
 /// What is known of the clock of a host. Nanoseconds of [`weft_boot::stall::now`] throughout.

@@ -56,14 +56,16 @@ pub enum Kind {
     Entered,
     /// To the agent: the fence is over for all ranks of the host.
     Left,
+    /// To the head: the ranks of the host cannot be told that rank `number` has died, and why.
+    CannotTell,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 19] = [
+        const ALL: [Kind; 20] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye, Lost, Puts, Entered, Left,
+            Took, Line, Bye, Lost, Puts, Entered, Left, CannotTell,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -247,6 +249,8 @@ pub struct Orders {
     pub placing: [String; 2],
     /// Whether `--report-bindings` was given.
     pub report_bindings: bool,
+    /// Ranks of the whole job.
+    pub size: u32,
     /// The programs.
     pub programs: Vec<Program>,
     /// The host's ranks, ascending.
@@ -261,6 +265,7 @@ impl Orders {
         text(&mut out, &self.host);
         self.placing.iter().for_each(|word| text(&mut out, word));
         number(&mut out, u32::from(self.report_bindings));
+        number(&mut out, self.size);
         number(&mut out, self.programs.len() as u32);
         for program in &self.programs {
             word(&mut out, &program.program);
@@ -294,6 +299,7 @@ impl Orders {
             host: from.text()?,
             placing: [from.text()?, from.text()?],
             report_bindings: from.number()? != 0,
+            size: from.number()?,
             ..Orders::default()
         };
         for _ in 0..from.number()? {
@@ -377,6 +383,7 @@ mod tests {
             host: "node1".into(),
             placing: ["core".into(), String::new()],
             report_bindings: true,
+            size: 9,
             programs: vec![program, Program::default()],
             ranks: vec![RankOrder { rank: 7, program: 1, card: "v=1".into() }],
         };
@@ -394,7 +401,7 @@ mod tests {
     proptest! {
         #[test]
         fn frames_survive_any_cutting(
-            frames in prop::collection::vec((1_u8..20, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
+            frames in prop::collection::vec((1_u8..21, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
             cuts in prop::collection::vec(1_usize..30, 1..40),
         ) {
             let frames: Vec<Frame> = frames

@@ -1,9 +1,10 @@
 //! What the ranks of one host put and fence, gathered by its agent: one message up and one down for a fence, however many ranks there
 //! are. Pure.
 //!
-//! `put` is answered by the agent and kept; when all ranks of the host are in the fence (`barrier_in`), everything kept goes to the
-//! head at once. Whatever else a rank says goes on at once, behind what it put before, so the order of its words is kept. Once a
-//! rank of the host has ended, nothing is held back any more: the head must see who waits for whom.
+//! `put` is answered by the agent and kept, as far as the host's share of the key-value space goes (what is beyond it, the head answers);
+//! when all ranks of the host are in the fence (`barrier_in`), everything kept goes to the head at once. Whatever else a rank says goes
+//! on at once, behind what it put before, so the order of its words is kept. Once a rank of the host has ended, or says what cannot be
+//! gathered, nothing is held back any more, half a line included: the head must see who waits for whom.
 
 use weft_boot::pmi::wire1::{Command, LineBuffer};
 
@@ -28,37 +29,37 @@ struct Rank {
     /// Lines put and not passed on.
     puts: Vec<u8>,
     inside: bool,
-    /// Its words go on as they come: they cannot be read, or are of a kind that spans lines.
-    plain: bool,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Gather {
     ranks: Vec<Rank>,
-    /// A rank has ended.
+    /// So many keys may still be put here.
+    room: usize,
+    /// Whatever is said goes on as it comes: a rank has ended, or spoke what cannot be gathered.
     open: bool,
     /// The head knows that all are in the fence.
     entered: bool,
 }
 
 impl Gather {
-    /// For so many ranks.
-    pub fn new(ranks: usize) -> Gather {
-        Gather { ranks: (0..ranks).map(|_| Rank::default()).collect(), open: false, entered: false }
+    /// For so many ranks of a host, which may put `room` keys here.
+    pub fn new(ranks: usize, room: usize) -> Gather {
+        Gather { ranks: (0..ranks).map(|_| Rank::default()).collect(), room, open: false, entered: false }
     }
 
     /// Takes bytes that rank number `index` of the host said.
     pub fn said(&mut self, index: usize, bytes: &[u8]) -> Vec<Step> {
         let mut steps = Vec::new();
-        if self.open || self.ranks[index].plain {
+        if self.open {
             steps.push(Step::Said(index, bytes.to_vec()));
             return steps;
         }
+        let before = self.ranks[index].lines.rest().to_vec();
         if !self.ranks[index].lines.push(bytes) {
-            // A line without end: the head says so.
-            self.give_up(index, &mut steps);
-            steps.push(Step::Said(index, bytes.to_vec()));
+            // A line without end: the head says so, from all of it.
+            self.give_up(index, &[&before, bytes], &mut steps);
             return steps;
         }
         while let Some(line) = self.ranks[index].lines.next_line() {
@@ -70,13 +71,12 @@ impl Gather {
 
     fn line(&mut self, index: usize, line: Vec<u8>, steps: &mut Vec<Step>) {
         let rank = &mut self.ranks[index];
-        if rank.plain {
-            return steps.push(Step::Said(index, line));
-        }
         let command = Command::parse(line.trim_ascii_end());
         let word = |key: &str| command.as_ref().ok().and_then(|command| command.get(key)).unwrap_or_default();
+        let fits = (1..=MAX_KEY).contains(&word("key").len()) && word("value").len() <= MAX_VALUE;
         match command.as_ref().map(|command| command.name.as_str()) {
-            Ok("put") if (1..=MAX_KEY).contains(&word("key").len()) && word("value").len() <= MAX_VALUE => {
+            Ok("put") if fits && self.room > 0 => {
+                self.room -= 1;
                 rank.puts.extend(line);
                 let answer = Command::new("put_result").with("rc", 0).with("msg", "success");
                 steps.push(Step::Answer(index, answer.emit()));
@@ -93,10 +93,7 @@ impl Gather {
                 self.pass_puts(index, steps);
                 steps.push(Step::Said(index, line));
             }
-            _ => {
-                self.give_up(index, steps);
-                steps.push(Step::Said(index, line));
-            }
+            _ => self.give_up(index, &[&line], steps),
         }
     }
 
@@ -107,11 +104,19 @@ impl Gather {
         }
     }
 
-    /// What a rank says goes on as it comes from now on.
-    fn give_up(&mut self, index: usize, steps: &mut Vec<Step>) {
+    /// Passes on what a rank said and was held back, in its order.
+    fn release(&mut self, index: usize, steps: &mut Vec<Step>) {
         self.pass_puts(index, steps);
-        self.ranks[index].plain = true;
-        // The others' fence cannot be gathered without it.
+        if std::mem::take(&mut self.ranks[index].inside) && !self.entered {
+            steps.push(Step::Said(index, Command::new("barrier_in").emit().into_bytes()));
+        }
+    }
+
+    /// A rank says these `words`, which cannot be gathered: they cannot be read, or span lines. The others' fence cannot be gathered
+    /// without it.
+    fn give_up(&mut self, index: usize, words: &[&[u8]], steps: &mut Vec<Step>) {
+        self.release(index, steps);
+        steps.push(Step::Said(index, words.concat()));
         self.ended(steps);
     }
 
@@ -127,9 +132,10 @@ impl Gather {
             return;
         }
         for index in 0..self.ranks.len() {
-            self.pass_puts(index, steps);
-            if std::mem::take(&mut self.ranks[index].inside) && !self.entered {
-                steps.push(Step::Said(index, Command::new("barrier_in").emit().into_bytes()));
+            self.release(index, steps);
+            let rest = self.ranks[index].lines.take_rest();
+            if !rest.is_empty() {
+                steps.push(Step::Said(index, rest));
             }
         }
     }
@@ -138,6 +144,7 @@ impl Gather {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn put(key: &str) -> Vec<u8> {
         format!("cmd=put kvsname=job key={key} value=there\n").into_bytes()
@@ -147,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_fence_of_a_host_is_one_message() {
-        let mut gather = Gather::new(3);
+        let mut gather = Gather::new(3, 9);
         for index in 0..3 {
             let steps = gather.said(index, &put(&format!("k{index}")));
             assert!(
@@ -166,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_order_of_a_ranks_words_is_kept() {
-        let mut gather = Gather::new(2);
+        let mut gather = Gather::new(2, 9);
         gather.said(0, &put("a"));
         let get = b"cmd=get kvsname=job key=a\n".to_vec();
         assert_eq!(gather.said(0, &get), [Step::Puts(put("a")), Step::Said(0, get.clone())]);
@@ -177,7 +184,7 @@ mod tests {
 
     #[test]
     fn nothing_is_held_back_once_somebody_has_ended() {
-        let mut gather = Gather::new(3);
+        let mut gather = Gather::new(3, 9);
         gather.said(1, &put("b"));
         gather.said(1, FENCE);
         let mut steps = Vec::new();
@@ -188,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_the_head_knows_is_not_told_again() {
-        let mut gather = Gather::new(2);
+        let mut gather = Gather::new(2, 9);
         gather.said(0, FENCE);
         assert_eq!(gather.said(1, FENCE), [Step::Entered(Vec::new())]);
         let mut steps = Vec::new();
@@ -196,20 +203,113 @@ mod tests {
         assert_eq!(steps, []);
     }
 
+    /// All that the head is told of a rank's words.
+    fn told(steps: Vec<Step>) -> Vec<u8> {
+        let bytes = steps.into_iter().flat_map(|step| match step {
+            Step::Said(0, bytes) | Step::Puts(bytes) => bytes,
+            other => panic!("{other:?}"),
+        });
+        bytes.collect()
+    }
+
     #[test]
     fn what_the_head_must_refuse_goes_there() {
-        let mut gather = Gather::new(2);
+        let mut gather = Gather::new(2, 9);
         let long = put(&"k".repeat(MAX_KEY + 1));
         assert_eq!(gather.said(0, &long), [Step::Said(0, long)]);
-        let block = b"mcmd=spawn\nnprocs=1\nendcmd\n".to_vec();
-        let steps = gather.said(0, &block);
-        let said: Vec<u8> = steps
-            .into_iter()
-            .flat_map(|step| match step {
-                Step::Said(0, bytes) => bytes,
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(said, block);
+        // Further lines and half a line behind it, which nothing may overtake.
+        let block = b"mcmd=spawn\nnprocs=1\nendcmd\ncmd=ge".to_vec();
+        assert_eq!(told(gather.said(0, &block)), block);
+        assert_eq!(told(gather.said(0, b"t key=a\n")), b"t key=a\n");
+    }
+
+    #[test]
+    fn half_a_line_goes_on_when_gathering_ends() {
+        let mut gather = Gather::new(2, 9);
+        gather.said(0, &put("a"));
+        assert!(gather.said(0, b"cmd=get kvs").is_empty());
+        let mut steps = Vec::new();
+        gather.ended(&mut steps);
+        steps.extend(gather.said(0, b"name=job key=b\n"));
+        assert_eq!(told(steps), [put("a"), b"cmd=get kvsname=job key=b\n".to_vec()].concat());
+    }
+
+    #[test]
+    fn a_line_without_end_reaches_the_head_whole() {
+        let mut gather = Gather::new(2, 9);
+        let (line, piece) = (put("a"), vec![b'x'; 40_000]);
+        gather.said(0, &line);
+        assert!(gather.said(0, &piece).is_empty());
+        let words = told(gather.said(0, &piece));
+        assert_eq!(words, [line, piece.clone(), piece].concat());
+    }
+
+    #[test]
+    fn beyond_its_share_the_head_answers_what_is_put() {
+        let mut gather = Gather::new(2, 2);
+        for key in ["a", "b"] {
+            assert!(matches!(&gather.said(0, &put(key))[..], [Step::Answer(0, _)]));
+        }
+        assert_eq!(
+            gather.said(0, &put("c")),
+            [Step::Puts([put("a"), put("b")].concat()), Step::Said(0, put("c"))]
+        );
+        assert_eq!(gather.said(1, &put("d")), [Step::Said(1, put("d"))]);
+    }
+
+    proptest! {
+        /// Whatever is said, in whatever pieces, and whenever gathering ends: the head gets every rank's words whole and in order.
+        #[test]
+        fn no_word_is_lost_or_overtaken(
+            said in prop::collection::vec((0_usize..2, prop::sample::select(vec![
+                "cmd=put kvsname=job key=a value=b\n", "cmd=get key=a\n", "mcmd=spawn\n", "endcmd\n", "nonsense\n", "cmd=weft_note text=a\n",
+            ])), 0..20),
+            cuts in prop::collection::vec(1_usize..30, 1..20),
+            end_after in 0_usize..40,
+        ) {
+            let mut gather = Gather::new(2, 3);
+            let (mut words, mut heard) = (vec![Vec::new(); 2], vec![Vec::new(); 2]);
+            let mut pieces = Vec::new();
+            for ((rank, text), cut) in said.iter().zip(cuts.iter().cycle()) {
+                words[*rank].extend(text.bytes());
+                let (first, second) = text.as_bytes().split_at((*cut).min(text.len()));
+                pieces.extend([(*rank, first), (*rank, second)]);
+            }
+            let mut by_puts = Vec::new();
+            for (number, (rank, piece)) in pieces.into_iter().enumerate() {
+                let mut steps = Vec::new();
+                if number == end_after {
+                    gather.ended(&mut steps);
+                }
+                steps.extend(gather.said(rank, piece));
+                for step in steps {
+                    match step {
+                        Step::Said(rank, bytes) => heard[rank].extend(bytes),
+                        // All puts are the same line: whose they are shows in the counts alone.
+                        Step::Puts(bytes) => by_puts.extend(bytes),
+                        Step::Answer(..) => {}
+                        Step::Entered(_) => unreachable!("nobody is in a fence"),
+                    }
+                }
+            }
+            let mut last = Vec::new();
+            gather.ended(&mut last);
+            for step in last {
+                match step {
+                    Step::Said(rank, bytes) => heard[rank].extend(bytes),
+                    Step::Puts(bytes) => by_puts.extend(bytes),
+                    other => panic!("{other:?}"),
+                }
+            }
+            let is_put = |line: &&[u8]| line.starts_with(b"cmd=put");
+            let lines = |bytes: &[u8]| bytes.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let puts = |bytes: &[u8]| lines(bytes).iter().filter(|line| is_put(&&line[..])).count();
+            let rest = |bytes: &[u8]| lines(bytes).into_iter().filter(|line| !is_put(&&line[..])).collect::<Vec<_>>();
+            for rank in 0..2 {
+                prop_assert_eq!(rest(&heard[rank]), rest(&words[rank]));
+            }
+            let all: usize = (0..2).map(|rank| puts(&words[rank])).sum();
+            prop_assert_eq!(puts(&by_puts) + puts(&heard[0]) + puts(&heard[1]), all);
+        }
     }
 }

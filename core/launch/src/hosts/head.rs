@@ -10,17 +10,17 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use weft_boot::pmi::wire1;
 use weft_boot::stall;
 
 use super::PING;
 use super::agents::{agent_words, start_agent};
 use super::clocks::Clock;
-use super::dealing::{self, NamedHost};
+use super::dealing::{self, Dealer, NamedHost};
 use super::frames::{self, Frame, Kind, Reader};
 use super::orders::orders;
+use super::verdicts::{Matter, Queue};
 use super::watching::Loss;
-use crate::judge::{Cause, End, Judge, Order, Partial};
+use crate::judge::{Cause, End, Judge, Order};
 use crate::lines::Lines;
 use crate::options::{Section, Settings};
 use crate::output::{HIGH_WATER, Outlet, same_file};
@@ -50,7 +50,8 @@ pub(super) struct Host {
     pub(super) obeyed: u64,
     /// Its ranks are in the fence, and it told that of all at once.
     pub(super) gathered: bool,
-    pub(super) heard: Instant,
+    /// Since when it owes an answer that the head could have read; `None`: it owes none.
+    pub(super) owes_since: Option<Instant>,
     pub(super) answered: bool,
     pub(super) ranks: Vec<usize>,
     /// Ranks that its agent has started.
@@ -68,6 +69,8 @@ pub(super) struct Head {
     pub(super) watch: Watch,
     /// Losses that not all hosts know of yet.
     pub(super) losses: Vec<Loss>,
+    /// Deaths and aborts that wait for words of other hosts.
+    pub(super) queue: Queue,
     /// Who waited for what when the job was given up.
     waiting: String,
     pub(super) known: Vec<Known>,
@@ -84,7 +87,7 @@ pub(super) struct Head {
     signals: SignalFd,
     limit: Option<(Instant, Duration)>,
     next_ping: Instant,
-    aborting: Option<usize>,
+    pub(super) aborting: Option<usize>,
     pub(super) input_open: bool,
     pub(super) input_under_way: usize,
     verbose: bool,
@@ -109,36 +112,27 @@ pub(crate) fn run(sections: &[Section], settings: &Settings) -> io::Result<i32> 
     head.close()
 }
 
-/// The hosts of a section, as indices into all.
-fn hosts_of(section: &Section, settings: &Settings) -> Vec<NamedHost> {
-    match &section.asked.host {
-        Some(list) => crate::values::hosts_in_list(list),
-        None => settings.hosts.clone(),
-    }
-}
-
 impl Head {
     fn start(sections: &[Section], settings: &Settings) -> io::Result<Result<Head, String>> {
-        let (mut names, mut host_of): (Vec<String>, Vec<usize>) = (Vec::new(), Vec::new());
         let per_host = settings.per_node.or_else(|| settings.deals_by_node().then_some(1));
-        let mut slots = 0;
+        let (mut dealer, mut host_of) = (Dealer::default(), Vec::new());
         for section in sections {
-            let list = hosts_of(section, settings);
-            slots = slots.max(list.iter().map(|host| host.slots.unwrap_or(1)).sum());
-            let dealt = dealing::deal(&list, section.count, per_host);
+            let list: Vec<NamedHost> =
+                dealing::hosts_of(section, sections, &settings.hosts).into_iter().cloned().collect();
+            let together = match section.hosts.is_empty() {
+                true => sections.iter().filter(|other| other.hosts.is_empty()).map(|other| other.count).sum(),
+                false => section.count,
+            };
+            let dealt = dealer.deal(&list, section.count, per_host, together);
             if dealt.len() < section.count as usize {
                 return Ok(Err("none of the hosts has a slot for a rank".to_owned()));
             }
-            for index in dealt {
-                let name = &list[index].name;
-                let known = names.iter().position(|known| known == name);
-                host_of.push(known.unwrap_or_else(|| {
-                    names.push(name.clone());
-                    names.len() - 1
-                }));
-            }
+            host_of.extend(dealt);
         }
-        let orders = orders(sections, settings, &names, &host_of, slots)?;
+        let names = dealer.names;
+        let slots = dealing::slots(dealing::all_hosts(sections, &settings.hosts), None);
+        let job_id = plan::job_id();
+        let orders = orders(sections, settings, &names, &host_of, slots, &job_id)?;
         // Before signals are blocked, which agents and ranks would inherit. A signal that ends mpiexec here ends them too, since
         // their way to it is gone then.
         let agents: Vec<(Vec<OsString>, io::Result<Child>)> = names
@@ -163,15 +157,11 @@ impl Head {
             .iter()
             .flat_map(|section| std::iter::repeat_n(plan::shown(&section.program), section.count as usize));
         let mut head = Head {
-            server: Server::on_nodes(
-                &plan::job_id(),
-                &appnums,
-                universe,
-                dealing::nodes(&host_of).to_string(),
-            ),
+            server: Server::on_nodes(&job_id, &appnums, universe, dealing::nodes(&host_of).to_string()),
             judge: Judge::new(size),
             watch: Watch::new(size, settings.watchdog_period(), settings.watchdog_abort),
             losses: Vec::new(),
+            queue: Queue::default(),
             inside: vec![None; size],
             outside: vec![Outside::Running; size],
             waiting: String::new(),
@@ -204,7 +194,7 @@ impl Head {
                 clock: None,
                 obeyed: 0,
                 gathered: false,
-                heard: now,
+                owes_since: Some(now),
                 answered: false,
                 ranks,
                 started: 0,
@@ -229,14 +219,15 @@ impl Head {
         let lines = self.lines.iter().flatten().filter_map(Lines::deadline);
         let limit = self.limit.filter(|_| self.judge.cause().is_none()).map(|(at, _)| at);
         let watch = self.watch.deadline().filter(|_| self.judge.cause().is_none());
-        lines.chain(limit).chain(watch).chain(self.judge.deadline()).fold(self.next_ping, Instant::min)
+        let judge = self.judge.deadline().into_iter().chain(self.queue.deadline());
+        lines.chain(limit).chain(watch).chain(judge).fold(self.next_ping, Instant::min)
     }
 
     fn wait(&self, deadline: Instant) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
         let mut wanted = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        let has_room = self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER);
+        let has_room = self.has_room();
         for host in self.hosts.iter().filter(|host| !host.gone) {
             let Some(child) = &host.child else { continue };
             // What ranks write waits for whoever reads mpiexec's output.
@@ -263,12 +254,18 @@ impl Head {
         }
     }
 
+    /// Whether what ranks write can be taken in; otherwise nothing is read of what agents say.
+    pub(super) fn has_room(&self) -> bool {
+        self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER)
+    }
+
     /// Handles whatever is there.
     fn turn(&mut self) -> io::Result<()> {
         self.take_signals()?;
         for index in 0..self.hosts.len() {
             self.listen(index);
         }
+        self.judge_matters();
         self.pass_input()?;
         let now = Instant::now();
         if let Some((_, limit)) = self.limit.filter(|&(at, _)| at <= now) {
@@ -321,13 +318,13 @@ impl Head {
     /// Takes what a host's agent says.
     fn listen(&mut self, index: usize) {
         let mut bytes = [0; 64 * 1024];
-        while !self.hosts[index].gone && self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER) {
+        while !self.hosts[index].gone && self.has_room() {
             let host = &mut self.hosts[index];
             let Some(from) = host.child.as_mut().and_then(|child| child.stdout.as_mut()) else { return };
             match from.read(&mut bytes) {
                 Ok(0) => return self.lose(index, "the connection to it ended".to_owned()),
                 Ok(count) => {
-                    (host.heard, host.answered) = (Instant::now(), true);
+                    (host.owes_since, host.answered) = (None, true);
                     host.reader.push(&bytes[..count]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -388,14 +385,14 @@ impl Head {
             Kind::Ended if ours => {
                 let Some(end) = frames::parse_ending(&frame.content) else { return };
                 self.flush_lines(rank, Instant::now(), true);
-                if self.judge.is_running(rank) {
-                    let order = self.judge.ended(rank, end, Instant::now());
-                    if !matches!(order, Some(Order::Tell(_))) {
-                        self.watch.gone(rank, stall::now(), Instant::now());
-                    }
-                    self.obey(order);
+                match self.judge.depends_on_others(rank, end) {
+                    true => self.bring(Matter::End { rank, end }),
+                    false => self.judge_end(rank, end),
                 }
-                self.check_barrier();
+            }
+            Kind::CannotTell => {
+                let why = String::from_utf8_lossy(&frame.content).into_owned();
+                self.not_told(index, rank, &why);
             }
             // Not an agent's to say.
             _ => {}
@@ -427,10 +424,11 @@ impl Head {
         }
         self.obey(order);
         self.settle_losses();
+        self.judge_matters();
     }
 
     /// A rank that ended without MPI is missing for ever in a barrier others wait in.
-    fn check_barrier(&mut self) {
+    pub(super) fn check_barrier(&mut self) {
         if !self.server.anybody_waits() || self.judge.cause().is_some() {
             return;
         }
@@ -504,20 +502,8 @@ impl Head {
                 None
             }
             Action::Abort { rank, code, message, ranks } => {
-                self.aborting = Some(rank);
-                let asked_for_some = !ranks.is_empty();
-                let partial = Partial { rank, code, message: message.clone(), ranks };
-                let some = self.judge.abort_some(partial, now);
-                if some.is_some() {
-                    let doomed: Vec<usize> = self.judge.doomed().collect();
-                    doomed.into_iter().for_each(|rank| self.tell_of_loss(rank));
-                }
-                if asked_for_some {
-                    let scope = if some.is_some() { "some" } else { "all" };
-                    let answer = wire1::Command::new("weft_aborted").with("scope", scope).emit();
-                    self.tell(rank, Kind::Channel, answer.as_bytes());
-                }
-                some.or_else(|| self.judge.condemn(Cause::Aborted { rank, code, message }, now))
+                self.bring(Matter::Abort { rank, code, message, ranks });
+                None
             }
             Action::StartedAgain { rank } => self.judge.condemn(Cause::StartedTwice { rank }, now),
             Action::Garbled { rank, what } => self.judge.condemn(Cause::Garbled { rank, what }, now),

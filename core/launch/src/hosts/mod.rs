@@ -26,6 +26,7 @@ pub(crate) mod head;
 mod local;
 mod orders;
 mod streams;
+mod verdicts;
 mod watching;
 
 use std::time::Duration;

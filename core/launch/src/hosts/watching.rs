@@ -22,6 +22,9 @@ pub(super) struct Loss {
 /// Hosts are not asked again for so many nanoseconds.
 const LOOKED_LATELY: u64 = 300_000_000;
 
+/// A host that takes nothing is asked no more while so many bytes wait for it.
+const MOST_UNHEARD: usize = 1 << 20;
+
 impl Head {
     /// Asks a host whether it is there, and what its clock says.
     pub(super) fn ask_host(&mut self, index: usize) {
@@ -37,18 +40,24 @@ impl Head {
         frames::emit(Kind::Ping, 0, &question.emit(), &mut self.hosts[index].out);
     }
 
-    /// Asks whether the hosts are there, and loses those that have been silent for too long.
+    /// Asks whether the hosts are there, and loses those that have owed an answer for too long. Time in which the head itself did not read,
+    /// because nobody takes its output, does not count.
     pub(super) fn ask_hosts(&mut self, now: Instant) {
+        let reads = self.has_room();
         for index in 0..self.hosts.len() {
             let host = &mut self.hosts[index];
             if host.gone {
                 continue;
             }
             let patience = if host.answered { SILENCE } else { PATIENCE_AT_START };
-            if now.saturating_duration_since(host.heard) > patience {
+            if !reads {
+                host.owes_since = None;
+            }
+            let since = *host.owes_since.get_or_insert(now);
+            if now.saturating_duration_since(since) > patience {
                 let why = format!("nothing was heard of it for {} s", patience.as_secs());
                 self.lose(index, why);
-            } else {
+            } else if host.out.len() < MOST_UNHEARD {
                 self.ask_host(index);
             }
         }
@@ -108,17 +117,29 @@ impl Head {
         }
     }
 
-    /// A loss counts for the watchdog once all hosts know of it: a rank that says later that it waits for the lost one has not looked
-    /// again since.
+    /// Whether hosts are being told that a rank is gone.
+    pub(super) fn is_being_told(&self, rank: usize) -> bool {
+        self.losses.iter().any(|loss| loss.rank == rank)
+    }
+
+    /// The ranks of a host cannot be told that one is gone, and would wait for it for ever.
+    pub(super) fn not_told(&mut self, index: usize, lost: usize, why: &str) {
+        let host = &self.hosts[index].name;
+        eprintln!("mpiexec: the ranks on {host} cannot be told that rank {lost} has died: {why}");
+        let order = self.judge.cannot_tell(lost, Instant::now());
+        self.obey(order);
+    }
+
+    /// A loss counts for the watchdog once the rank has ended and all hosts know of it: a rank that says later that it waits for the lost
+    /// one has not looked again since.
     pub(super) fn settle_losses(&mut self) {
-        let known = self.hosts.iter().filter(|host| !host.gone).map(|host| host.obeyed).min();
-        let known = known.unwrap_or(u64::MAX);
-        let settled: Vec<Loss> = self.losses.extract_if(.., |loss| loss.told <= known).collect();
+        let known = self.known_by_all();
+        let judge = &self.judge;
+        let settled: Vec<Loss> =
+            self.losses.extract_if(.., |loss| loss.told <= known && !judge.is_running(loss.rank)).collect();
         for Loss { rank, .. } in settled {
-            if !self.judge.is_running(rank) {
-                self.watch.gone(rank, stall::now(), Instant::now());
-                self.watch.died(rank);
-            }
+            self.watch.gone(rank, stall::now(), Instant::now());
+            self.watch.died(rank);
         }
     }
 

@@ -27,7 +27,7 @@ impl Job {
             Ok(()) => eprint!("{}", report::lost(&self.judge, &self.ranks[lost].known, &self.host)),
             Err(why) => {
                 eprintln!("mpiexec: the others cannot be told that rank {lost} has died: {why}");
-                let order = self.judge.cannot_tell(Instant::now());
+                let order = self.judge.cannot_tell(lost, Instant::now());
                 self.obey(order);
             }
         }

@@ -119,6 +119,18 @@ pub fn gets_and_puts_move_every_byte<F: Fabric>(fabric: &mut F) {
             assert!(noise(size, 5).enumerate().all(|(at, byte)| there.at(to + at) == byte), "{size} copied");
         }
     }
+    // Lists without a byte are over all the same.
+    let (nothing_there, nothing_here) = ([there.remote(0, 0); 3], [here.local(0, 0); 2]);
+    for (nothing_there, nothing_here) in [(&nothing_there[..], &nothing_here[..]), (&[], &[])] {
+        if can.max_runs >= 3 && can.get {
+            insist(fabric, 0, |end| end.get(PeerId(1), nothing_there, nothing_here, Token(80)));
+            assert_eq!(wait(fabric, 0), (Token(80), Outcome::Done(0)), "a get of nothing");
+        }
+        if can.max_runs >= 3 && can.put {
+            insist(fabric, 0, |end| end.put(PeerId(1), nothing_here, nothing_there, Some(Token(81))));
+            assert_eq!(wait(fabric, 0), (Token(81), Outcome::Done(0)), "a put of nothing");
+        }
+    }
     // Runs of 100, 200, ... there, of 250 here; and the other way round.
     let [ones, others] = [
         (1..=5).map(|i| (1_000 * i, 100 * i)).collect::<Vec<_>>(),

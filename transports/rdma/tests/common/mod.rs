@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -36,15 +36,31 @@ pub struct Air {
     pub loss: f64,
     /// Whether it does anything else than carry.
     pub quiet: bool,
+    /// Whether it tells where nobody is. Without, retries alone say so, as with cards.
+    pub tells: bool,
+    /// Time that passes at once when only clocks are left.
+    pub pause: Nanos,
+    /// Ways (from, to) on which nothing arrives.
+    pub cut: BTreeSet<(SocketAddr, SocketAddr)>,
     flying: BTreeMap<(Nanos, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     arrived: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     dead: Vec<SocketAddr>,
     /// What reached nobody, by sender.
-    bounced: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    bounced: BTreeMap<SocketAddr, Vec<Unreachable>>,
     serial: u64,
 }
 
 impl Air {
+    /// As [`Air::bad`], and it says nothing of where nobody is.
+    pub fn deaf(seed: u64) -> Air {
+        Air { tells: false, ..Air::bad(seed) }
+    }
+
+    /// A network that doubles, reorders and refuses.
+    pub fn bad(seed: u64) -> Air {
+        Air { random: Random::new(seed), quiet: false, ..Air::quiet() }
+    }
+
     /// A network that does nothing but carry.
     pub fn quiet() -> Air {
         Air {
@@ -52,6 +68,9 @@ impl Air {
             random: Random::new(0),
             loss: 0.0,
             quiet: true,
+            tells: true,
+            pause: 200_000,
+            cut: BTreeSet::new(),
             flying: BTreeMap::new(),
             arrived: BTreeMap::new(),
             dead: Vec::new(),
@@ -109,12 +128,11 @@ impl Wire for Antenna {
 
     fn unreachable(&mut self) -> Option<Unreachable> {
         let air = &mut *self.0.borrow_mut();
-        let address = air.bounced.get_mut(&self.1)?.pop()?;
-        Some(Unreachable { address, certain: true })
+        air.bounced.get_mut(&self.1)?.pop()
     }
 
     fn tells_unreachable(&self) -> bool {
-        true
+        self.0.borrow().tells
     }
 
     fn bell(&self, _: Option<Nanos>) -> Silent {
@@ -146,14 +164,18 @@ impl Fabric for Virtual {
                 break;
             }
             let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
-            if air.dead.contains(&to) {
-                air.bounced.entry(from).or_default().push(to);
+            let (dead, cut) = (air.dead.contains(&to), air.cut.contains(&(from, to)));
+            if dead || cut {
+                if air.tells {
+                    let news = Unreachable { address: to, certain: dead };
+                    air.bounced.entry(from).or_default().push(news);
+                }
             } else if !air.dead.contains(&from) {
                 air.arrived.entry(to).or_default().push((from, datagram));
             }
         }
         if air.flying.is_empty() && air.arrived.values().all(Vec::is_empty) {
-            air.now += 200_000; // Only clocks are left.
+            air.now += air.pause; // Only clocks are left.
         }
     }
 
@@ -169,7 +191,13 @@ pub fn address(process: usize) -> SocketAddr {
 
 /// Processes over a network that loses one packet in `1 / loss`.
 pub fn virtual_fabric(processes: usize, seed: u64, loss: f64) -> Virtual {
-    let air = Air { random: Random::new(seed), loss, quiet: false, ..Air::quiet() };
+    let mut air = Air::bad(seed);
+    air.loss = loss;
+    fabric_over(air, processes)
+}
+
+/// Processes over any network.
+pub fn fabric_over(air: Air, processes: usize) -> Virtual {
     let air = Rc::new(RefCell::new(air));
     let cards = Cards::default();
     let ends: Vec<_> = (0..processes)

@@ -3,7 +3,7 @@
 use super::ends::{MAX_SEND, QKEY, Two, pattern};
 use std::time::{Duration, Instant};
 use weft_api::verbs::{
-    Access, CompletedWork, CompletionStatus, Data, Hca, HcaRefusal, Segment, Work, WorkRequest,
+    Access, CompletedWork, CompletionStatus, Data, Hca, HcaRefusal, NOBODY, Segment, Work, WorkRequest,
 };
 
 /// Makes a test of each: `$make` makes the two devices for a service, or says that there are none.
@@ -21,6 +21,7 @@ macro_rules! battery {
             rights_that_were_not_given_are_not_there: ReliableConnection,
             requests_nobody_hears_of_give_their_room_back: ReliableConnection,
             a_chain_of_requests_arrives_in_order: ReliableConnection,
+            receive_requests_of_a_destroyed_pair_come_back: ReliableConnection,
             datagrams_come_behind_forty_bytes: Datagram,
         }
     };
@@ -306,4 +307,28 @@ pub fn datagrams_come_behind_forty_bytes<A: Hca, B: Hca, G>(two: &mut Two<A, B, 
     let request = WorkRequest::new(2, work, &segment);
     two.a.hca.post_send(two.a.pair, &request).unwrap();
     assert_eq!(two.of_a().id, 2, "a datagram is over when it has left");
+}
+
+/// The requests of a shared queue belong to their owner, not to the connections that use them up.
+pub fn receive_requests_of_a_destroyed_pair_come_back<A: Hca, B: Hca, G>(two: &mut Two<A, B, G>) {
+    two.connect(Access::ALL);
+    for number in 0..3 {
+        two.b.post_receive(number, number * 100, 100);
+        let segment = [two.a.segment(0, 50)];
+        two.a.post(10 + number, Work::Send { immediate: None }, &segment);
+        assert_eq!(two.of_a().status, CompletionStatus::Success);
+    }
+    two.b.post(7, Work::Send { immediate: None }, &[]);
+    two.b.hca.destroy_queue_pair(two.b.pair);
+    for number in 0..3 {
+        let done = two.of_b();
+        assert_eq!(
+            (done.id, done.work, done.status, done.queue_pair),
+            (number, CompletedWork::Receive, CompletionStatus::Flushed, NOBODY)
+        );
+    }
+    for _ in 0..20 {
+        two.progress();
+        assert_eq!(two.b.hca.poll(two.b.queue), None, "what it sent is nobody's business any more");
+    }
 }

@@ -1,0 +1,247 @@
+//! Memory that windows expose (chapter 12), and operations of others on it, which the owner's engine does not see.
+//!
+//! ```text
+//! owner                                  origin
+//! expose: registers; tells address, key
+//!                                        put_exposed     ~~~ short: one work request from the transport's own buffers, nothing is awaited
+//!                                                        ~~~ long: from registered memory, piece by piece; a request
+//!                                        get_exposed     ~~~ short: into registered memory of the engine, then copied; long: in place
+//!                                        change_exposed  ~~~ one atomic
+//!                                        flush_exposed   ~~~ all short puts before it are visible
+//! withdraw
+//! ```
+//!
+//! Invariants: a request ends when its bytes are where they belong and visible to everybody, or cannot be any more; a put that
+//! was complete at once is visible when a later flush of its peer has ended, and, where [`Reach::ordered`] says so, to whoever
+//! handles a later packet; changes of one peer's numbers are executed in the order of the calls. Nothing here is ordered with anything else.
+
+use super::stage::{BYTES, STAGED};
+use super::transfer::{Plan, Way, range_of};
+use super::{Cache, MOST_BYTES, MOST_REGIONS};
+use crate::engine::{Engine, State};
+use crate::requests::{Buffer, Phase};
+use crate::types::{RequestId, Started};
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{
+    Atomic, MemoryRange, Region, RegionId, RemoteMemory, TO_BE_READ, TO_BE_WRITTEN, ZeroCopy,
+};
+use weft_api::{Refused, Transport};
+use weft_datatype::{RecvBuf, Scratch, SendBuf};
+use weft_types::{Error, PeerId, Result};
+use weft_wire::Header;
+
+/// Longest put that is copied although registered memory is kept.
+const COPIED: u64 = 4 << 10;
+
+/// What can be done to the memory that a process exposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// [`Engine::put_exposed`] works.
+    pub put: bool,
+    /// [`Engine::get_exposed`] works.
+    pub get: bool,
+    /// [`Engine::change_exposed`] works on aligned numbers of eight bytes, and never while the process handles a packet.
+    pub change: bool,
+    /// Packets sent after a put or change are handled after it.
+    pub ordered: bool,
+}
+
+impl Engine {
+    /// Registers memory of this process for the operations of others, if a device reaches any of `peers` and takes it. What is
+    /// registered for messages and not in use is given back for it.
+    pub fn expose(&mut self, memory: MemoryRange, mut peers: impl Iterator<Item = PeerId>) -> Option<Region> {
+        if memory.length == 0 {
+            return None;
+        }
+        let can = peers.find_map(|peer| self.fabric.zero_copy(peer))?;
+        let access =
+            Access { local_write: true, remote_write: true, remote_read: true, remote_atomic: can.atomics };
+        self.register_exposed(&can, memory, access)
+    }
+
+    fn register_exposed(&mut self, can: &ZeroCopy, memory: MemoryRange, access: Access) -> Option<Region> {
+        let cache = self.state.zero_copies.cache.get_or_insert_with(|| Cache::of(can));
+        cache.register(memory, access, &mut self.fabric).ok()
+    }
+
+    /// Takes exposed memory back. Nobody uses it any more.
+    pub fn withdraw(&mut self, region: RegionId) {
+        Transport::deregister(&mut self.fabric, region);
+    }
+
+    /// What can be done to memory that `peer` exposes; `None`: nothing.
+    pub fn reach(&mut self, peer: PeerId) -> Option<Reach> {
+        let index = self.meet(peer);
+        let can = &self.state.peers.at(index).means.as_ref()?.can;
+        Some(Reach {
+            put: can.put,
+            get: can.get,
+            change: can.atomics && can.atomic_with_packets,
+            ordered: can.put_before_send,
+        })
+    }
+
+    /// Writes `data` to memory that `peer` exposes. Complete: they are copied; a flush tells when they are there.
+    ///
+    /// # Errors
+    /// `MPI_ERR_PROC_ABORTED` when the peer is gone, `MPI_ERR_NO_MEM` when requests are exhausted.
+    pub fn put_exposed(&mut self, peer: PeerId, data: SendBuf, to: RemoteMemory) -> Result<Started> {
+        let bytes = data.len() as u64;
+        let can = self.means_of(peer)?;
+        // Pinning pages for one put must be worth it.
+        let pinning = if can.follows_mappings { 0.0 } else { can.registration * can.bandwidth };
+        if bytes <= COPIED.max(pinning as u64).min(can.max_copy as u64) {
+            let fill = |room: &mut [u8]| data.pack_to_transport(0, room);
+            match self.fabric.put_copy(peer, bytes as usize, fill, to, None) {
+                Ok(()) => return Ok(Started::Complete),
+                Err(Refused::Full) => {}
+                Err(Refused::Dead) => return Err(State::gone(peer)),
+            }
+            return self.operate(peer, Way::WritePacked, to, None, bytes, Buffer::Send(data), &can);
+        }
+        let range = data.contiguous_address().map(|address| MemoryRange { address, length: bytes });
+        let lease = match can.local_regions {
+            true => range.and_then(|range| self.lease(&can, range, TO_BE_READ)),
+            false => None,
+        };
+        let way = match range {
+            Some(range) if lease.is_some() || !can.local_regions => Way::Write(range.address),
+            _ => Way::WritePacked,
+        };
+        self.operate(peer, way, to, lease, bytes, Buffer::Send(data), &can)
+    }
+
+    /// As [`Engine::put_exposed`] of a few bytes that may leave now, for callers that count instructions. False: nothing was done, and nothing
+    /// is said about why.
+    #[inline(always)]
+    pub fn put_at_once(&mut self, peer: PeerId, bytes: &[u8], to: RemoteMemory) -> bool {
+        let Some(peer) = self.state.peers.find_mut(peer) else { return false };
+        bytes.len() <= peer.max_put as usize && self.fabric.put_now(peer.route, bytes, to)
+    }
+
+    /// Makes what [`Engine::get_exposed`] needs. False: it cannot be had.
+    pub fn prepare_gets(&mut self, peer: PeerId) -> bool {
+        let index = self.meet(peer);
+        let Some(can) = self.state.peers.at(index).means.as_ref().map(|means| means.can) else {
+            return false;
+        };
+        self.register_staging(&can)
+    }
+
+    /// Fills `room` from memory that `peer` exposes; after [`Engine::prepare_gets`].
+    ///
+    /// # Errors
+    /// As [`Engine::put_exposed`].
+    pub fn get_exposed(&mut self, peer: PeerId, mut room: RecvBuf, from: RemoteMemory) -> Result<Started> {
+        let bytes = room.len() as u64;
+        let can = self.means_of(peer)?;
+        let staged = self.state.zero_copies.stage.is_set();
+        // The library's own memory is registered already; long ones are worth their own.
+        let range = if staged && bytes <= STAGED { None } else { range_of(&mut room, bytes) };
+        let range = range.filter(|_| room.mean_block().is_none() || can.max_runs > 1);
+        let lease = match can.local_regions {
+            true => range.and_then(|range| self.lease(&can, range, TO_BE_WRITTEN)),
+            false => None,
+        };
+        let way = match range {
+            Some(range) if lease.is_some() || !can.local_regions => match room.mean_block() {
+                None => Way::Read(range.address),
+                Some(_) => Way::ReadRuns,
+            },
+            _ if staged => Way::ReadStaged,
+            _ => return Err(unregistered()),
+        };
+        self.operate(peer, way, from, lease, bytes, Buffer::Recv(room), &can)
+    }
+
+    /// Changes an aligned number of eight bytes in memory that `peer` exposes; what was there goes to `found`, if that has room for it.
+    ///
+    /// # Errors
+    /// As [`Engine::put_exposed`].
+    pub fn change_exposed(
+        &mut self,
+        peer: PeerId,
+        at: RemoteMemory,
+        change: Atomic,
+        found: RecvBuf,
+    ) -> Result<Started> {
+        let can = self.means_of(peer)?;
+        self.operate(peer, Way::Change(change), at, None, 8, Buffer::Recv(found), &can)
+    }
+
+    /// Ends when everything that was put to `peer` is visible there.
+    ///
+    /// # Errors
+    /// As [`Engine::put_exposed`].
+    pub fn flush_exposed(&mut self, peer: PeerId) -> Result<Started> {
+        let can = self.means_of(peer)?;
+        let nowhere = RemoteMemory { address: 0, key: 0 };
+        self.operate(peer, Way::Flush, nowhere, None, 1, Buffer::None, &can)
+    }
+
+    fn means_of(&mut self, peer: PeerId) -> Result<ZeroCopy> {
+        let index = self.contact(peer)?;
+        match &self.state.peers.at(index).means {
+            Some(means) => Ok(means.can),
+            None => {
+                Err(Error::internal("an operation on exposed memory of a process that no device reaches"))
+            }
+        }
+    }
+
+    fn register_staging(&mut self, can: &ZeroCopy) -> bool {
+        if self.state.zero_copies.stage.is_set() {
+            return true;
+        }
+        let memory = Scratch::new(BYTES);
+        let Some(address) = memory.send_buf(0, BYTES).contiguous_address() else { return false };
+        let range = MemoryRange { address, length: BYTES as u64 };
+        let region = self.register_exposed(can, range, TO_BE_WRITTEN);
+        if let Some(region) = region {
+            self.state.zero_copies.stage.set(memory, region.id);
+        }
+        region.is_some()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one operation in all its parts")]
+    fn operate(
+        &mut self,
+        peer: PeerId,
+        way: Way,
+        there: RemoteMemory,
+        lease: Option<super::Lease>,
+        bytes: u64,
+        buffer: Buffer,
+        can: &ZeroCopy,
+    ) -> Result<Started> {
+        let made = self.state.requests.insert(Phase::Reading, peer, Header::from_words([0, 0]), buffer);
+        let slot = match made {
+            Ok(slot) => slot,
+            Err(error) => {
+                self.state.zero_copies.ended.extend(lease);
+                return Err(error);
+            }
+        };
+        let request = self.state.requests.at_mut(slot);
+        (request.length, request.wanted) = (bytes, bytes);
+        let id: RequestId = request.id(slot);
+        self.begin_transfer(Plan { slot, peer, way, there, lease, end: bytes, one_sided: true }, can);
+        Ok(Started::Pending(id))
+    }
+}
+
+impl Cache {
+    /// One for a device.
+    pub(super) fn of(can: &ZeroCopy) -> Cache {
+        let (regions, bytes) = (can.max_regions.min(MOST_REGIONS), can.max_registered.min(MOST_BYTES));
+        Cache::new(regions, bytes, can.follows_mappings)
+    }
+}
+
+#[cold]
+fn unregistered() -> Error {
+    Error::new(
+        weft_types::ErrorClass::NO_MEM,
+        "no memory could be registered for a get: see ulimit -l, and weft-info for the device's limits",
+    )
+}

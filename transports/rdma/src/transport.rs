@@ -272,7 +272,7 @@ impl<H: Hca> Rdma<H> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
-            State::Open { .. } if peer.flight.len() < MESSAGES && !self.hca.is_crowded() => Ok(index),
+            State::Open { .. } if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() => Ok(index),
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -431,7 +431,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         let peer = self.peers.at(route);
         let open = matches!(peer.state, State::Open { .. })
             && peer.flight.len() < MESSAGES
-            && !self.hca.is_crowded();
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
         open && self.send_inline_to(route, header, payload).is_ok()
     }
 

@@ -19,7 +19,7 @@ use weft_wire::{Header, Kind};
 
 const PORT: u16 = 4791;
 const BATCH: u32 = 50;
-const BATCHES: usize = 2_000;
+const BATCHES: usize = 500;
 
 /// Both know where the other is: the first queue pair of a fresh device has the number 16.
 #[derive(Debug)]

@@ -4,7 +4,8 @@
  * outside MPI on whose turn it is, so that a message is known to have arrived, or to have been taken, before the call that is
  * counted, and every count is the same in every run.
  *
- * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...".
+ * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...". Built with
+ * -DSERIALIZED it counts them at MPI_THREAD_SERIALIZED: rows "serialized_...".
  */
 #define _GNU_SOURCE
 #include "osu/line.h"
@@ -13,12 +14,16 @@
 #ifdef LANES
 static MPI_Comm COMM;
 #define NAME(row) "lane_" row
+#elif defined SERIALIZED
+#define COMM MPI_COMM_WORLD
+#define NAME(row) "serialized_" row
 #else
 #define COMM MPI_COMM_WORLD
 #define NAME(row) row
 #endif
 
-enum { CALLS = 50, WARMUP = 20, MOST = 8192, WINDOW = 64 };
+/* LAP: so many messages of 1 KiB go once round what memory a ring has, whose first use costs system calls. */
+enum { CALLS = 50, WARMUP = 20, LAP = 400, MOST = 8192, WINDOW = 64 };
 
 /* The marks themselves cost some instructions: the row "nothing" tells how many. */
 #define COUNT(call)                 \
@@ -277,6 +282,104 @@ static void start_of_bcast(int size)
     }
 }
 
+/* Partitioned requests of eight partitions, made anew for another size. Counted is one part of a start's way. */
+enum { PARTITIONS = 8 };
+enum part { START, READY, WAIT };
+static MPI_Request partitioned[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; /* from rank 0 to 1, and back */
+static int partitioned_size;
+
+static void make_partitioned(int size)
+{
+    int way;
+    if (size == partitioned_size)
+        return;
+    for (way = 0; way < 2; way++) {
+        if (partitioned[way] != MPI_REQUEST_NULL)
+            MPI_Request_free(&partitioned[way]);
+        if (size == 0)
+            continue;
+        if (rank == way)
+            MPI_Psend_init(data, PARTITIONS, size / PARTITIONS, MPI_CHAR, !rank, 8, COMM, MPI_INFO_NULL, &partitioned[way]);
+        else
+            MPI_Precv_init(data + MOST / 2, PARTITIONS, size / PARTITIONS, MPI_CHAR, !rank, 8, COMM, MPI_INFO_NULL, &partitioned[way]);
+        /* From the first start on both know each other: later sends are complete before their receive starts. */
+        MPI_Start(&partitioned[way]);
+        if (rank == way)
+            MPI_Pready_range(0, PARTITIONS - 1, partitioned[way]);
+        MPI_Wait(&partitioned[way], MPI_STATUS_IGNORE);
+    }
+    partitioned_size = size;
+}
+
+#define COUNT_IF(wanted, call) \
+    do {                       \
+        if (wanted)            \
+            COUNT(call);       \
+        else                   \
+            call;              \
+    } while (0)
+
+static void send_in_parts(int size, enum part counted)
+{
+    int i;
+    make_partitioned(size);
+    if (rank == 0) {
+        COUNT_IF(counted == START, MPI_Start(&partitioned[0]));
+        for (i = 0; i < PARTITIONS; i++)
+            COUNT_IF(counted == READY, MPI_Pready(i, partitioned[0]));
+        COUNT_IF(counted == WAIT, MPI_Wait(&partitioned[0], MPI_STATUS_IGNORE));
+        let_other();
+    } else {
+        await_other();
+        MPI_Start(&partitioned[0]);
+        MPI_Wait(&partitioned[0], MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void receive_in_parts(int size, enum part counted)
+{
+    int i;
+    make_partitioned(size);
+    if (rank == 0) {
+        COUNT_IF(counted == START, MPI_Start(&partitioned[1]));
+        let_other();
+        COUNT_IF(counted == WAIT, MPI_Wait(&partitioned[1], MPI_STATUS_IGNORE));
+    } else {
+        await_other();
+        MPI_Start(&partitioned[1]);
+        for (i = 0; i < PARTITIONS; i++)
+            MPI_Pready(i, partitioned[1]);
+        MPI_Wait(&partitioned[1], MPI_STATUS_IGNORE);
+        done();
+    }
+}
+
+static void start_of_psend(int size)
+{
+    send_in_parts(size, START);
+}
+
+static void eight_preadys(int size)
+{
+    send_in_parts(size, READY);
+}
+
+static void wait_of_psend(int size)
+{
+    send_in_parts(size, WAIT);
+}
+
+static void start_of_precv(int size)
+{
+    receive_in_parts(size, START);
+}
+
+static void wait_of_arrived_parts(int size)
+{
+    receive_in_parts(size, WAIT);
+}
+
 static void iprobe_of_none(int size)
 {
     int flag;
@@ -374,6 +477,10 @@ static void recv_behind_unexpected(int depth)
 /* Collectives inside a node in which one side waits for nobody, so that it is known to have been there. */
 static void bcast_call(int size)
 {
+    static int met;
+    /* The first calls agree on memory, for which all wait. */
+    for (; met < 3; met++)
+        MPI_Barrier(COMM);
     if (rank == 0) {
         COUNT(MPI_Bcast(data, size, MPI_CHAR, 0, COMM));
         let_other();
@@ -396,7 +503,54 @@ static void reduce_of_arrived(int size)
         done();
     }
 }
+
+/* Collectives in which each waits for the other: rank 1 has the given time to be there before rank 0, and after much of it it sleeps and
+ * must be woken. So the least of all calls counts, each with another time. */
+static void meeting(int size, void (*call)(int))
+{
+    static int meetings;
+    if (rank == 0) {
+        give_turn(++turn);
+        usleep((useconds_t)(meetings++ % CALLS * 5));
+        COUNT(call(size));
+        await_turn(++turn);
+    } else {
+        await_other();
+        call(size);
+        done();
+    }
+}
+
+static void barrier(int size)
+{
+    (void)size;
+    MPI_Barrier(COMM);
+}
+
+static void allreduce(int size)
+{
+    double *sum = (double *)data + MOST / sizeof(double) / 2;
+    MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM);
+}
+
+static void barrier_of_arrived(int size)
+{
+    meeting(size, barrier);
+}
+
+static void allreduce_of_arrived(int size)
+{
+    meeting(size, allreduce);
+}
 #endif
+
+/* Hands on what was counted so far: that of so many calls. Of several dumps of a name the least is kept. */
+static void dump(const char *name, int calls)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s %d", name, calls);
+    CALLGRIND_DUMP_STATS_AT(text);
+}
 
 int main(int argc, char **argv)
 {
@@ -404,6 +558,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*one)(int);
         int size;
+        int least; /* of the calls, not their mean */
     } rows[] = {
         {"nothing", nothing, 0},          {NAME("MPI_Comm_rank"), comm_rank_call, 0},
         {NAME("MPI_Isend_8"), isend_call, 8},   {NAME("MPI_Wait_of_isend_8"), wait_of_isend, 8},
@@ -418,14 +573,27 @@ int main(int argc, char **argv)
         {NAME("MPI_Start_of_send_8"), start_of_send, 8}, {NAME("MPI_Start_of_receive_8"), start_of_receive, 8},
         {NAME("MPI_Ibcast_8"), ibcast_call, 8}, {NAME("MPI_Ialltoallv_8"), ialltoallv_call, 8},
         {NAME("MPI_Start_of_bcast_8"), start_of_bcast, 8},
+        {NAME("MPI_Start_of_psend_8"), start_of_psend, 8}, {NAME("MPI_Pready_8_of_1"), eight_preadys, 8},
+        {NAME("MPI_Pready_8_of_128"), eight_preadys, 1024}, {NAME("MPI_Wait_of_psend_8"), wait_of_psend, 8},
+        {NAME("MPI_Start_of_precv_8"), start_of_precv, 8},
+        {NAME("MPI_Wait_of_8_parts_of_1"), wait_of_arrived_parts, 8},
+        {NAME("MPI_Wait_of_8_parts_of_128"), wait_of_arrived_parts, 1024},
 #ifndef LANES
         {NAME("MPI_Bcast_8"), bcast_call, 8}, {NAME("MPI_Reduce_of_arrived_8"), reduce_of_arrived, 8},
+        {NAME("MPI_Barrier_of_arrived"), barrier_of_arrived, 0, 1},
+        {NAME("MPI_Allreduce_of_arrived_8"), allreduce_of_arrived, 8, 1},
 #endif
+        {NAME("MPI_Wait_behind_1_posted"), wait_behind_posted, 1},
         {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
+        {NAME("MPI_Wait_behind_100_posted"), wait_behind_posted, 100},
+        {NAME("MPI_Wait_behind_1000_posted"), wait_behind_posted, 1000},
         {NAME("MPI_Wait_behind_10000_posted"), wait_behind_posted, DEEPEST},
+        /* The sender needs budget for all of them (benches/instructions gives it): more would be announced, which is another way. */
+        {NAME("MPI_Recv_behind_1_unexpected"), recv_behind_unexpected, 1},
         {NAME("MPI_Recv_behind_10_unexpected"), recv_behind_unexpected, 10},
-        /* As many as a sender has budget for: more are announced, which is another way. */
-        {NAME("MPI_Recv_behind_3000_unexpected"), recv_behind_unexpected, 3000},
+        {NAME("MPI_Recv_behind_100_unexpected"), recv_behind_unexpected, 100},
+        {NAME("MPI_Recv_behind_1000_unexpected"), recv_behind_unexpected, 1000},
+        {NAME("MPI_Recv_behind_10000_unexpected"), recv_behind_unexpected, DEEPEST},
     };
     size_t k;
     int i;
@@ -434,6 +602,8 @@ int main(int argc, char **argv)
     if (i != MPI_THREAD_MULTIPLE)
         give_up("instructions: needs MPI_THREAD_MULTIPLE");
     MPI_Comm_dup(MPI_COMM_WORLD, &COMM);
+#elif defined SERIALIZED
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &i);
 #else
     MPI_Init(&argc, &argv);
 #endif
@@ -444,27 +614,34 @@ int main(int argc, char **argv)
     data = buffer(MOST);
     share_line();
     MPI_Barrier(MPI_COMM_WORLD);
-#ifdef LANES
-    /* A lane gets to know who works with it. */
+#if defined LANES || defined SERIALIZED
+    /* A lock gets to know who works with it. */
     for (i = 0; i < 100; i++) {
         send_call(8);
         recv_of_arrived(8);
     }
 #endif
     for (k = 0; k < sizeof rows / sizeof *rows; k++) {
-        for (i = -WARMUP; i < CALLS; i++) {
+        for (i = rows[k].one == send_call ? -LAP : -WARMUP; i < CALLS; i++) {
             if (i == 0)
                 CALLGRIND_ZERO_STATS;
             rows[k].one(rows[k].size);
+            if (rank == 0 && i >= 0 && rows[k].least)
+                dump(rows[k].name, 1);
         }
+        /* Not before the last call was counted may anything come that belongs to the next row. */
         if (rank == 0) {
-            char text[64];
-            snprintf(text, sizeof text, "%s %d", rows[k].name, CALLS);
-            CALLGRIND_DUMP_STATS_AT(text);
+            let_other();
+        } else {
+            await_other();
+            done();
         }
+        if (rank == 0 && !rows[k].least)
+            dump(rows[k].name, CALLS);
         if (k + 1 == sizeof rows / sizeof *rows || rows[k + 1].one != rows[k].one) {
             unpost();
             receive_old();
+            make_partitioned(0);
         }
     }
     if (rank == 0) {

@@ -12,29 +12,7 @@
  * Aborts: yes
  * Node: one
  */
-#include "check.h"
-#include <signal.h>
-#include <time.h>
-
-/* The state letter of a process in /proc. */
-static char state_of(int pid)
-{
-    char path[64], text[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file) return '?';
-    size_t got = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[got] = 0;
-    char *bracket = strrchr(text, ')');
-    return bracket && bracket[1] == ' ' ? bracket[2] : '?';
-}
-
-static void await_state(int pid, char wanted)
-{
-    struct timespec moment = {0, 1000000};
-    while (state_of(pid) != wanted) nanosleep(&moment, NULL);
-}
+#include "halted.h"
 
 int main(int argc, char **argv)
 {
@@ -42,8 +20,7 @@ int main(int argc, char **argv)
     const char *rank = getenv("PMI_RANK"), *size = getenv("PMI_SIZE");
     /* mpiexec starts ranks in order, so when the last one runs all do. */
     if (rank && size && atoi(rank) == atoi(size) - 1) {
-        kill(launcher, SIGSTOP);
-        await_state(launcher, 'T');
+        halt(launcher);
     }
     check_start(&argc, &argv);
     victim = check_size - 1;
@@ -56,7 +33,7 @@ int main(int argc, char **argv)
     if (check_rank == 0) CHECK_OK(MPI_Recv(&pid, 1, MPI_INT, victim, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     CHECK_OK(MPI_Send(&got, 1, MPI_INT, victim, 1, MPI_COMM_WORLD));
     if (check_rank == 0) {
-        await_state(pid, 'Z');
+        await_state(pid, 'Z', launcher);
         kill(launcher, SIGCONT);
     }
     CHECK_CLASS(MPI_Recv(&got, 1, MPI_INT, victim, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_PROC_ABORTED);

@@ -106,6 +106,8 @@ pub trait Slots {
     fn next(&self) -> u64;
     /// Whether this member may write in a round.
     fn has_room(&mut self, round: u64) -> bool;
+    /// Those that have to go on before this member may write in a round, one bit each.
+    fn behind(&self, round: u64) -> u64;
     /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile.
     fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads));
     /// Shows the payload to the others.
@@ -257,11 +259,16 @@ impl Run {
 
     /// Whom the call waits for, one bit each.
     pub fn missing(&self, slots: &impl Slots) -> u64 {
-        let (phase, _) = self.script.of(self.read);
-        let missing =
-            slots.missing(self.first + self.read, self.script.signature(), self.script.awaits(phase));
-        // Otherwise it waits for room, which any may be short of.
-        if missing != 0 { missing } else { self.script.others() }
+        let script = self.script;
+        let (rounds, signature) = (script.rounds(), script.signature());
+        let mut missing = 0;
+        if self.read < rounds {
+            missing = slots.missing(self.first + self.read, signature, script.awaits(script.of(self.read).0));
+        }
+        if self.written < rounds && script.writes(script.of(self.written).0) {
+            missing |= slots.behind(self.first + self.written);
+        }
+        missing
     }
 
     fn write(&mut self, slots: &mut impl Slots, operands: &mut impl Operands, signature: u16) -> bool {

@@ -59,6 +59,11 @@ impl Slots for Member<'_> {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
         others.map(|other| self.node.finished[other]).min().unwrap_or(round) + CELLS > round
     }
+    fn behind(&self, round: u64) -> u64 {
+        let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
+        let behind = others.filter(|&other| self.node.finished[other] + CELLS <= round);
+        behind.fold(0, |all, member| all | 1 << member)
+    }
     fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads)) {
         assert!(self.has_room(round));
         let (me, cell) = (self.me as usize, (round % CELLS) as usize);

@@ -37,6 +37,11 @@ impl Both {
         Both { shm, fabric, fabric_first: false, quiet_since: None, armed: Arc::default() }
     }
 
+    /// The way to other nodes.
+    pub(crate) fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
     /// The shared memory of the node.
     pub fn shm(&self) -> &Shm {
         &self.shm
@@ -257,6 +262,12 @@ impl Transport for Both {
         token: Option<Token>,
     ) -> std::result::Result<(), Refused> {
         toward!(self, peer, way => way.put_copy(peer, length, fill, to, token))
+    }
+
+    /// Of a peer of another node, which alone has memory that can be put to.
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        self.fabric.put_now(route & !BY_FABRIC, bytes, to)
     }
 
     fn atomic(

@@ -120,6 +120,9 @@ impl Engine {
         self.fabric.connect(id)?;
         peer.route = self.fabric.route(id);
         peer.connected = true;
+        if peer.means.as_ref().is_some_and(|means| means.can.put) {
+            peer.max_put = peer.capabilities.max_inline.min(u32::MAX as usize) as u32;
+        }
         peer.reopen();
         Ok(index)
     }

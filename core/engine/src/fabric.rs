@@ -12,7 +12,7 @@ use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
 };
-use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
+use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
@@ -36,9 +36,9 @@ pub enum Fabric {
 #[derive(Clone, Debug)]
 pub enum FabricBell {
     /// See [`UdpBell`].
-    Softroce(UdpBell),
+    Softroce(Bells<UdpBell>),
     /// See [`VerbsBell`].
-    Verbs(VerbsBell),
+    Verbs(Bells<VerbsBell>),
     /// See [`OfiBell`].
     Ofi(OfiBell),
 }
@@ -127,8 +127,27 @@ impl Fabric {
         match self {
             Fabric::Softroce(_) => None,
             Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
-            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+            Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
         }
+    }
+
+    /// Whether a device of hardware carries the messages, past the kernel.
+    pub fn drives_a_device(&self) -> bool {
+        match self {
+            Fabric::Softroce(_) => false,
+            Fabric::Verbs(rdma) => !rdma.hca().choice().emulated,
+            Fabric::Ofi(ofi) => ofi.drives_a_device(),
+        }
+    }
+
+    /// Work requests posted so far, and doorbells rung for them; 0 where no such device is.
+    pub(crate) fn device_work(&self) -> (u64, u64) {
+        let counts = match self {
+            Fabric::Softroce(rdma) => rdma.counts(),
+            Fabric::Verbs(rdma) => rdma.counts(),
+            Fabric::Ofi(_) => return (0, 0),
+        };
+        (counts.requests, counts.doorbells)
     }
 
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
@@ -310,6 +329,11 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.put_copy(peer, length, fill, to, token))
     }
 
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        each_fabric!(self, way => way.put_now(route, bytes, to))
+    }
+
     fn atomic(
         &mut self,
         peer: PeerId,
@@ -340,7 +364,11 @@ impl Transport for Fabric {
 impl FabricBell {
     /// Wakes the threads of this process that sleep on the fabric or are about to.
     pub fn ring(&self) {
-        each_bell!(self, bell => bell.ring());
+        match self {
+            FabricBell::Softroce(bells) => bells.first().ring(),
+            FabricBell::Verbs(bells) => bells.first().ring(),
+            FabricBell::Ofi(bell) => bell.ring(),
+        }
     }
 }
 

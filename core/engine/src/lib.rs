@@ -22,6 +22,7 @@ mod receive;
 mod requests;
 mod rounds;
 mod schedule;
+mod stages;
 mod streams;
 mod transports;
 mod types;
@@ -34,11 +35,11 @@ pub use engine::{Engine, Levels};
 pub use fabric::{Fabric, FabricBell};
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
-pub use rounds::{Rounds, RoundsCall, needs_slots, script};
+pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };
-pub use streams::{Stream, strayed};
+pub use streams::Stream;
 pub use transports::{EngineBell, NodeLocal, Transports};
 pub use types::{
     Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
@@ -55,6 +56,8 @@ pub use weft_proto::Gaps;
 pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
+/// Where partitions are put down for a process of the same node.
+pub use weft_shm::staging::{StageIn, StageOut};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, rounds::IN_CELL};
 pub use weft_shm::{bias, board, changes, handover};

@@ -58,7 +58,7 @@ pub struct Running {
     pub number: u32,
     /// Whether the number is one of those for persistent collectives and constructions without a communicator.
     pub persistent: bool,
-    /// The other end of each message under way.
+    /// The other end of each message under way; those whose part in the cells is not there.
     pub peers: Vec<PeerId>,
     /// Whether it goes on by itself: a user's operation is due, or messages have come that it has not taken.
     pub goes_on: bool,
@@ -119,11 +119,16 @@ impl Engine {
                     synchronous: at.flags & SYNCHRONOUS != 0,
                 }
             }
-            Phase::Plain => match self.running().find(|(of, _)| *of == request) {
+            Phase::Plain => match self.collectives().find(|(of, _)| *of == request) {
                 Some((_, running)) => Outlook::Collective(running),
                 None => Outlook::Ready,
             },
         }
+    }
+
+    /// Every collective under way, by messages or by cells.
+    fn collectives(&self) -> impl Iterator<Item = (RequestId, Running)> + '_ {
+        self.running().chain(self.running_in_streams())
     }
 
     /// Requests that finalisation waits for: everything under way but receives without a message.
@@ -164,7 +169,7 @@ impl Engine {
     /// Answers that a peer's message makes this process give at once are not among them: when nothing has moved for a while, all of them are given.
     pub fn reacts_to(&self) -> Option<Vec<Vec<PeerId>>> {
         let mut sets = Vec::new();
-        for (_, running) in self.running() {
+        for (_, running) in self.collectives() {
             if running.goes_on {
                 return None;
             }

@@ -46,6 +46,8 @@ pub(crate) struct Peer {
     pub(crate) max_inline: u32,
     /// The transport's number for it, once connected.
     pub(crate) route: u32,
+    /// Longest put that its device takes at once; 0 until connected, and for ever where there is none.
+    pub(crate) max_put: u32,
     pub(crate) ledger: ReceiveLedger,
     pub(crate) id: PeerId,
     /// Bytes that each of us may make the other hold.
@@ -92,6 +94,11 @@ impl Peers {
         page[id.0 as usize % PAGE].checked_sub(1)
     }
 
+    /// Whether a process is known to be gone.
+    pub(crate) fn is_dead(&self, id: PeerId) -> bool {
+        self.index(id).is_some_and(|index| self.at(index).dead)
+    }
+
     /// The peer, when we have talked to it.
     #[inline]
     pub(crate) fn find_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
@@ -134,6 +141,7 @@ impl Peers {
             window,
             max_inline: capabilities.max_inline.min(u32::MAX as usize) as u32,
             route: 0,
+            max_put: 0,
             ledger: ReceiveLedger::new(budget),
             id,
             budget,

@@ -1,13 +1,13 @@
 //! Collectives of a communicator whose members are all on this node, by flags and payloads in shared memory: binds the pure scripts of
 //! `weft_coll::rounds` to the cells of `weft_shm::rounds` and to the program's memory.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term};
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, slot_bytes};
-use weft_types::{Error, PeerId, Result};
+use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, slot_bytes};
+use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
 #[derive(Debug)]
@@ -34,6 +34,18 @@ impl Engine {
         block.map_or(0, weft_shm::pool::Block::word)
     }
 
+    /// Gives back memory that was taken and that nobody joined.
+    pub fn give_block_back(&mut self, block: u64) {
+        if let Some(Ok(pool)) = self.fabric.shm_mut().map(weft_shm::Shm::pool) {
+            pool.give_back_unused(block);
+        }
+    }
+
+    /// Whether this process can reach memory that others take.
+    pub fn can_map_blocks(&mut self) -> bool {
+        self.fabric.shm_mut().is_some_and(|shm| shm.pool().is_ok())
+    }
+
     /// Joins the cells that one member took; `peers[me]` is this process.
     ///
     /// # Errors
@@ -57,6 +69,16 @@ impl Engine {
     }
 }
 
+/// Why the members of a communicator leave its cells: in the top bits of the word that they share, with what it is about below.
+mod cause {
+    /// A process of the job was lost.
+    pub(super) const LOST: u64 = 1 << 62;
+    /// The calls of two members do not match.
+    pub(super) const MISMATCH: u64 = 1 << 61;
+    /// The members could not agree on memory.
+    pub(super) const NO_MEMORY: u64 = 1 << 60;
+}
+
 #[cold]
 fn no_block(block: u64) -> Error {
     Error::internal(format!("{block:#x} names no memory for the collectives of a communicator"))
@@ -69,11 +91,97 @@ impl Rounds {
         &mut self.0
     }
 
+    /// Begins the call of that number of the communicator in the cells. Once for a call; nothing may be done for it there before.
+    ///
+    /// # Errors
+    /// Why the call fails: this member has left, and the others have not all.
+    #[inline]
+    pub fn begin(&mut self, number: u32) -> Result<Begin> {
+        if self.0.begin(number) { Ok(Begin::Cells) } else { self.begin_late(number) }
+    }
+
+    #[cold]
+    fn begin_late(&mut self, number: u32) -> Result<Begin> {
+        match self.0.way_of(number) {
+            Way::Cells => Ok(Begin::Cells),
+            Way::Over => Ok(Begin::Over),
+            Way::Left => Err(self.cause().expect("who has left had a cause")),
+        }
+    }
+
+    /// Whether the members have left the cells, or are about to.
+    pub fn has_cause(&self) -> bool {
+        self.0.cause() != 0
+    }
+
+    /// The error of calls that fail because members have left.
+    fn cause(&self) -> Option<Error> {
+        let cause = self.0.cause();
+        match cause {
+            0 => None,
+            _ if cause & cause::LOST != 0 => Some(State::gone(PeerId(cause as u32))),
+            _ if cause & cause::MISMATCH != 0 => Some(mismatch(cause as u32 >> 8, cause as u32 & 0xff)),
+            _ => Some(Error::new(
+                ErrorClass::NO_MEM,
+                "the members of a communicator could not agree on shared memory for its collective operations",
+            )),
+        }
+    }
+
+    /// Leaves because the call of `other` does not match; the error of this one.
+    #[cold]
+    pub fn leave_for_mismatch(&mut self, other: u32) -> Error {
+        self.leave(cause::MISMATCH | u64::from(self.0.me()) << 8 | u64::from(other))
+    }
+
+    /// Leaves because a process is gone; the error of the call.
+    #[cold]
+    pub fn leave_for_loss(&mut self, lost: PeerId) -> Error {
+        self.leave(cause::LOST | u64::from(lost.0))
+    }
+
+    /// Leaves because there is no memory for what the others may be about to do.
+    #[cold]
+    pub fn leave_for_memory(&mut self) -> Error {
+        self.leave(cause::NO_MEMORY)
+    }
+
+    fn leave(&mut self, cause: u64) -> Error {
+        self.0.leave(cause);
+        self.cause().expect("just set")
+    }
+
+    /// Leaves because others did; the error of the call.
+    #[cold]
+    pub fn leave_too(&mut self) -> Error {
+        self.leave(self.0.cause())
+    }
+
     /// As [`Rounds::cells`], to look.
     #[inline(always)]
     pub fn cells_here(&self) -> &weft_shm::Rounds {
         &self.0
     }
+}
+
+/// The error of a call that does not match that of another member.
+fn mismatch(one: u32, other: u32) -> Error {
+    Error::new(
+        ErrorClass::TRUNCATE,
+        format!(
+            "ranks {one} and {other} are in different collective operations, or in ones of different size or root: the ranks \
+             disagree about operation, count, datatype or root (section 6.1)"
+        ),
+    )
+}
+
+/// How a call goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// By the cells.
+    Cells,
+    /// The cells have ended: this call and all after it go by messages, at all members.
+    Over,
 }
 
 /// A view of the payloads.
@@ -95,6 +203,10 @@ impl Slots for Rounds {
 
     fn has_room(&mut self, round: u64) -> bool {
         self.0.has_room(round)
+    }
+
+    fn behind(&self, round: u64) -> u64 {
+        self.0.behind(round)
     }
 
     fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads)) {

@@ -7,14 +7,17 @@
 //! Nobody looks after a nonblocking call all the time: a member that goes back to its computation right after the start would leave
 //! others asleep that were about to wait for it, if the rule held that he who sees a round whole wakes the others. So every
 //! payload wakes those who sleep ([`weft_coll::rounds::Run::unattended`]).
+//!
+//! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after it go by messages.
 
-use crate::engine::Engine;
-use crate::rounds::{Rounds, RoundsCall};
+use crate::engine::{Engine, State};
+use crate::outlook::Running;
+use crate::rounds::{Begin, Rounds, RoundsCall};
 use crate::types::RequestId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use weft_coll::rounds::Outcome;
-use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_types::{ContextId, PeerId, Result};
 
 /// The stream of a communicator, which lives as long as this and its calls do.
 #[derive(Debug)]
@@ -34,28 +37,40 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 struct Open {
     rounds: Rounds,
+    context: ContextId,
     peers: Vec<PeerId>,
-    calls: VecDeque<(RequestId, RoundsCall)>,
+    calls: VecDeque<Pending>,
     alive: Weak<()>,
-    /// Nothing can end here any more.
-    broken: bool,
+}
+
+/// A call that is not over; only the first one of a stream has begun.
+#[derive(Debug)]
+struct Pending {
+    request: RequestId,
+    number: u32,
+    call: RoundsCall,
 }
 
 impl Open {
     fn is_over(&self) -> bool {
         self.calls.is_empty() && self.alive.strong_count() == 0
     }
+
+    /// The processes that a call waits for: those that the first call does, and then the others.
+    fn awaited(&self) -> Vec<PeerId> {
+        let missing = self.calls.front().map_or(0, |first| first.call.missing(&self.rounds));
+        let members = (0..).zip(&self.peers).filter(|(member, _)| missing >> member & 1 == 1);
+        members.map(|(_, &peer)| peer).collect()
+    }
 }
 
 impl Engine {
-    /// Opens the stream of a communicator on cells that serve nothing else; `peers`: its members.
-    pub fn open_stream(&mut self, rounds: Rounds, peers: Vec<PeerId>) -> Stream {
-        let all = &mut self.state.streams.open;
-        // The cells of communicators that were freed go back now.
-        all.iter_mut().filter(|open| open.as_ref().is_some_and(Open::is_over)).for_each(|open| *open = None);
+    /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its members.
+    pub fn open_stream(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>) -> Stream {
+        self.close_streams();
         let alive = Arc::new(());
-        let open =
-            Open { rounds, peers, calls: VecDeque::new(), alive: Arc::downgrade(&alive), broken: false };
+        let open = Open { rounds, context, peers, calls: VecDeque::new(), alive: Arc::downgrade(&alive) };
+        let all = &mut self.state.streams.open;
         let index = match all.iter().position(Option::is_none) {
             Some(index) => {
                 all[index] = Some(open);
@@ -69,27 +84,52 @@ impl Engine {
         Stream { index: index as u32, _alive: alive }
     }
 
-    /// Starts a call in a stream: `call` makes it for the stream's cells. `None` when that made none, or a member is gone, so that
-    /// the call goes by messages and finds out.
+    /// Closes the streams whose communicators are freed and whose calls are over, so that their cells can serve others.
+    pub fn close_streams(&mut self) {
+        let all = &mut self.state.streams.open;
+        all.iter_mut().filter(|open| open.as_ref().is_some_and(Open::is_over)).for_each(|open| *open = None);
+    }
+
+    /// Leaves the cells of a stream in which nothing was started, because a process is gone.
+    pub fn leave_stream(&mut self, stream: &Stream, lost: PeerId) {
+        if let Some(open) = &mut self.state.streams.open[stream.index as usize] {
+            open.rounds.leave_for_loss(lost);
+        }
+    }
+
+    /// Starts the communicator's call of that number in a stream: `call` makes it for the stream's cells. `None` when that made none, or the
+    /// stream has ended: then this call and those after it go by messages.
     ///
     /// # Errors
     /// All request slots are in use.
     pub fn start_in_stream(
         &mut self,
         stream: &Stream,
+        number: u32,
         call: impl FnOnce(&Rounds) -> Option<RoundsCall>,
     ) -> Result<Option<RequestId>> {
-        let streams = &mut self.state.streams;
-        let open = streams.open[stream.index as usize].as_mut().expect("a stream that is alive is open");
-        if open.broken {
-            return Ok(None);
-        }
+        let state = &mut self.state;
+        let open =
+            state.streams.open[stream.index as usize].as_mut().expect("a stream that is alive is open");
         let Some(call) = call(&open.rounds) else { return Ok(None) };
-        let request = self.state.requests.insert_plain()?;
-        if open.calls.is_empty() {
-            streams.busy.push(stream.index);
+        // First what may fail: a call that was begun is one that others wait for.
+        let request = state.requests.insert_plain()?;
+        match open.rounds.begin(number) {
+            Ok(Begin::Cells) => {}
+            Ok(Begin::Over) => {
+                self.complete_plain(request, None);
+                self.take(request);
+                return Ok(None);
+            }
+            Err(error) => {
+                self.complete_plain(request, Some(error));
+                return Ok(Some(request));
+            }
         }
-        open.calls.push_back((request, call));
+        if open.calls.is_empty() {
+            state.streams.busy.push(stream.index);
+        }
+        open.calls.push_back(Pending { request, number, call });
         self.step_stream(stream.index);
         Ok(Some(request))
     }
@@ -109,59 +149,72 @@ impl Engine {
     fn step_stream(&mut self, index: u32) -> bool {
         let mut moved = false;
         loop {
-            let streams = &mut self.state.streams;
-            let open = streams.open[index as usize].as_mut().expect("a busy stream is open");
-            let Some((request, call)) = open.calls.front_mut() else {
-                streams.busy.retain(|&busy| busy != index);
+            let State { streams, peers: known, any_dead, .. } = &mut self.state;
+            let Streams { open, busy } = streams;
+            let place = &mut open[index as usize];
+            let open = place.as_mut().expect("a busy stream is open");
+            let Open { rounds, peers, calls, .. } = open;
+            let Some(first) = calls.front_mut() else {
+                busy.retain(|&busy| busy != index);
+                if open.is_over() {
+                    *place = None;
+                }
                 return moved;
             };
-            match call.step(&mut open.rounds) {
-                Outcome::Blocked => return moved,
+            let failed = match first.call.step(rounds) {
+                Outcome::Blocked if !*any_dead && !rounds.has_cause() => return moved,
+                Outcome::Blocked => {
+                    let missing = first.call.missing(rounds);
+                    let members = (0..).zip(&*peers).filter(|(member, _)| missing >> member & 1 == 1);
+                    let mut processes = members.map(|(_, &peer)| peer);
+                    if let Some(lost) = processes.find(|&peer| known.is_dead(peer)) {
+                        rounds.leave_for_loss(lost)
+                    } else {
+                        let gone = rounds.cells_here().gone();
+                        // What is missing after this will not come.
+                        if gone & first.call.missing(rounds) == 0 {
+                            return moved;
+                        }
+                        rounds.leave_too()
+                    }
+                }
                 Outcome::Done => {
-                    let request = *request;
-                    open.calls.pop_front();
-                    if let Some((_, next)) = open.calls.front_mut() {
-                        next.begin(&open.rounds);
+                    let request = first.request;
+                    calls.pop_front();
+                    if let Some(next) = calls.front_mut() {
+                        next.call.begin(rounds);
                     }
                     self.complete_plain(request, None);
+                    moved = true;
+                    continue;
                 }
-                Outcome::Strayed(other) => self.break_stream(index, &strayed(other)),
-            }
+                Outcome::Strayed(other) => rounds.leave_for_mismatch(other),
+            };
             moved = true;
-        }
-    }
-
-    /// All calls of a stream end with an error, and there will be no others.
-    #[cold]
-    fn break_stream(&mut self, index: u32, error: &Error) {
-        let open = self.state.streams.open[index as usize].as_mut().expect("a broken stream is open");
-        open.broken = true;
-        let calls = std::mem::take(&mut open.calls);
-        self.state.streams.busy.retain(|&busy| busy != index);
-        for (request, _) in calls {
-            self.complete_plain(request, Some(error.clone()));
-        }
-    }
-
-    /// A process is gone: whatever waits for it will never end.
-    #[cold]
-    pub(crate) fn break_streams_with(&mut self, peer: PeerId, error: &Error) {
-        for index in 0..self.state.streams.open.len() {
-            let open = &self.state.streams.open[index];
-            if open.as_ref().is_some_and(|open| open.peers.contains(&peer)) {
-                self.break_stream(index as u32, error);
+            // All that were begun fail: this member does nothing in the cells any more.
+            for pending in std::mem::take(calls) {
+                self.complete_plain(pending.request, Some(failed.clone()));
             }
         }
     }
-}
 
-/// The error of a call that does not match that of another member.
-pub fn strayed(other: u32) -> Error {
-    Error::new(
-        ErrorClass::TRUNCATE,
-        format!(
-            "rank {other} is in another collective operation, or in one of another size or root: the ranks disagree about \
-             operation, count, datatype or root (section 6.1)"
-        ),
-    )
+    /// Every collective under way in a stream and its request.
+    pub(crate) fn running_in_streams(&self) -> impl Iterator<Item = (RequestId, Running)> + '_ {
+        let streams = &self.state.streams;
+        let busy = streams.busy.iter().filter_map(|&index| streams.open[index as usize].as_ref());
+        busy.flat_map(|open| {
+            let awaited = open.awaited();
+            open.calls.iter().map(move |pending| {
+                let running = Running {
+                    context: open.context,
+                    number: pending.number,
+                    persistent: false,
+                    peers: awaited.clone(),
+                    // What it waits for has come since it was looked at.
+                    goes_on: awaited.is_empty(),
+                };
+                (pending.request, running)
+            })
+        })
+    }
 }

@@ -1,6 +1,7 @@
 //! Nonblocking collectives in streams over real shared memory, one thread for each member: random sequences with several under way,
 //! completed in any order, with waiting that really sleeps; members that start and then do something else.
 
+use std::fs::File;
 use std::sync::mpsc;
 use weft_coll::rounds::Shape;
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
@@ -8,7 +9,10 @@ use weft_engine::{
     Arguments, Engine, EngineConfig, NodeLocal, RequestId, RoundsCall, Stream, Transports, Waiter,
 };
 use weft_sim::Random;
-use weft_types::{PeerId, abi};
+use weft_types::{ContextId, PeerId, abi};
+
+/// The number of the first call: numbers wrap.
+const FIRST: u32 = u32::MAX - 5;
 
 fn word() -> Datatype {
     Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"))
@@ -37,6 +41,8 @@ struct Member {
     ranks: u32,
     engine: Engine,
     stream: Stream,
+    /// Calls started.
+    calls: u32,
 }
 
 impl Member {
@@ -55,11 +61,29 @@ impl Member {
     }
 
     fn start(&mut self, shape: Shape, bytes: u64, arguments: &Arguments) -> RequestId {
-        let started = self.engine.start_in_stream(&self.stream, |rounds| {
+        self.try_start(shape, bytes, arguments).expect("it fits a cell, and nobody has left")
+    }
+
+    fn try_start(&mut self, shape: Shape, bytes: u64, arguments: &Arguments) -> Option<RequestId> {
+        let number = self.calls;
+        self.calls = self.calls.wrapping_add(1);
+        let started = self.engine.start_in_stream(&self.stream, number, |rounds| {
             let call = RoundsCall::new(rounds, (shape, bytes, 8), arguments.clone(), Some(kernel()), false);
             call.map(RoundsCall::unattended)
         });
-        started.expect("a request").expect("it fits a cell")
+        started.expect("a request")
+    }
+
+    /// Waits; whether it ended well.
+    fn ends_well(&mut self, request: RequestId) -> bool {
+        let bell = self.engine.bell();
+        let mut waiter = Waiter::new(true);
+        while !self.engine.is_complete(request) {
+            self.engine.progress();
+            waiter.pause(&bell);
+        }
+        waiter.finish(&bell);
+        self.engine.take(request).error.is_none()
     }
 
     /// Starts an allreduce, and answers it with its result to be and what it must be.
@@ -74,23 +98,23 @@ impl Member {
     }
 }
 
+fn engine(file: &File, me: u32, ranks: u32, oversubscribed: bool) -> Engine {
+    let node = NodeLocal {
+        segment: file.try_clone().expect("a descriptor"),
+        local_index: me,
+        peers: (0..ranks).map(PeerId).collect(),
+        single_copy: false,
+        oversubscribed,
+    };
+    let transports = Transports::node_local(node).expect("attached");
+    let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
+    Engine::new(config, transports).expect("an engine")
+}
+
 /// Runs `work` at every member, in a thread each.
 fn members(ranks: u32, oversubscribed: bool, work: impl Fn(Member) + Send + Sync) {
     let file = weft_shm::create().expect("a memory file");
-    let mut engines: Vec<Engine> = (0..ranks)
-        .map(|me| {
-            let node = NodeLocal {
-                segment: file.try_clone().expect("a descriptor"),
-                local_index: me,
-                peers: (0..ranks).map(PeerId).collect(),
-                single_copy: false,
-                oversubscribed,
-            };
-            let transports = Transports::node_local(node).expect("attached");
-            let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
-            Engine::new(config, transports).expect("an engine")
-        })
-        .collect();
+    let mut engines: Vec<Engine> = (0..ranks).map(|me| engine(&file, me, ranks, oversubscribed)).collect();
     let block = engines[0].take_block(ranks, false);
     assert_ne!(block, 0);
     std::thread::scope(|scope| {
@@ -98,9 +122,13 @@ fn members(ranks: u32, oversubscribed: bool, work: impl Fn(Member) + Send + Sync
             let work = &work;
             scope.spawn(move || {
                 let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
-                let rounds = engine.join_rounds(block, me, &peers).expect("joined");
-                let stream = engine.open_stream(rounds, peers);
-                work(Member { me, ranks, engine, stream });
+                let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
+                rounds.cells().join_in(FIRST);
+                while rounds.cells_here().absent() != 0 {
+                    std::thread::yield_now();
+                }
+                let stream = engine.open_stream(rounds, ContextId(8).collective(), peers);
+                work(Member { me, ranks, engine, stream, calls: FIRST });
             });
         }
     });
@@ -165,27 +193,91 @@ fn who_starts_and_then_does_something_else_leaves_nobody_asleep() {
     });
 }
 
+/// Starts broadcasts from member 0, with `more` under way at a time, until the stream has ended; then the number of the first call that goes
+/// another way. `check`: what each started call came to, by number.
+fn until_over(member: &mut Member, root: u32, more: usize, mut check: impl FnMut(u32, bool)) -> u32 {
+    let mut pending = Vec::new();
+    loop {
+        let data = memory(&[u64::from(member.calls)]);
+        let arguments = Arguments::new(Memory::none(), data);
+        let number = member.calls;
+        let started = member.try_start(Shape::Bcast { root }, 8, &arguments);
+        pending.extend(started.map(|request| (number, request)));
+        if started.is_none() || pending.len() > more {
+            for (number, request) in pending.drain(..) {
+                let well = member.ends_well(request);
+                check(number, well);
+            }
+        }
+        if started.is_none() {
+            return number;
+        }
+    }
+}
+
+/// The numbers that all members ended at.
+fn same_end(ends: &std::sync::Mutex<Vec<u32>>, members: usize) {
+    let ends = ends.lock().expect("not poisoned");
+    assert_eq!(ends.len(), members);
+    assert!(ends.iter().all(|end| end == &ends[0]), "{ends:?}");
+}
+
 #[test]
-fn a_member_that_is_gone_ends_what_waits_for_it() {
-    members(2, true, |mut member| {
-        if member.me == 1 {
-            member.engine.declare_lost([PeerId(1)]);
-            // Who dies takes leave of nobody.
-            std::mem::forget(member);
-            return;
-        }
-        let (request, ..) = member.allreduce(1, 2);
-        let (second, ..) = member.allreduce(2, 2);
-        let bell = member.engine.bell();
-        let mut waiter = Waiter::new(true);
-        while !(member.engine.is_complete(request) && member.engine.is_complete(second)) {
-            member.engine.progress();
-            waiter.pause(&bell);
-        }
-        waiter.finish(&bell);
-        assert!(member.engine.take(request).error.is_some() && member.engine.take(second).error.is_some());
-        let again =
-            member.engine.start_in_stream(&member.stream, |_| unreachable!("nothing starts any more"));
-        assert!(again.expect("no error").is_none());
+fn a_member_that_is_gone_ends_the_stream_of_all_before_the_same_call() {
+    for more in [0, 3] {
+        let ends = std::sync::Mutex::new(Vec::new());
+        members(4, true, |mut member| {
+            if member.me == 3 {
+                member.engine.declare_lost([PeerId(3)]);
+                // Who dies takes leave of nobody.
+                std::mem::forget(member);
+                return;
+            }
+            // The root waits for nobody, the others for the root: what they miss is room that the dead member does not give.
+            let mut failed = false;
+            let end = until_over(&mut member, 0, more, |number, well| {
+                assert!(!(failed && well), "call {number} ended well after one that failed");
+                failed |= !well;
+            });
+            assert!(failed);
+            ends.lock().expect("not poisoned").push(end);
+        });
+        same_end(&ends, 3);
+    }
+}
+
+#[test]
+fn calls_that_do_not_match_end_the_stream_of_all_before_the_same_call() {
+    let ends = std::sync::Mutex::new(Vec::new());
+    members(3, true, |mut member| {
+        let nothing = Arguments::new(Memory::none(), Memory::none());
+        let wrong = match member.me {
+            1 => member.start(Shape::Bcast { root: 1 }, 8, &Arguments::new(Memory::none(), memory(&[1]))),
+            _ => member.start(Shape::Barrier, 0, &nothing),
+        };
+        let well = member.ends_well(wrong);
+        assert_eq!(well, member.me == 1, "the root of a broadcast waits for nobody");
+        let end = until_over(&mut member, 1, 2, |_, _| {});
+        ends.lock().expect("not poisoned").push(end);
     });
+    same_end(&ends, 3);
+}
+
+#[test]
+fn cells_of_a_freed_communicator_serve_the_next_one() {
+    let file = weft_shm::create().expect("a memory file");
+    let engines = (0..2).map(|me| engine(&file, me, 2, true));
+    let mut engines: Vec<Engine> = engines.collect();
+    let peers: Vec<PeerId> = (0..2).map(PeerId).collect();
+    let mut blocks = std::collections::BTreeSet::new();
+    for _ in 0..10 {
+        let block = engines[0].take_block(2, false);
+        blocks.insert(block);
+        for (me, engine) in (0..2).zip(&mut engines) {
+            let rounds = engine.join_rounds(block, me, &peers).expect("joined");
+            drop(engine.open_stream(rounds, ContextId(8).collective(), peers.clone()));
+            engine.close_streams();
+        }
+    }
+    assert_eq!(blocks.len(), 1, "each communicator's cells were those of the one before");
 }

@@ -49,6 +49,18 @@ fn main() {
             }
             std::thread::sleep(Duration::from_secs(60));
         }
+        // One dies; the others have said that they go on, and wait for it. Nobody can be told: the memory is none in which a death
+        // could be marked.
+        ["outlive", who] => {
+            let memory = job.node_segment(8192).expect("memory");
+            memory.write_all_at(&[0x55; 4096], 0).expect("write");
+            launcher.survives_losses();
+            launcher.fence().expect("fence");
+            if job.rank.to_string() == who {
+                nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("dead");
+            }
+            std::thread::sleep(Duration::from_secs(60));
+        }
         ["code-after", code] => {
             launcher.finalize().expect("good-bye");
             exit(if job.rank == 1 { code.parse().unwrap_or(1) } else { 0 });

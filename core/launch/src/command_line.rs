@@ -13,7 +13,7 @@ use std::path::Path;
 use weft_types::params::Watchdog;
 
 use crate::configfile;
-use crate::hosts::dealing::NamedHost;
+use crate::hosts::dealing::complete_counts;
 use crate::options::{Asked, Key, Section, Settings, find, suggestion};
 use crate::values::{
     architecture, count, error_handler, hosts_in_file, hosts_in_list, pset, seconds, soft_counts,
@@ -58,15 +58,19 @@ pub trait Surroundings {
 
 /// Reads the words after the program name.
 pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, UsageError> {
-    let mut parser = Parser { around, settings: Settings::default(), counted: false };
-    let mut sections = Vec::new();
+    let mut parser = Parser { around, settings: Settings::default() };
+    let (mut sections, mut counts) = (Vec::new(), Vec::new());
+    let mut add = |section: Section, counted: bool| {
+        counts.push(Some(section.count).filter(|_| counted));
+        sections.push(section);
+    };
     for words in words.split(|word| word == ":") {
         match parser.section(words)? {
-            Outcome::Section(section) => sections.push(*section),
+            Outcome::Section(section, counted) => add(*section, counted),
             Outcome::File(lines) => {
                 for line in lines {
                     match parser.section(&line)? {
-                        Outcome::Section(section) => sections.push(*section),
+                        Outcome::Section(section, counted) => add(*section, counted),
                         Outcome::File(_) => {
                             return Err(usage("-configfile inside a configuration file is not possible"));
                         }
@@ -78,15 +82,13 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
         }
     }
     // Whoever lists places for processes and gives no number wants them all.
-    if let [section] = &mut sections[..]
-        && !parser.counted
-        && section.asked.soft.is_none()
-        && !parser.settings.hosts.is_empty()
+    let settings = &parser.settings;
+    for (at, count) in
+        complete_counts(&counts, &sections, &settings.hosts, settings.per_node).into_iter().enumerate()
     {
-        let settings = &parser.settings;
-        let places = |host: &NamedHost| settings.per_node.or(host.slots).unwrap_or(1);
-        section.count = settings.hosts.iter().map(places).fold(0, u32::saturating_add);
-        section.asked.maxprocs = section.count;
+        if counts[at].is_none() {
+            (sections[at].count, sections[at].asked.maxprocs) = (count, count);
+        }
     }
     let total: u64 = sections.iter().map(|section| u64::from(section.count)).sum();
     if total == 0 {
@@ -102,6 +104,7 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
     let mut settings = parser.settings;
     if let Some(per_node) = settings.per_node.filter(|&per_node| u64::from(per_node) < total)
         && settings.hosts.is_empty()
+        && sections.iter().all(|section| section.hosts.is_empty())
     {
         return Err(usage(format!(
             "{total} processes with at most {per_node} on each machine need several machines: name them with --hosts or \
@@ -139,7 +142,8 @@ fn watchdog(word: &str, value: &str) -> Result<Watchdog, UsageError> {
 }
 
 enum Outcome {
-    Section(Box<Section>),
+    /// A program, and whether its number of processes was given.
+    Section(Box<Section>, bool),
     File(Vec<Vec<OsString>>),
     Only(Request),
 }
@@ -147,8 +151,6 @@ enum Outcome {
 struct Parser<'a> {
     around: &'a dyn Surroundings,
     settings: Settings,
-    /// Whether some program's number of processes was given.
-    counted: bool,
 }
 
 impl Parser<'_> {
@@ -160,9 +162,10 @@ impl Parser<'_> {
             environment: Vec::new(),
             wdir: None,
             path: None,
+            hosts: Vec::new(),
             asked: Asked::default(),
         };
-        let mut soft = None;
+        let (mut soft, mut counted) = (None, false);
         let mut words: VecDeque<OsString> = words.iter().cloned().collect();
         while let Some(word) = words.pop_front() {
             let word = &word;
@@ -191,12 +194,17 @@ impl Parser<'_> {
                 Key::ConfigFile => return self.config_file(&values[0]).map(Outcome::File),
                 Key::Count => {
                     section.count = count(word, &values[0])?;
-                    self.counted = true;
+                    counted = true;
                 }
                 Key::Env => section.environment.push(variable(word, &values[0], &values[1])?),
                 Key::Export => self.export(word, &values[0], &mut section)?,
                 Key::Wdir => section.wdir = Some(values.remove(0).into()),
                 Key::Path => section.path = Some(values.remove(0)),
+                Key::Host => {
+                    let value = text(word, &values)?;
+                    section.hosts.extend(hosts_in_list(value));
+                    section.asked.host = Some(value.to_owned());
+                }
                 Key::Soft => {
                     soft = Some(soft_counts(word, &values[0])?);
                     section.asked.soft = Some(text(word, &values)?.to_owned());
@@ -227,7 +235,9 @@ impl Parser<'_> {
                     usage(format!("-soft allows no number of processes up to {asked} (-n)"))
                 })?;
         }
-        Ok(Outcome::Section(Box::new(section)))
+        // Of numbers that are acceptable to it, a program gets the largest up to what it asks for, which is one if it does not.
+        counted |= section.asked.soft.is_some();
+        Ok(Outcome::Section(Box::new(section), counted))
     }
 
     fn config_file(&self, path: &OsStr) -> Result<Vec<Vec<OsString>>, UsageError> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::hosts::dealing::NamedHost;
 use crate::options::Asked;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -107,6 +108,11 @@ fn without_a_number_hosts_get_as_many_ranks_as_they_take() {
     }
     let (sections, _) = read("-hosts a:2,b:2 x : y").expect("well formed");
     assert_eq!(sections.iter().map(|section| section.count).collect::<Vec<_>>(), [1, 1]);
+    let (sections, _) =
+        read("-hosts a:2,b:2 -n 1 x : y : -host c:5 z : -host d -soft 2 -n 3 z").expect("well formed");
+    assert_eq!(sections.iter().map(|section| section.count).collect::<Vec<_>>(), [1, 3, 5, 2]);
+    assert_eq!(sections.iter().map(|section| section.asked.maxprocs).collect::<Vec<_>>(), [1, 3, 5, 3]);
+    assert_eq!(sections[2].hosts, [NamedHost { name: "c".into(), slots: Some(5) }]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ For one program (between two ':')
   -env NAME VALUE           set a variable; -x NAME=VALUE is the same
   -wdir FOLDER              working folder
   -path FOLDERS             where to look for the program before PATH
+  -host a:4,b:4             hosts for this program alone
   -soft LIST                acceptable numbers of processes, such as 2,4:16:4 (the largest up to -n is taken)
   -arch NAME                refuse to run on a machine of another architecture
   -file FILE                further options of this kind from a file, # for comments
@@ -43,7 +44,8 @@ For the job
   -usize N                  value of MPI_UNIVERSE_SIZE
   -configfile FILE          programs and their options from a file, one program a line, # for comments
   --hosts a:4,b:4           the hosts to use, and how many ranks each takes before the next one (shared evenly if not given);
-                            without -n, as many ranks as they take
+                            without -n, as many ranks as they take (of several programs, one may be without -n: it gets
+                            what the others leave)
   -f, --hostfile FILE       the same, one host a line: a:4 or a slots=4, # for comments
   -ppn N                    ranks on each host before the next one
   --agent COMMAND           what starts mpiexec's agent on {host}; ssh -x -o BatchMode=yes {host} if not given (MPIEXEC_AGENT)

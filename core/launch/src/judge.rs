@@ -253,15 +253,18 @@ impl Judge {
         }
     }
 
-    /// Whether the verdict on the end of `rank` depends on what other ranks have said, so that all of them must be heard before
-    /// [`Judge::ended`].
+    /// Whether the verdict on the end of `rank` depends on what became of other ranks or on what they have said, so that all of them must be
+    /// heard before [`Judge::ended`]. Also that of a farewell: it may have gone because of a death that is not known yet, and whether
+    /// anybody goes on without the dead one is to be judged as the dead one left it.
     pub fn depends_on_others(&self, rank: usize, end: End) -> bool {
         let State { stage, doomed, .. } = self.ranks[rank];
         let is_farewell = match end {
             End::Exit(code) => stage == Stage::After || code == 0 && stage == Stage::Before,
             End::Signal { .. } => false,
         };
-        self.cause.is_none() && !doomed && !is_farewell
+        let somebody_inside =
+            || self.running().any(|other| other != rank && self.ranks[other].stage == Stage::Inside);
+        self.cause.is_none() && !doomed && (!is_farewell || somebody_inside())
     }
 
     /// The others could not be told of the death of `rank`, or of its end by an abort that they survive, and wait for ever.

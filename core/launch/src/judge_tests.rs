@@ -96,12 +96,16 @@ fn a_loss_that_cannot_be_told_ends_the_job_for_that_loss() {
 }
 
 #[test]
-fn farewells_are_judged_without_asking_anybody() {
-    let (mut judge, now) = job(3, true);
+fn what_depends_on_others_is_told() {
+    let (mut judge, _) = job(3, true);
     assert!(judge.depends_on_others(0, SEGV) && judge.depends_on_others(0, End::Exit(0)));
     judge.finished(0);
+    assert!(judge.depends_on_others(0, End::Exit(4)), "others may be dead that are taken for alive");
+    judge.finished(1);
+    judge.finished(2);
     assert!(!judge.depends_on_others(0, End::Exit(4)), "its code counts, and nobody is ended");
     assert!(judge.depends_on_others(0, SEGV));
+    let (mut judge, now) = job(3, true);
     judge.ended(0, SEGV, now);
     assert!(!judge.depends_on_others(1, SEGV), "the job is being ended already");
     let (judge, _) = job(2, false);

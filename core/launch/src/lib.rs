@@ -53,7 +53,8 @@ pub fn mpiexec(words: &[OsString]) -> i32 {
             return USAGE;
         }
     };
-    if machine::foreign_host(&settings.hosts, &machine::host_name()).is_some() {
+    let hosts = sections.iter().flat_map(|section| &section.hosts).chain(&settings.hosts);
+    if machine::foreign_host(hosts, &machine::host_name()).is_some() {
         return match hosts::head::run(&sections, &settings) {
             Ok(code) => code,
             Err(error) => {

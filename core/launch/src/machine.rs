@@ -35,9 +35,12 @@ pub(crate) fn host_name() -> String {
 }
 
 /// The first of `hosts` that is not this machine.
-pub(crate) fn foreign_host<'a>(hosts: &'a [NamedHost], own: &str) -> Option<&'a NamedHost> {
+pub(crate) fn foreign_host<'a>(
+    hosts: impl IntoIterator<Item = &'a NamedHost>,
+    own: &str,
+) -> Option<&'a NamedHost> {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-    hosts.iter().find(|NamedHost { name: host, .. }| {
+    hosts.into_iter().find(|NamedHost { name: host, .. }| {
         let loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         !loopback && short(host) != "localhost" && short(host) != short(own)
     })

@@ -26,6 +26,8 @@ pub struct Section {
     pub wdir: Option<PathBuf>,
     /// Folders searched for the program before PATH.
     pub path: Option<OsString>,
+    /// Hosts for this program alone (`-host`); none: those of the job.
+    pub hosts: Vec<NamedHost>,
     /// What was asked for in words that the program can look up.
     pub asked: Asked,
 }
@@ -37,7 +39,7 @@ pub struct Asked {
     pub maxprocs: u32,
     /// Value of `-soft`.
     pub soft: Option<String>,
-    /// Value of `-host`.
+    /// Value of `-host` or `--hosts`.
     pub host: Option<String>,
     /// Value of `-arch`.
     pub arch: Option<String>,
@@ -80,7 +82,7 @@ pub struct Settings {
     pub no_stdin: bool,
     /// MPI_UNIVERSE_SIZE.
     pub universe_size: Option<u32>,
-    /// Hosts that were named; none, or this machine only: the job stays here.
+    /// Hosts that were named for all programs (`--hosts`, `--hostfile`).
     pub hosts: Vec<NamedHost>,
     /// Ranks dealt to a host before the next one comes.
     pub per_node: Option<u32>,
@@ -128,6 +130,7 @@ pub(crate) enum Key {
     MapBy,
     ReportBindings,
     Verbose,
+    Host,
     Hosts,
     HostFile,
     Agent,
@@ -195,7 +198,7 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("report-bindings", Key::ReportBindings),
     ("v", Key::Verbose),
     ("verbose", Key::Verbose),
-    ("host", Key::Hosts),
+    ("host", Key::Host),
     ("hosts", Key::Hosts),
     ("H", Key::Hosts),
     ("f", Key::HostFile),

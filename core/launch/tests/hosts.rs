@@ -66,7 +66,15 @@ fn host_files_and_sections_name_hosts() {
     std::fs::remove_file(&file).expect("it is ours");
     let on_far2 = outcome.err.lines().filter(|line| line.contains("on far2")).count();
     assert_eq!((outcome.code, on_far2), (0, 2), "{}", outcome.err);
-    let sections = "-host far1 -n 1 -v echo one : -host far2 -n 2 echo two";
+    let outcome = run(&mut on_hosts("--hosts far1:2,far2:2 -v -n 2 true : -n 2 true : true"));
+    let on = |host: &str| outcome.err.lines().filter(|line| line.contains(&format!("on {host}:"))).count();
+    assert_eq!(
+        (outcome.code, on("far1"), on("far2")),
+        (0, 3, 2),
+        "programs share the hosts: {}",
+        outcome.err
+    );
+    let sections = "-host far1 -n 1 -v echo one : -host far2:2 echo two";
     let outcome = run(&mut on_hosts(sections));
     assert_eq!((outcome.code, outcome.sorted()), (0, vec!["one", "two", "two"]), "{}", outcome.err);
 }
@@ -110,6 +118,16 @@ fn a_crash_is_named_with_its_host() {
     let outcome = script("--hosts far1,far2 -n 2", "[ $PMI_RANK = 1 ] && kill -SEGV $$; exec sleep 60");
     assert_eq!(outcome.code, 139);
     assert!(outcome.err.contains("on far2") && outcome.err.contains("SIGSEGV"), "{}", outcome.err);
+    assert!(outcome.took < SOON);
+}
+
+#[test]
+fn a_death_that_a_host_cannot_tell_its_ranks_ends_the_job() {
+    let outcome = run(on_hosts("--hosts far1,far2 -n 4").arg(probe()).args(["outlive", "3"]));
+    assert_eq!(outcome.code, 137, "{}", outcome.err);
+    for words in ["cannot be told that rank 3 has died", "SIGKILL", "running ranks were ended"] {
+        assert!(outcome.err.contains(words), "{words} is missing in {}", outcome.err);
+    }
     assert!(outcome.took < SOON);
 }
 

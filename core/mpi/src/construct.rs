@@ -170,7 +170,9 @@ impl Process {
     /// # Errors
     /// `MPI_ERR_COMM` for a bad handle or a predefined communicator.
     pub fn free_comm(&mut self, handle: Handle) -> Result<Comm> {
-        let comm = self.comms.remove(handle)?;
+        let mut comm = self.comms.remove(handle)?;
+        comm.node = crate::rounds::Node::default();
+        self.engine.close_streams();
         self.retired.push((comm.context, comm.lane, handle));
         Ok(comm)
     }

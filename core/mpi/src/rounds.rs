@@ -6,23 +6,29 @@
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
 //! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways.
 //!
-//! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool
-//! and tells the others in a broadcast where it is, or that there is none, and then the communicator stays with
-//! messages. Memory for long payloads is agreed on in the same way when the first call needs it.
+//! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool, and all agree by
+//! messages on where it is, or that one of them has none, and then the communicator stays with messages. Memory for long
+//! payloads is agreed on in the same way when the first call needs it. Whatever goes wrong in an agreement is not the call's error: the call
+//! goes by messages then, at all members, and finds out for itself. So that nobody is left with cells that another did not hear of, none
+//! is used before all have joined.
+//!
+//! A lost member, or calls that do not match, end the cells at all members before the same call (`weft_shm::rounds::leaving`); this one
+//! and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
 
 use crate::collective::tuning::KEY;
 use crate::comm::Comms;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
+use std::cell::Cell;
 use std::sync::Arc;
-use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape};
-use weft_datatype::{Kernel, Memory};
+use weft_coll::{Call, Vector};
+use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
 use weft_engine::{
-    Arguments, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots, strayed,
+    Arguments, Begin, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
 };
 use weft_types::params::Choice;
-use weft_types::{Error, Handle, PeerId, Rank, Result};
+use weft_types::{Error, Handle, PeerId, Rank, Result, abi};
 
 /// Calls that go by messages before a communicator gets cells: many communicators live for one.
 const FIRST_CALLS: u32 = 1;
@@ -35,6 +41,8 @@ pub enum OnNode {
     Undecided,
     /// By messages, for good.
     Never,
+    /// By rounds once all members have joined.
+    Joining(Box<Rounds>),
     /// By rounds.
     Ready(Box<Rounds>),
     /// By rounds, and a call is under way.
@@ -69,12 +77,24 @@ pub enum Begun {
     Agree(Handle, bool),
 }
 
+/// An agreement on memory under way.
+#[derive(Debug)]
+pub struct Agreement {
+    comm: Handle,
+    slots: bool,
+    /// The request that ends with it.
+    pub request: RequestId,
+    heard: Memory,
+    /// The blocks that this member took for it.
+    taken: [u64; 2],
+}
+
 /// A call under way by rounds.
 #[derive(Debug)]
 pub struct UnderWay {
     /// The communicator.
     pub comm: Handle,
-    rounds: Option<Box<Rounds>>,
+    rounds: Box<Rounds>,
     call: RoundsCall,
 }
 
@@ -120,30 +140,42 @@ impl Process {
         let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else { return Ok(false) };
         arguments.send.check_distinct(&arguments.recv)?;
         let of = self.comms.get_mut(comm)?;
-        let begun = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
-            OnNode::Ready(rounds) if !needs_slots || rounds.cells_here().has_slots() => {
-                match RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place) {
-                    Some(call) => {
-                        of.collectives = of.collectives.wrapping_add(1);
-                        Begun::Rounds(UnderWay { comm, rounds: Some(rounds), call })
-                    }
-                    None => unreachable!("what fits was asked before"),
-                }
-            }
-            OnNode::Ready(rounds) => {
-                of.node.way = OnNode::Ready(rounds);
-                Begun::Agree(comm, true)
-            }
+        let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
+            OnNode::Ready(rounds) => rounds,
             OnNode::Undecided => {
                 of.node.way = OnNode::Undecided;
-                Begun::Agree(comm, false)
+                self.asked = Asked::Answered(Begun::Agree(comm, false));
+                return Ok(true);
             }
-            way @ (OnNode::Never | OnNode::Lent) => {
+            way @ (OnNode::Never | OnNode::Joining(_) | OnNode::Lent) => {
                 of.node.way = way;
                 return Ok(false);
             }
         };
-        self.asked = Asked::Answered(begun);
+        let begun = rounds.begin(of.collectives);
+        if let Ok(Begin::Over) = begun {
+            of.node.way = OnNode::Never;
+            return Ok(false);
+        }
+        // Also a member that has left takes part in this: the others may not know yet.
+        if needs_slots && !rounds.cells_here().has_slots() && !of.node.no_slots {
+            of.node.way = OnNode::Ready(rounds);
+            self.asked = Asked::Answered(Begun::Agree(comm, true));
+            return Ok(true);
+        }
+        if let Err(error) = begun {
+            of.node.way = OnNode::Ready(rounds);
+            of.collectives = of.collectives.wrapping_add(1);
+            return Err(error);
+        }
+        if needs_slots && of.node.no_slots {
+            of.node.way = OnNode::Ready(rounds);
+            return Ok(false);
+        }
+        of.collectives = of.collectives.wrapping_add(1);
+        let call = RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
+            .expect("what fits was asked before");
+        self.asked = Asked::Answered(Begun::Rounds(UnderWay { comm, rounds, call }));
         Ok(true)
     }
 
@@ -169,12 +201,17 @@ impl Process {
             return Ok(None);
         }
         arguments.send.check_distinct(&arguments.recv)?;
-        let started = self.engine.start_in_stream(stream, |rounds| {
+        let started = self.engine.start_in_stream(stream, of.collectives, |rounds| {
             let what = (shape, bytes, element);
             RoundsCall::new(rounds, what, arguments.clone(), kernel, in_place).map(RoundsCall::unattended)
         })?;
-        if let Some(request) = started {
-            self.engine.tag_request(request, of.handle.0 | COLLECTIVE);
+        match started {
+            Some(request) => {
+                of.collectives = of.collectives.wrapping_add(1);
+                self.engine.tag_request(request, of.handle.0 | COLLECTIVE);
+            }
+            // What fits was made: the stream has ended.
+            None => of.node.later = None,
         }
         Ok(started)
     }
@@ -211,9 +248,6 @@ impl Process {
             return Ok(None);
         }
         let Some(needs_slots) = needs_slots(shape, of.size, bytes, element) else { return Ok(None) };
-        if needs_slots && of.node.no_slots {
-            return Ok(None);
-        }
         if matches!(of.node.way, OnNode::Undecided) && of.node.calls < FIRST_CALLS {
             of.node.calls += 1;
             return Ok(None);
@@ -221,79 +255,126 @@ impl Process {
         Ok(Some(needs_slots))
     }
 
-    /// Begins the agreement on memory: a broadcast by messages, of the two words that [`Process::agreed`] takes. The second one is
-    /// that of nonblocking calls.
+    /// Begins the agreement on memory, by messages: the least of what each member says of two blocks, where rank 0 says which they are,
+    /// and the others 0 if they cannot reach them. The second one is that of nonblocking calls.
     ///
     /// # Errors
     /// As [`Process::start_collective`].
-    pub fn agree_on_memory(&mut self, comm: Handle, slots: bool) -> Result<(RequestId, Memory)> {
+    pub fn agree_on_memory(&mut self, comm: Handle, slots: bool) -> Result<Agreement> {
         let of = self.comms.get(comm)?;
         let (rank, size) = (of.rank.0, of.size);
-        let word = Memory::packed_scratch(16);
-        if rank == 0 {
-            let block = self.engine.take_block(size, slots);
-            let later = if slots || block == 0 { 0 } else { self.engine.take_block(size, false) };
-            word.recv_view(0, 0, 8).unpack(0, &block.to_ne_bytes());
-            word.recv_view(0, 8, 8).unpack(0, &later.to_ne_bytes());
-        }
-        let arguments = Arguments::new(Memory::none(), word.clone());
-        let request = self.start_collective(comm, &Call::Bcast { root: 0, bytes: 16 }, arguments, None)?;
-        Ok((request, word))
+        let blocks = match rank {
+            0 => {
+                let block = self.engine.take_block(size, slots);
+                [block, if slots || block == 0 { 0 } else { self.engine.take_block(size, false) }]
+            }
+            _ => [if self.engine.can_map_blocks() { u64::MAX } else { 0 }; 2],
+        };
+        let reduction = least()?;
+        let (said, heard) =
+            (Memory::scratch(&reduction.datatype, 2)?, Memory::scratch(&reduction.datatype, 2)?);
+        said.recv_view(0, 0, 16).unpack(0, blocks.map(u64::to_ne_bytes).as_flattened());
+        let taken = if rank == 0 { blocks } else { [0; 2] };
+        let call =
+            Call::Allreduce { vector: Vector { count: 2, element: 8, commutative: true }, in_place: false };
+        let arguments = Arguments::new(said, heard.clone());
+        let request = self.start_collective(comm, &call, arguments, Some(reduction))?;
+        Ok(Agreement { comm, slots, request, heard, taken })
     }
 
-    /// The agreement is there.
-    ///
-    /// # Errors
-    /// The memory cannot be mapped.
-    pub fn agreed(&mut self, comm: Handle, slots: bool, word: &Memory) -> Result<()> {
-        let [block, later] = [0, 8].map(|at| {
-            let mut block = [0; 8];
-            word.send_view(0, at, 8).pack(0, &mut block);
-            u64::from_ne_bytes(block)
-        });
-        let of = self.comms.get_mut(comm)?;
-        match (&mut of.node.way, slots) {
-            (_, true) if block == 0 => of.node.no_slots = true,
-            (OnNode::Ready(rounds), true) => self.engine.add_slots(block, rounds)?,
-            (way, _) if block == 0 => *way = OnNode::Never,
-            (way, _) => {
-                let peers: Vec<PeerId> = of.group.peers().collect();
-                *way = OnNode::Ready(Box::new(self.engine.join_rounds(block, of.rank.0, &peers)?));
-                if later != 0 {
-                    let rounds = self.engine.join_rounds(later, of.rank.0, &peers)?;
-                    of.node.later = Some(self.engine.open_stream(rounds, peers));
-                }
+    /// The agreement is over, well or not. The next calls of the communicator know what it came to, once [`Process::have_joined`] says so.
+    pub fn agreed(&mut self, agreement: &Agreement, ended_well: bool) {
+        let mut words = [[0; 8]; 2];
+        if ended_well {
+            agreement.heard.send_view(0, 0, 16).pack(0, words.as_flattened_mut());
+        }
+        let [block, later] = words.map(u64::from_ne_bytes);
+        // Of an agreement that failed here the others may know the result.
+        for unused in agreement.taken.into_iter().filter(|&taken| ended_well && taken != 0) {
+            if ![block, later].contains(&unused) {
+                self.engine.give_block_back(unused);
             }
         }
-        Ok(())
+        let Ok(of) = self.comms.get_mut(agreement.comm) else { return };
+        let number = of.collectives;
+        match (&mut of.node.way, agreement.slots) {
+            (OnNode::Ready(rounds), true) if block == 0 || self.engine.add_slots(block, rounds).is_err() => {
+                of.node.no_slots = true;
+                // The others may have heard of memory: what they do in it now must fail.
+                let alone = block != 0 || !ended_well;
+                if alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
+                    let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+                    let _: Error = match lost {
+                        Some(lost) => rounds.leave_for_loss(lost),
+                        None => rounds.leave_for_memory(),
+                    };
+                }
+            }
+            (way @ OnNode::Undecided, false) => {
+                let peers: Vec<PeerId> = of.group.peers().collect();
+                let mut join = |block: u64| {
+                    let joined = (block != 0).then(|| self.engine.join_rounds(block, of.rank.0, &peers));
+                    joined.and_then(Result::ok)
+                };
+                let (own, rounds) = (join(later), join(block));
+                *way = OnNode::Never;
+                if let Some(mut rounds) = rounds {
+                    if let Some(mut own) = own {
+                        own.cells().join_in(number);
+                        of.node.later = Some(self.engine.open_stream(own, of.context.collective(), peers));
+                    }
+                    rounds.cells().join_in(number);
+                    *way = OnNode::Joining(Box::new(rounds));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it is known which way the calls of a communicator go; otherwise `missing` are the members that have not joined yet.
+    pub fn have_joined(&mut self, comm: Handle, missing: &Cell<u64>) -> bool {
+        let Ok(of) = self.comms.get_mut(comm) else { return true };
+        let OnNode::Joining(rounds) = &mut of.node.way else { return true };
+        let absent = rounds.cells_here().absent();
+        if absent != 0 && !rounds.has_cause() {
+            missing.set(absent);
+            let Some(lost) = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some()) else {
+                return false;
+            };
+            // Some may never have heard where the cells are. Who sees the cause of these may rely on that of the others.
+            if let Some(stream) = &of.node.later {
+                self.engine.leave_stream(stream, lost);
+            }
+            rounds.leave_for_loss(lost);
+        }
+        let OnNode::Joining(rounds) = std::mem::take(&mut of.node.way) else { unreachable!("just seen") };
+        of.node.way = OnNode::Ready(rounds);
+        true
     }
 
     /// The call is over at this member: the communicator has its rounds back.
-    pub fn end_rounds(&mut self, call: &mut UnderWay) {
-        if let (Some(rounds), Ok(of)) = (call.rounds.take(), self.comms.get_mut(call.comm)) {
-            of.node.way = OnNode::Ready(rounds);
+    pub fn end_rounds(&mut self, call: UnderWay) {
+        if let Ok(of) = self.comms.get_mut(call.comm) {
+            of.node.way = OnNode::Ready(call.rounds);
         }
     }
 
-    /// The error of a call that waits for processes of which one is gone: it will never end.
-    pub fn loss_in_rounds(&mut self, comm: Handle) -> Option<Error> {
-        if !self.engine.knows_losses() {
-            return None;
+    /// The error of a call in the cells of a communicator that waits for a process that is gone or has left the cells: it will never end. This
+    /// member has left them then.
+    #[cold]
+    pub fn hopeless_in_rounds(&mut self, comm: Handle, steps: &mut impl Steps) -> Option<Error> {
+        if self.engine.knows_losses() {
+            let of = self.comms.get(comm).ok()?;
+            let missing = steps.missing();
+            let members = (0..of.size).filter(|rank| missing >> rank & 1 == 1);
+            let mut processes = members.map(|rank| of.group.peer(Rank(rank)));
+            if let Some(lost) = processes.find(|&peer| self.engine.loss_of(peer).is_some()) {
+                return Some(steps.rounds().leave_for_loss(lost));
+            }
         }
-        let of = self.comms.get_mut(comm).ok()?;
-        let gone = of.group.peers().find_map(|peer| self.engine.loss_of(peer));
-        if gone.is_some() {
-            of.node.way = OnNode::Never;
-        }
-        gone
-    }
-
-    /// The error of a call that does not match that of another member.
-    pub fn mismatch_in_rounds(&mut self, comm: Handle, other: u32) -> Error {
-        if let Ok(of) = self.comms.get_mut(comm) {
-            of.node.way = OnNode::Never;
-        }
-        strayed(other)
+        let gone = steps.rounds().cells_here().gone();
+        // What is missing after this will not come.
+        (gone != 0 && gone & steps.missing() != 0).then(|| steps.rounds().leave_too())
     }
 
     /// The processes that a call waits for.
@@ -303,25 +384,34 @@ impl Process {
     }
 }
 
-impl UnderWay {
+/// A collective under way by rounds.
+pub trait Steps {
     /// Goes as far as it can without waiting.
-    #[inline]
-    pub fn step(&mut self) -> Outcome {
-        match &mut self.rounds {
-            Some(rounds) => self.call.step(rounds),
-            None => Outcome::Done,
-        }
-    }
-
-    /// The members that it waits for, one bit each.
-    pub fn missing(&self) -> u64 {
-        self.rounds.as_ref().map_or(0, |rounds| self.call.missing(rounds))
-    }
-
+    fn step(&mut self) -> Outcome;
+    /// The members that have to go on first, one bit each.
+    fn missing(&self) -> u64;
+    /// Its cells.
+    fn rounds(&mut self) -> &mut Rounds;
     /// Whether one of the members that it waits for was last seen on this processor.
-    pub fn shares_processor(&self) -> bool {
-        let rounds = self.rounds.as_ref();
-        rounds.is_some_and(|rounds| rounds.cells_here().shares_processor(self.call.missing(rounds)))
+    fn shares_processor(&self) -> bool;
+}
+
+impl Steps for UnderWay {
+    #[inline]
+    fn step(&mut self) -> Outcome {
+        self.call.step(&mut self.rounds)
+    }
+
+    fn missing(&self) -> u64 {
+        self.call.missing(&self.rounds)
+    }
+
+    fn rounds(&mut self) -> &mut Rounds {
+        &mut self.rounds
+    }
+
+    fn shares_processor(&self) -> bool {
+        self.rounds.cells_here().shares_processor(self.missing())
     }
 }
 
@@ -331,6 +421,16 @@ impl Comms {
     pub fn rounds(&mut self, raw: usize) -> Option<&mut Rounds> {
         match &mut self.at(raw)?.node.way {
             OnNode::Ready(rounds) => Some(rounds),
+            _ => None,
+        }
+    }
+
+    /// The same, and the number of its next collective.
+    #[inline(always)]
+    pub fn numbered_rounds(&mut self, raw: usize) -> Option<(&mut Cells, u32)> {
+        let of = self.at(raw)?;
+        match &mut of.node.way {
+            OnNode::Ready(rounds) => Some((rounds.cells(), of.collectives)),
             _ => None,
         }
     }
@@ -364,6 +464,13 @@ impl Comms {
             of.node.way = OnNode::Ready(rounds);
         }
     }
+}
+
+/// The least of unsigned 64-bit words.
+fn least() -> Result<Reduction> {
+    let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
+    let operation = Operation::Predefined(PredefinedOp::Min.kernel(&word)?);
+    Ok(Reduction { datatype: word, operation, name: "MPI_MIN" })
 }
 
 /// What combines, if anything has to; `None` for what does not go by rounds.

@@ -1,7 +1,7 @@
 //! The state of the tool information interface (section 15.3): what there is to see, and who looks at it.
 //!
 //! Control variables are the public parameters, all of them settable until MPI is started, none afterwards. Performance
-//! variables are levels of this process: readable at any time, neither started nor written. There are no events. Indices are
+//! variables are levels and counts of this process: readable at any time, neither started nor written. There are no events. Indices are
 //! positions in fixed tables, so they never change.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,48 +14,75 @@ use crate::process::Process;
 /// A text of a control variable has room for so many characters with its NUL.
 pub const TEXT_ROOM: usize = 1024;
 
-/// A level of this process.
+/// A level or a count of this process.
 #[derive(Debug)]
 pub struct Level {
     /// Its name.
     pub name: &'static str,
     /// What it counts.
     pub meaning: &'static str,
+    /// Whether it only ever rises: a counter, not a level.
+    pub rises: bool,
     /// Asks the process.
     pub of: fn(&Process) -> u64,
 }
 
+impl Level {
+    /// Its class (section 15.3.7).
+    pub const fn class(&self) -> i32 {
+        if self.rises { abi::MPI_T_PVAR_CLASS_COUNTER } else { abi::MPI_T_PVAR_CLASS_LEVEL }
+    }
+}
+
 /// The performance variables.
-pub const LEVELS: [Level; 6] = [
+pub const LEVELS: [Level; 8] = [
     Level {
         name: "weft_posted_receives",
         meaning: "Receives of this process that wait for a message.",
+        rises: false,
         of: |process| process.engine.levels().posted as u64,
     },
     Level {
         name: "weft_unexpected_messages",
         meaning: "Messages that have arrived, or announced themselves, and that no receive has matched yet.",
+        rises: false,
         of: |process| process.engine.levels().unexpected as u64,
     },
     Level {
         name: "weft_requests",
         meaning: "Point-to-point requests that exist, complete or not, until the program takes their result.",
+        rises: false,
         of: |process| process.engine.levels().requests as u64,
     },
     Level {
         name: "weft_peers",
         meaning: "Processes that this one has talked to.",
+        rises: false,
         of: |process| process.engine.levels().peers as u64,
     },
     Level {
         name: "weft_communicators",
         meaning: "Communicators that exist, predefined ones included.",
+        rises: false,
         of: |process| process.comms.iter().count() as u64,
     },
     Level {
         name: "weft_windows",
         meaning: "Windows that exist.",
+        rises: false,
         of: |process| process.windows.len() as u64,
+    },
+    Level {
+        name: "weft_work_requests",
+        meaning: "Work requests that this process has posted to an RDMA device: messages, puts, gets, atomics.",
+        rises: true,
+        of: |process| process.engine.device_work().0,
+    },
+    Level {
+        name: "weft_doorbells",
+        meaning: "How often this process has told an RDMA device of work requests.",
+        rises: true,
+        of: |process| process.engine.device_work().1,
     },
 ];
 
@@ -86,7 +113,7 @@ pub const CATEGORIES: [Category; 3] = [
     },
     Category {
         name: "weft_levels",
-        meaning: "How much of what this process holds at the moment.",
+        meaning: "How much of what this process holds at the moment, and what it has asked of devices.",
         parameters: false,
         levels: true,
         parts: &[],

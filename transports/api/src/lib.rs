@@ -19,7 +19,7 @@ pub mod sleepers;
 pub mod verbs;
 pub mod zero_copy;
 
-pub use pollable::Pollable;
+pub use pollable::{Bells, Pollable};
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -303,6 +303,15 @@ pub trait Transport {
     ) -> std::result::Result<(), Refused> {
         let _ = (peer, length, fill, to, token);
         Err(Refused::Dead)
+    }
+
+    /// As [`Transport::put_copy`] without a token, of at most [`Capabilities::max_inline`] bytes, where that takes no second look at anything:
+    /// the fast half of a short put. `route` is what [`Transport::route`] says of the peer. `false`: nothing was begun, and nothing is said about
+    /// why; use [`Transport::put_copy`].
+    #[inline]
+    fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let _ = (route, bytes, to);
+        false
     }
 
     /// An atomic operation on an aligned number of eight bytes of `peer`'s memory. The token comes back with what was there.

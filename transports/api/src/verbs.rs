@@ -505,6 +505,10 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
+    /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had arrived can
+    /// still be polled; [`Hca::destroy_queue_pair`] comes after that.
+    fn stop_queue_pair(&mut self, number: QueuePairNumber);
+
     /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
     /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);

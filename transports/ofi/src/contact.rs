@@ -25,6 +25,10 @@ const MISSING: Duration = Duration::from_secs(10);
 pub(crate) const STUCK: Duration = Duration::from_millis(500);
 /// How long the own address may take to answer.
 const OWN_ANSWER: Duration = Duration::from_millis(200);
+/// How long the library may keep operations with a lost peer. It ends them when it finds the connection closed; until then it may still
+/// write to the memory that they name, so they are not over.
+const MOURNING: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
@@ -144,17 +148,40 @@ impl Ofi {
         if !peer.resting {
             self.lost.push_back(peer.id);
         }
-        self.operations.lose(number);
+        self.mourn(number);
+    }
+
+    /// Everything with a peer that is gone has failed; what the library still has of it is told when it gives it back, or after a while.
+    pub(crate) fn mourn(&mut self, number: u32) {
+        if self.operations.lose(number) {
+            self.mourned.push((Instant::now(), number));
+        }
+    }
+
+    /// Looks after operations with the lost that the library does not give back: their connection is closed, and they are told.
+    fn bury_mourned(&mut self, now: Instant) {
+        for at in (0..self.mourned.len()).rev() {
+            let (since, number) = self.mourned[at];
+            if self.operations.is_open(number) {
+                if now.duration_since(since) < MOURNING {
+                    continue;
+                }
+                self.slots.device().forget(self.peers[number as usize].address);
+                self.operations.abandon(number);
+            }
+            self.mourned.swap_remove(at);
+        }
     }
 
     /// Asks peers that were not heard for long whether they are there, and those that a process that ends waits for. A question costs
     /// them an answer the next time they look; who does not answer is knocked at.
     pub(crate) fn ask(&mut self, now: Instant) {
+        self.bury_mourned(now);
         let leaving = self.leaving.get();
         let keeps_order = self.slots.device_ref().offer().msg_order & FI_ORDER_SAS != 0;
         for number in 0..self.peers.len() as u32 {
             let peer = &mut self.peers[number as usize];
-            if peer.gone || peer.resting {
+            if peer.gone {
                 continue;
             }
             match peer.missing {
@@ -186,10 +213,15 @@ impl Ofi {
                 peer.knock = peer.door.and_then(Knock::at);
             }
             let peer = &mut self.peers[number as usize];
-            if now < peer.ask_at {
+            // Who rests, there or here, is neither asked nor asks: only what does not get away tells of an end.
+            if peer.resting || self.rests {
                 continue;
             }
             let waited_for = leaving && !peer.flow.has_left();
+            // A process that wants to end asks at once.
+            if now < peer.ask_at && (peer.asked || !waited_for) {
+                continue;
+            }
             if !waited_for && now.duration_since(peer.heard) < SILENCE {
                 peer.ask_at = peer.heard + SILENCE;
                 continue;

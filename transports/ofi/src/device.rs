@@ -3,63 +3,22 @@
 //! The interface is safe because all memory that operations work on is owned here: messages lie in slots ([`crate::slots`]), which
 //! nobody can touch while the library has them, and everything is closed before the memory goes.
 
+mod object;
+mod remote;
+
+pub(crate) use object::Object;
+
 use crate::library::{InfoList, Library, library};
 use crate::offer::Offer;
 use crate::omni_path;
-use crate::select::{REMOTE_MEMORY, Wanted};
-use crate::survey::{choose, describe, find_again};
+use crate::select::{Collectives, Wanted};
+use crate::survey::{choose, collectives, describe, find_again};
 use crate::sys::*;
+use object::wait_object;
 use std::ffi::{c_int, c_void};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr::{NonNull, null, null_mut};
-use weft_api::zero_copy::RemoteMemory;
+use std::os::fd::OwnedFd;
+use std::ptr::{null, null_mut};
 use weft_types::{Error, ErrorClass, Result};
-
-/// An object of the library, closed on drop.
-pub(crate) struct Object<T>(NonNull<T>);
-
-impl<T> Object<T> {
-    /// # Safety
-    /// `raw` is null or an open object of the library that nobody else closes, and `T` begins with a [`fid`].
-    unsafe fn new(raw: *mut T) -> Option<Object<T>> {
-        NonNull::new(raw).map(Object)
-    }
-
-    pub(crate) fn raw(&self) -> *mut T {
-        self.0.as_ptr()
-    }
-
-    pub(crate) fn fid(&self) -> *mut fid {
-        self.0.as_ptr().cast()
-    }
-
-    /// The base table of the object.
-    fn ops(&self) -> &fi_ops {
-        // SAFETY: an open object begins with its `fid`, and its table lives as long as the object.
-        unsafe { &*(*self.fid()).ops }
-    }
-
-    fn bind(&self, other: *mut fid, flags: u64) -> c_int {
-        let Some(bind) = self.ops().bind else { return -FI_ENOSYS };
-        // SAFETY: both are open objects.
-        unsafe { bind(self.fid(), other, flags) }
-    }
-
-    fn control(&self, command: c_int, argument: *mut c_void) -> c_int {
-        let Some(control) = self.ops().control else { return -FI_ENOSYS };
-        // SAFETY: an open object; the callers give each command the argument that the manual wants.
-        unsafe { control(self.fid(), command, argument) }
-    }
-}
-
-impl<T> Drop for Object<T> {
-    fn drop(&mut self) {
-        if let Some(close) = self.ops().close {
-            // SAFETY: it is open, and closed once. What it answers (busy, say) cannot be mended here.
-            unsafe { close(self.fid()) };
-        }
-    }
-}
 
 /// Why an operation was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +28,6 @@ pub(crate) enum Denied {
     /// Never: an error number of the library.
     Failed(i64),
 }
-
-/// Whether a type and an operation go together, and how many numbers at a time.
-type Validity = unsafe extern "C" fn(*mut fid_ep, u32, u32, *mut usize) -> c_int;
 
 fn begun(result: isize) -> std::result::Result<(), Denied> {
     match -(result as i64) {
@@ -236,6 +192,14 @@ impl Device {
         }
     }
 
+    /// Ends everything that the library has, before the memory that it works on is taken from it. Providers whose regions are bound to the
+    /// endpoint want those closed first (fi_mr(3)): for them it stays open until the device is dropped.
+    pub(crate) fn end(&mut self) {
+        if self.offer.mr_mode & FI_MR_ENDPOINT == 0 {
+            self.endpoint.close();
+        }
+    }
+
     /// What was opened.
     pub(crate) fn offer(&self) -> &Offer {
         &self.offer
@@ -244,6 +208,11 @@ impl Device {
     /// Version and file of the library.
     pub(crate) fn library(&self) -> String {
         self.library.to_string()
+    }
+
+    /// Who runs collectives, and why.
+    pub(crate) fn collectives(&self) -> Collectives {
+        collectives(self.library, &self.offer)
     }
 
     /// What an error number means.
@@ -313,6 +282,17 @@ impl Device {
         Err(Error::new(ErrorClass::OTHER, format!("{} refuses the address of a process: {why}", self.offer)))
     }
 
+    /// Nothing is sent to an address any more: a provider with a connection to it closes that.
+    pub(crate) fn forget(&mut self, mut address: u64) {
+        // SAFETY: an open address vector, and one address that was inserted into it.
+        unsafe {
+            if let Some(remove) = (*(*self.addresses.raw()).ops).remove {
+                // Those that cannot remove keep the entry, which is harmless.
+                remove(self.addresses.raw(), &mut address, 1, 0);
+            }
+        }
+    }
+
     /// Registers memory where `access` (`FI_SEND` and such) asks for it.
     ///
     /// # Safety
@@ -368,14 +348,6 @@ impl Device {
     /// Whether also memory that only this process uses must be registered.
     pub(crate) fn registers_locally(&self) -> bool {
         self.offer.mr_mode & FI_MR_LOCAL != 0
-    }
-
-    /// What others say to reach the first byte of a region at `address`.
-    pub(crate) fn remote_name(&self, region: &Object<fid_mr>, address: u64) -> RemoteMemory {
-        let by_address = self.offer.mr_mode & FI_MR_VIRT_ADDR != 0;
-        // SAFETY: an open region.
-        let key = unsafe { (*region.raw()).key };
-        RemoteMemory { address: if by_address { address } else { 0 }, key }
     }
 
     /// Posts room for a message.
@@ -434,135 +406,6 @@ impl Device {
         })
     }
 
-    /// Reads memory of another process.
-    ///
-    /// # Safety
-    /// As [`Device::receive`], of the room.
-    pub(crate) unsafe fn read(
-        &mut self,
-        room: *mut u8,
-        bytes: usize,
-        descriptor: *mut c_void,
-        from: (u64, RemoteMemory),
-        context: *mut c_void,
-    ) -> std::result::Result<(), Denied> {
-        // SAFETY: the table is looked for; the rest by contract.
-        begun(unsafe {
-            match self.remote_table().and_then(|table| table.read) {
-                Some(read) => read(
-                    self.endpoint.raw(),
-                    room.cast(),
-                    bytes,
-                    descriptor,
-                    from.0,
-                    from.1.address,
-                    from.1.key,
-                    context,
-                ),
-                None => -FI_ENOSYS as isize,
-            }
-        })
-    }
-
-    /// Writes to memory of another process; ends when the bytes are visible there.
-    ///
-    /// # Safety
-    /// As [`Device::receive`], of what is written.
-    pub(crate) unsafe fn write(
-        &mut self,
-        source: *const u8,
-        bytes: usize,
-        descriptor: *mut c_void,
-        to: (u64, RemoteMemory),
-        context: *mut c_void,
-    ) -> std::result::Result<(), Denied> {
-        let local = libc::iovec { iov_base: source.cast_mut().cast(), iov_len: bytes };
-        let remote = fi_rma_iov { addr: to.1.address, len: bytes, key: to.1.key };
-        let mut descriptors = [descriptor];
-        let message = fi_msg_rma {
-            msg_iov: &raw const local,
-            desc: descriptors.as_mut_ptr(),
-            iov_count: 1,
-            addr: to.0,
-            rma_iov: &raw const remote,
-            rma_iov_count: 1,
-            context,
-            data: 0,
-        };
-        // SAFETY: the table is looked for; the description is read before the call returns; the rest by contract.
-        begun(unsafe {
-            match self.remote_table().and_then(|table| table.writemsg) {
-                Some(write) => write(self.endpoint.raw(), &message, FI_DELIVERY_COMPLETE),
-                None => -FI_ENOSYS as isize,
-            }
-        })
-    }
-
-    fn remote_table(&self) -> Option<&fi_ops_rma> {
-        if !self.offer.can(REMOTE_MEMORY) {
-            return None;
-        }
-        // SAFETY: an endpoint that was opened with the capability has the table, which lives as long as the endpoint.
-        unsafe { (*self.endpoint.raw()).rma.as_ref() }
-    }
-
-    fn atomic_table(&self) -> Option<&fi_ops_atomic> {
-        if !self.offer.can(FI_ATOMIC) {
-            return None;
-        }
-        // SAFETY: as in `remote_table`.
-        unsafe { (*self.endpoint.raw()).atomic.as_ref() }
-    }
-
-    /// Whether numbers of eight bytes can be added to and exchanged.
-    pub(crate) fn has_atomics(&self) -> bool {
-        let Some(table) = self.atomic_table() else { return false };
-        let mut count = 0;
-        let mut offered = |valid: Option<Validity>, operation| {
-            // SAFETY: an open endpoint, and room for the answer.
-            valid.is_some_and(
-                |valid| unsafe { valid(self.endpoint.raw(), FI_UINT64, operation, &mut count) } == 0,
-            )
-        };
-        offered(table.readwritevalid, FI_SUM) && offered(table.compwritevalid, FI_CSWAP) && count > 0
-    }
-
-    /// An atomic operation on eight bytes of another process: of the three numbers at `numbers` the first is the operand, the second
-    /// what is compared with (where `compares`), the third becomes what was found.
-    ///
-    /// # Safety
-    /// As [`Device::receive`], of the numbers.
-    pub(crate) unsafe fn atomic(
-        &mut self,
-        numbers: *mut u64,
-        compares: bool,
-        descriptor: *mut c_void,
-        at: (u64, RemoteMemory),
-        context: *mut c_void,
-    ) -> std::result::Result<(), Denied> {
-        let Some(table) = self.atomic_table() else { return Err(Denied::Failed(i64::from(FI_ENOSYS))) };
-        let (fetch, exchange) = (table.readwrite, table.compwrite);
-        // SAFETY: three numbers by contract.
-        let (operand, compared, found) =
-            unsafe { (numbers.cast(), numbers.add(1).cast(), numbers.add(2).cast()) };
-        let endpoint = self.endpoint.raw();
-        let (to, RemoteMemory { address, key }) = at;
-        // SAFETY: an endpoint with the table; the rest by contract.
-        begun(unsafe {
-            match (compares, fetch, exchange) {
-                (false, Some(fetch), _) => fetch(
-                    endpoint, operand, 1, descriptor, found, descriptor, to, address, key, FI_UINT64, FI_SUM,
-                    context,
-                ),
-                (true, _, Some(exchange)) => exchange(
-                    endpoint, operand, 1, descriptor, compared, descriptor, found, descriptor, to, address,
-                    key, FI_UINT64, FI_CSWAP, context,
-                ),
-                _ => -FI_ENOSYS as isize,
-            }
-        })
-    }
-
     /// Lets the provider work, and takes what has ended, in order.
     pub(crate) fn poll(&mut self, mut ended: impl FnMut(Ended)) {
         const BATCH: usize = 32;
@@ -598,14 +441,4 @@ impl Device {
         };
         (count > 0).then(|| Ended { context: entry.op_context, bytes: 0, error: i64::from(entry.err.max(1)) })
     }
-}
-
-/// The descriptor behind a completion queue, as one of our own.
-fn wait_object(completions: &Object<fid_cq>) -> Option<OwnedFd> {
-    let mut fd: c_int = -1;
-    if completions.control(FI_GETWAIT, (&raw mut fd).cast()) != 0 || fd < 0 {
-        return None;
-    }
-    // SAFETY: the queue has the descriptor open.
-    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok()
 }

@@ -20,6 +20,8 @@ pub struct Offer {
     pub mode: u64,
     /// What registered memory needs (`FI_MR_LOCAL` and such).
     pub mr_mode: i32,
+    /// What it speaks on the wire (`FI_PROTO_RXM` and such), 0 where it does not say.
+    pub protocol: u32,
     /// Form of the addresses (`FI_SOCKADDR_IN` and such).
     pub addr_format: u32,
     /// The own address, where it is one of the internet's.
@@ -74,6 +76,13 @@ impl Offer {
             sys::FI_ADDR_PSMX2 | sys::FI_ADDR_EFA | sys::FI_ADDR_OPX | sys::FI_ADDR_CXI
         );
         self.nic.is_some_and(|nic| nic.on_bus) || devices_only
+    }
+
+    /// Bytes of the longest message that still leaves in one step. Devices and the layers over message endpoints
+    /// or datagrams (rxm, rxd) copy up to 16 KiB eagerly and take longer ones in steps of their own; sockets take all there is.
+    pub fn eager_bytes(&self) -> usize {
+        let layered = matches!(self.protocol, sys::FI_PROTO_RXM | sys::FI_PROTO_RXM_TCP | sys::FI_PROTO_RXD);
+        if self.drives_a_device() || layered || self.ip.is_none() { 16 << 10 } else { usize::MAX }
     }
 
     /// Bits per second of its link, 0 where not known.

@@ -4,20 +4,24 @@
 use std::ffi::CString;
 use std::path::Path;
 
-/// The variables by which the providers are told.
-const VARIABLES: [&str; 3] = ["FI_OPX_UUID", "FI_PSM2_UUID", "FI_PSM3_UUID"];
+/// The variables by which the providers are told, and whether they read the number with dashes. `opx` takes hexadecimal digits and nothing
+/// else, and falls back to the one number of everybody where it finds another character.
+const VARIABLES: [(&str, bool); 3] = [("FI_OPX_UUID", false), ("FI_PSM2_UUID", true), ("FI_PSM3_UUID", true)];
 
 /// Where the kernel shows devices, and how those of Omni-Path begin.
 const DEVICES: &str = "/sys/class/infiniband";
 const OMNI_PATH: &str = "hfi1_";
 
-/// A number of 128 bits for the name of a job, as the providers read it.
-fn uuid(job: &str) -> String {
+/// A number of 128 bits for the name of a job, as the providers read it: with dashes or without.
+fn uuid(job: &str, dashes: bool) -> String {
     // FNV-1a: any job has its own, and nothing depends on it being hard to find another of the same.
     let hash = job.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     });
     let text = format!("{hash:032x}");
+    if !dashes {
+        return text;
+    }
     format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }
 
@@ -31,8 +35,10 @@ pub(crate) fn name_job(job: &str) {
     if !has_device(Path::new(DEVICES)) {
         return;
     }
-    let value = CString::new(uuid(job)).expect("digits");
-    for variable in VARIABLES.into_iter().filter(|variable| std::env::var_os(variable).is_none()) {
+    for (variable, dashes) in
+        VARIABLES.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_none())
+    {
+        let value = CString::new(uuid(job, dashes)).expect("digits");
         let name = CString::new(variable).expect("letters");
         // SAFETY: two C strings, which are copied. Another thread that reads the environment by a pointer at this very moment would be at
         // risk: this runs once, when MPI is opened, and only where these devices are.
@@ -46,11 +52,14 @@ mod tests {
 
     #[test]
     fn a_job_has_one_number_and_another_job_another() {
-        let number = uuid("job 7");
-        assert_eq!(number, uuid("job 7"));
-        assert_ne!(number, uuid("job 8"));
+        let number = uuid("job 7", true);
+        assert_eq!(number, uuid("job 7", true));
+        assert_ne!(number, uuid("job 8", true));
         assert_eq!(number.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
         assert!(number.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'));
+        let plain = uuid("job 7", false);
+        assert_eq!(plain, number.replace('-', ""));
+        assert_eq!(plain.len(), 32, "opx takes 32 digits and nothing else");
     }
 
     #[test]

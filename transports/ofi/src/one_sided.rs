@@ -5,7 +5,7 @@ use crate::device::Denied;
 use crate::select::REMOTE_MEMORY;
 use crate::slots::{Piece, Slot};
 use crate::sys::{FI_ORDER_SAW, FI_REMOTE_COMM};
-use crate::transport::{Ofi, Use};
+use crate::transport::{Ofi, SOCKETS, Use};
 use weft_api::Refused;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
@@ -17,7 +17,7 @@ use weft_types::PeerId;
 const MAX_RUNS: usize = 16;
 /// Longest piece: providers count in 32 bits here and there.
 const LONGEST_PIECE: u64 = 1 << 30;
-/// Pieces that wait for the library; beyond that operations are refused.
+/// Pieces to one peer that wait for the library; beyond that operations are refused.
 const MOST_WAITING: usize = 64;
 
 impl Ofi {
@@ -29,7 +29,7 @@ impl Ofi {
             return None;
         }
         let hardware = offer.drives_a_device();
-        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { 3e9 };
+        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { SOCKETS };
         let latency = if hardware { 2e-6 } else { 25e-6 };
         Some(ZeroCopy {
             get: true,
@@ -76,7 +76,7 @@ impl Ofi {
         let number = self.number(id)?;
         if self.peers[number as usize].gone {
             Err(Refused::Dead)
-        } else if self.waiting.len() >= MOST_WAITING {
+        } else if self.waiting_for(number) >= MOST_WAITING {
             Err(Refused::Full)
         } else {
             Ok(number)
@@ -96,7 +96,7 @@ impl Ofi {
         let operation = self.operations.begin(number, token, parts.len() as u32, put);
         let to = self.peers[number as usize].address;
         let mut parts = parts.into_iter().map(|(local, remote)| Piece { operation, to, local, remote, put });
-        if !self.waiting.is_empty() {
+        if self.waiting_for(number) > 0 {
             self.waiting.extend(parts.map(|piece| (number, piece)));
             return Ok(());
         }
@@ -125,19 +125,31 @@ impl Ofi {
 
     /// Offers the pieces that wait.
     pub(crate) fn begin_waiting(&mut self) {
-        while let Some((number, piece)) = self.waiting.front() {
+        // One turn of the list, which keeps its order for each peer: one that takes nothing holds up no other.
+        let mut refusing = Vec::new();
+        for _ in 0..self.waiting.len() {
+            let Some((number, piece)) = self.waiting.pop_front() else { return };
             let operation = piece.operation;
-            if self.peers[*number as usize].gone {
+            if self.peers[number as usize].gone {
                 self.operations.piece_ended(operation, false, 0);
+            } else if refusing.contains(&number) {
+                self.waiting.push_back((number, piece));
             } else {
-                match self.slots.begin(piece) {
+                match self.slots.begin(&piece) {
                     Ok(()) => {}
-                    Err(Denied::Again) => return,
+                    Err(Denied::Again) => {
+                        refusing.push(number);
+                        self.waiting.push_back((number, piece));
+                    }
                     Err(Denied::Failed(_)) => self.operations.piece_ended(operation, false, 0),
                 }
             }
-            self.waiting.pop_front();
         }
+    }
+
+    /// Pieces that wait for one peer.
+    fn waiting_for(&self, number: u32) -> usize {
+        self.waiting.iter().filter(|(other, _)| *other == number).count()
     }
 
     pub(crate) fn write_copy<F: FnOnce(&mut [u8])>(
@@ -149,10 +161,10 @@ impl Ofi {
         token: Option<Token>,
     ) -> Result<(), Refused> {
         let number = self.target(id)?;
-        if !self.waiting.is_empty() {
+        if self.waiting_for(number) > 0 {
             return Err(Refused::Full);
         }
-        let slot = self.slot().ok_or(Refused::Full)?;
+        let slot = self.slot_for_data().ok_or(Refused::Full)?;
         fill(self.slots.bytes_mut(slot, length));
         let operation = self.operations.begin(number, token, 1, true);
         let address = self.peers[number as usize].address;
@@ -168,7 +180,7 @@ impl Ofi {
         token: Token,
     ) -> Result<(), Refused> {
         let number = self.target(id)?;
-        let slot = self.slot().ok_or(Refused::Full)?;
+        let slot = self.slot_for_data().ok_or(Refused::Full)?;
         let (operand, compared, compares) = match atomic {
             Atomic::FetchAdd(add) => (add, 0, false),
             Atomic::CompareSwap { compare, swap } => (swap, compare, true),
@@ -196,6 +208,7 @@ impl Ofi {
         match begun {
             Ok(()) => {
                 self.uses[slot.index()] = work;
+                self.sending += 1;
                 Ok(())
             }
             Err(denied) => {

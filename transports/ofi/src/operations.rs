@@ -1,8 +1,9 @@
 //! Operations on the memory of others: which are under way, what they are to tell, and when. Pure.
 //!
 //! An operation has pieces, each one call of the library; it is over when all of them are. Puts also belong to an *epoch* of their peer: a
-//! flush closes the epoch, and its token comes back when this one and those before it have no open puts. A lost peer's operations are told
-//! at once; pieces that the library still has are forgotten when they end.
+//! flush closes the epoch, and its token comes back when this one and those before it have no open puts. A lost peer's operations fail, but
+//! only when their pieces have ended: until then the library may touch the memory that they name. Abandoned ones are told at once; their
+//! pieces are forgotten when they end.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -145,16 +146,34 @@ impl Operations {
         self.close(peer);
     }
 
-    /// A peer is gone: everything with it has failed.
-    pub(crate) fn lose(&mut self, peer: u32) {
-        for operation in
-            self.list.iter_mut().filter(|operation| operation.peer == peer && operation.pieces > 0)
-        {
-            (operation.failed, operation.lost) = (true, true);
-            operation.epoch = None;
-            let outcome = Outcome::Failed;
-            self.completed.extend(operation.token.take().map(|token| Completed { token, outcome }));
+    fn open_with(&mut self, peer: u32) -> impl Iterator<Item = &mut Operation> {
+        self.list.iter_mut().filter(move |operation| operation.peer == peer && operation.pieces > 0)
+    }
+
+    /// A peer is gone: everything with it has failed, and is told when its pieces have ended. Whether there is something to wait for.
+    pub(crate) fn lose(&mut self, peer: u32) -> bool {
+        let mut open = false;
+        for operation in self.open_with(peer) {
+            (operation.failed, operation.lost, open) = (true, true, true);
         }
+        let epochs = self.epochs.get_mut(&peer).into_iter().flat_map(|epochs| &mut epochs.list);
+        epochs.for_each(|epoch| epoch.failed = true);
+        open
+    }
+
+    /// Whether pieces of a peer's operations have not ended.
+    pub(crate) fn is_open(&mut self, peer: u32) -> bool {
+        self.open_with(peer).next().is_some()
+    }
+
+    /// The rest of a lost peer's operations is not waited for any more: all of it is told.
+    pub(crate) fn abandon(&mut self, peer: u32) {
+        let mut tokens = Vec::new();
+        for operation in self.open_with(peer) {
+            operation.epoch = None;
+            tokens.extend(operation.token.take());
+        }
+        self.completed.extend(tokens.into_iter().map(|token| Completed { token, outcome: Outcome::Failed }));
         let flushes = self.epochs.remove(&peer).into_iter().flat_map(|epochs| epochs.list);
         let tokens = flushes.filter_map(|epoch| epoch.token);
         self.completed.extend(tokens.map(|token| Completed { token, outcome: Outcome::Failed }));
@@ -186,7 +205,7 @@ mod tests {
             let mut pieces: Vec<(OperationId, u32, u64)> = Vec::new();
             let mut open: BTreeMap<u64, (u32, bool, Vec<u64>)> = BTreeMap::new();
             let mut next = 0_u64;
-            let mut lost = [false; 3];
+            let (mut lost, mut abandoned) = ([false; 3], [false; 3]);
             let mut flushed: Vec<u64>;
             for (kind, peer, choice) in steps {
                 if lost[peer as usize] && kind != 3 {
@@ -214,20 +233,28 @@ mod tests {
                         }
                     }
                     _ => {
-                        if choice < 10 {
+                        if choice < 20 {
                             lost[peer as usize] = true;
-                            operations.lose(peer);
+                            let open = operations.lose(peer);
+                            prop_assert_eq!(open, pieces.iter().any(|&(_, other, _)| other == peer));
+                        }
+                        if choice < 10 {
+                            operations.abandon(peer);
+                            abandoned[peer as usize] = true;
                         }
                     }
                 }
                 while let Some(done) = operations.next() {
                     let (peer, _, before) = open.remove(&done.token.0).expect("a token that was open");
+                    if lost[peer as usize] && !abandoned[peer as usize] {
+                        prop_assert!(pieces.iter().all(|&(_, _, token)| token != done.token.0), "told while the library has it");
+                    }
                     if done.outcome != Outcome::Failed {
                         prop_assert!(before.iter().all(|token| !open.contains_key(token)), "a flush before its puts");
                         prop_assert!(!lost[peer as usize]);
                     }
                 }
-                prop_assert!(open.values().all(|entry| !lost[entry.0 as usize]), "a loss tells everything");
+                prop_assert!(open.values().all(|entry| !abandoned[entry.0 as usize]), "nothing is waited for");
             }
             for (id, _, _) in pieces {
                 operations.piece_ended(id, true, 0);

@@ -123,6 +123,7 @@ pub(crate) struct Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        self.device.end();
         // A domain with open regions stays open.
         self.blocks.iter_mut().for_each(|block| block.region = None);
         self.regions.clear();
@@ -136,6 +137,13 @@ impl std::fmt::Debug for Slots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Slots({:?}, {} slots, {} free)", self.device, self.holders.len(), self.free.len())
     }
+}
+
+/// Whether an address is that of a slot's or a piece's context.
+fn is_ours(context: *mut c_void, blocks: &[Block], pieces: &[(Box<Context>, OperationId)]) -> bool {
+    let of_slot = |block: &Block| block.contexts.iter().any(|ours| std::ptr::eq(ours, context.cast()));
+    blocks.iter().any(of_slot)
+        || pieces.iter().any(|(ours, _)| std::ptr::eq(&raw const **ours, context.cast()))
 }
 
 impl Slots {
@@ -259,21 +267,23 @@ impl Slots {
 
     /// Lets the provider work, and takes what has ended, in order. The slots are ours again.
     pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
-        let Slots { device, holders, pieces, free_pieces, .. } = self;
+        let Slots { device, blocks, holders, pieces, free_pieces, .. } = self;
         device.poll(|ended| {
-            let work = if ended.context.is_null() {
-                Work::Unknown
-            } else {
-                // SAFETY: every context that is given to the library is one of ours, which live as long as the device.
-                let context = unsafe { &*ended.context.cast::<Context>() };
-                if context.is_piece {
-                    free_pieces.push(context.index);
-                    Work::Piece(pieces[context.index as usize].1)
+            let work =
+                if ended.context.is_null() || ended.error != 0 && !is_ours(ended.context, blocks, pieces) {
+                    Work::Unknown
                 } else {
-                    holders[context.index as usize] = Holder::Us;
-                    Work::Slot(Slot(context.index))
-                }
-            };
+                    // SAFETY: every context that is given to the library is one of ours, which live as long as the device. Failures of what
+                    // was injected have none, and what a provider shows there instead was looked at.
+                    let context = unsafe { &*ended.context.cast::<Context>() };
+                    if context.is_piece {
+                        free_pieces.push(context.index);
+                        Work::Piece(pieces[context.index as usize].1)
+                    } else {
+                        holders[context.index as usize] = Holder::Us;
+                        Work::Slot(Slot(context.index))
+                    }
+                };
             done.push(Done { work, bytes: ended.bytes, error: ended.error });
         });
     }

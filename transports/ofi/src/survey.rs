@@ -74,6 +74,7 @@ pub(crate) fn describe(info: &fi_info) -> Offer {
             caps: info.caps,
             mode: info.mode | tx.mode | rx.mode | domain.mode,
             mr_mode: select::memory_needs(domain.mr_mode),
+            protocol: endpoint.protocol,
             addr_format: info.addr_format,
             ip: ip_of(info.addr_format, address),
             max_msg_size: endpoint.max_msg_size,
@@ -128,6 +129,26 @@ pub(crate) fn choose(library: &'static Library, wanted: &Wanted) -> Result<(Offe
                 "{why}\nfound: {library}. `fi_info` lists what there is; WEFT_TRANSPORT chooses another fabric"
             ),
         )),
+    }
+}
+
+/// Who runs a job's collectives, as far as the provider of an offer is concerned.
+pub(crate) fn collectives(library: &'static Library, offer: &Offer) -> select::Collectives {
+    let offers = |caps: u64| {
+        let hints = library.blank().map(|mut hints| {
+            fill_hints(&mut hints, caps);
+            // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
+            unsafe { (*(*hints.first()).fabric_attr).prov_name = owned_text(&offer.provider) };
+            hints
+        });
+        let list = hints.and_then(|hints| library.offers(&hints));
+        // Whoever cannot be asked offers nothing.
+        list.is_ok_and(|list| list.iter().any(|info| describe(info).domain == offer.domain))
+    };
+    select::Collectives {
+        whole: offers(FI_COLLECTIVE),
+        triggered: offers(FI_TRIGGER),
+        by_device: offer.drives_a_device(),
     }
 }
 

@@ -1,14 +1,17 @@
 //! [`Ofi`]: one process's end of a fabric that libfabric drives.
 
+mod arrival;
+mod sending;
+
 use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
-use crate::contact::{Peer, SILENCE, STUCK};
-use crate::device::{Denied, Device};
+use crate::contact::{Peer, STUCK};
+use crate::device::Device;
 use crate::flow::WINDOW;
 use crate::operations::{OperationId, Operations};
-use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes, header_of};
+use crate::packet::{HEAD, What, header_of};
 use crate::select::Wanted;
-use crate::slots::{Done, Piece, Slot, Slots, Work};
+use crate::slots::{Done, Piece, Slot, Slots};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,12 +25,17 @@ use weft_api::{Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
-/// Longest message in bytes, where the provider takes such long ones.
-const LONGEST: usize = 16 << 10;
+/// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet.
+const LONGEST: usize = (32 << 10) + HEAD;
 /// Largest payload that is copied at once, where the provider itself copies less.
 const LEAST_INLINE: usize = 192;
+/// Bytes per second of the kernel's sockets, and of packets through them that both ends copy (measured between two namespaces).
+pub(crate) const SOCKETS: f64 = 4e9;
+const SOCKET_PACKETS: f64 = 1.4e9;
 /// Slots in all: what was received and not taken, posted, or is being sent.
 const MOST_SLOTS: usize = 4096;
+/// Of those, with data of this process on its way.
+const MOST_SENDING: usize = MOST_SLOTS / 4;
 /// Receives that are posted for each peer, and for nobody in particular.
 const POSTED_EACH: usize = 16;
 const POSTED_AT_LEAST: usize = 48;
@@ -69,6 +77,8 @@ pub struct Ofi {
     pub(crate) waiting: VecDeque<(u32, Piece)>,
     /// Receives that the library has.
     posted: usize,
+    /// Slots that it has to send or to write from.
+    pub(crate) sending: usize,
     /// Peers with messages, in turn.
     ready: VecDeque<u32>,
     /// Peers to whom news are due.
@@ -87,6 +97,10 @@ pub struct Ofi {
     pub(crate) has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
     pub(crate) leaving: Cell<bool>,
+    /// This process has ended MPI and has not gone on since.
+    pub(crate) rests: bool,
+    /// Lost peers with operations that the library still has, and since when.
+    pub(crate) mourned: Vec<(Instant, u32)>,
 }
 
 impl Ofi {
@@ -97,7 +111,8 @@ impl Ofi {
     pub fn open(me: PeerId, wanted: &Wanted, directory: Box<dyn OfiDirectory>) -> Result<Ofi> {
         let (device, why) = Device::open(wanted)?;
         let offer = device.offer();
-        let (longest, inject) = (offer.max_msg_size.min(LONGEST), offer.inject_size.min(LONGEST));
+        let longest = offer.max_msg_size.min(LONGEST).min(offer.eager_bytes());
+        let inject = offer.inject_size.min(longest);
         let card = OfiCard { provider: offer.provider.clone(), key: random_key(), address: device.name()? };
         let sleepers = WaitObject::new(device.wait()).map_err(|error| {
             Error::new(ErrorClass::NO_MEM, format!("no descriptor to sleep on: {error} (see `ulimit -n`)"))
@@ -114,6 +129,7 @@ impl Ofi {
             operations: Operations::default(),
             waiting: VecDeque::new(),
             posted: 0,
+            sending: 0,
             ready: VecDeque::new(),
             due: Vec::new(),
             lost: VecDeque::new(),
@@ -126,6 +142,8 @@ impl Ofi {
             clock: Instant::now(),
             has_doors: false,
             leaving: Cell::new(false),
+            rests: false,
+            mourned: Vec::new(),
         };
         ofi.has_doors = ofi.answers_at_its_door();
         ofi.grow()?;
@@ -141,6 +159,11 @@ impl Ofi {
     /// Which provider was chosen, why, and why not the others; several lines.
     pub fn why(&self) -> &str {
         &self.why
+    }
+
+    /// Who runs collectives, and why: a line. Asks the library, which takes milliseconds.
+    pub fn collectives(&self) -> String {
+        self.slots.device_ref().collectives().to_string()
     }
 
     /// Whether the provider drives a device itself, and not the kernel's sockets.
@@ -170,6 +193,11 @@ impl Ofi {
         self.slots.take()
     }
 
+    /// As [`Ofi::slot`], for data of this process: sends that do not get away leave slots for receives, since others' sends wait for those.
+    pub(crate) fn slot_for_data(&mut self) -> Option<Slot> {
+        if self.sending < MOST_SENDING { self.slot() } else { None }
+    }
+
     /// Posts as many receives as there should be, or can.
     pub(crate) fn post_receives(&mut self) {
         let wanted = POSTED_AT_LEAST + POSTED_EACH * self.peers.len();
@@ -189,226 +217,10 @@ impl Ofi {
         self.numbers.get(&id.0).map(|&number| &self.peers[number as usize])
     }
 
-    pub(crate) fn prefix(&self, number: u32, what: What) -> Prefix {
-        let peer = &self.peers[number as usize];
-        let (taken, arrived) = peer.flow.seen();
-        Prefix { key: peer.key, from: self.me, sequence: peer.flow.next(), taken, arrived, what }
-    }
-
-    /// Sends a message that lies in a slot; the slot is the library's, or free again.
-    fn send_slot(&mut self, number: u32, slot: Slot, bytes: usize) -> std::result::Result<(), Refused> {
-        let peer = &mut self.peers[number as usize];
-        match self.slots.send(slot, bytes, peer.address) {
-            Ok(()) => {
-                self.uses[slot.index()] = Use::Send(number);
-                peer.in_flight += 1;
-                peer.stuck = None;
-                Ok(())
-            }
-            Err(denied) => {
-                self.slots.give_back(slot);
-                Err(self.refused(number, denied))
-            }
-        }
-    }
-
-    pub(crate) fn refused(&mut self, number: u32, denied: Denied) -> Refused {
-        match denied {
-            Denied::Again => {
-                let peer = &mut self.peers[number as usize];
-                if peer.in_flight == 0 && peer.stuck.is_none() {
-                    peer.stuck = Some(Instant::now());
-                }
-                Refused::Full
-            }
-            Denied::Failed(_) => {
-                self.lose(number);
-                Refused::Dead
-            }
-        }
-    }
-
-    /// Says something that is no packet. False: not now.
-    ///
-    /// Always by a slot: of a message without one nobody learns to whom it failed.
-    pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
-        let Some(slot) = self.slot() else { return false };
-        let body = named.map_or([0; 4], |named| named.0.to_le_bytes());
-        let bytes = if named.is_some() { PREFIX + body.len() } else { PREFIX };
-        let message = self.slots.bytes_mut(slot, PREFIX + body.len());
-        message[..PREFIX].copy_from_slice(&prefix.emit());
-        message[PREFIX..].copy_from_slice(&body);
-        let sent = self.send_slot(number, slot, bytes).is_ok();
-        if sent {
-            self.peers[number as usize].flow.news();
-        }
-        sent
-    }
-
-    /// Tells the peers to whom news are due.
-    fn tell_news(&mut self) {
-        for at in (0..self.due.len()).rev() {
-            let number = self.due[at];
-            let peer = &self.peers[number as usize];
-            if peer.gone || peer.resting || self.say(number, self.prefix(number, What::News), None) {
-                self.due.swap_remove(at);
-                self.peers[number as usize].due = false;
-            }
-        }
-    }
-
-    pub(crate) fn news_are_due(&mut self, number: u32) {
-        if !std::mem::replace(&mut self.peers[number as usize].due, true) {
-            self.due.push(number);
-        }
-    }
-
-    fn handle(&mut self, done: Done) {
-        let good = done.error == 0;
-        let slot = match done.work {
-            Work::Slot(slot) => slot,
-            Work::Piece(operation) => return self.operations.piece_ended(operation, good, 0),
-            Work::Unknown => {
-                // A small message that nobody keeps track of has failed: the questions find out whose.
-                let now = Instant::now();
-                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, now - SILENCE));
-                self.next_round = now;
-                return;
-            }
-        };
-        match self.uses[slot.index()] {
-            Use::Receive => {
-                self.posted -= 1;
-                if good && self.arrived(slot, done.bytes) {
-                    return;
-                }
-            }
-            Use::Send(number) => {
-                self.peers[number as usize].in_flight -= 1;
-                if !good {
-                    self.lose(number);
-                }
-            }
-            Use::Operation(operation) => self.operations.piece_ended(operation, good, 0),
-            Use::Atomic(operation) => {
-                let found = self.slots.bytes(slot, 24)[16..].try_into().expect("eight bytes");
-                self.operations.piece_ended(operation, good, u64::from_ne_bytes(found));
-            }
-        }
-        self.slots.give_back(slot);
-    }
-
-    /// A message came. False: its slot is not needed any more.
-    fn arrived(&mut self, slot: Slot, bytes: usize) -> bool {
-        let message = self.slots.bytes(slot, bytes.min(self.longest));
-        let Some(prefix) = Prefix::parse(message) else { return false };
-        let named = named_in(message);
-        if prefix.key != self.card.key || prefix.from == self.me {
-            return false;
-        }
-        // Whoever cannot be found cannot be answered either.
-        let Ok(number) = self.introduce(prefix.from) else { return false };
-        let peer = &mut self.peers[number as usize];
-        if peer.gone && prefix.what != What::Data {
-            return false;
-        }
-        peer.heard = self.clock;
-        peer.asked = false;
-        peer.flow.told(prefix.taken, prefix.arrived);
-        peer.resting = prefix.what == What::Rest;
-        match prefix.what {
-            What::Data => {
-                if peer.flow.arrive(prefix.sequence, (slot, bytes as u32)).is_err() {
-                    return false;
-                }
-                if !std::mem::replace(&mut peer.listed, true) {
-                    self.ready.push_back(number);
-                }
-                return true;
-            }
-            What::News | What::Rest => {}
-            What::Ask => {
-                if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
-                    peer.missing = Some((self.clock, prefix.sequence));
-                }
-                self.news_are_due(number);
-            }
-            What::Lost => {
-                // Who names this process has lost something of it.
-                let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
-                if let Ok(number) = self.introduce(named) {
-                    self.lose(number);
-                }
-            }
-        }
-        false
-    }
-
-    /// Ready for another packet to a peer.
-    fn sendable(&self, number: u32) -> std::result::Result<(), Refused> {
-        let peer = &self.peers[number as usize];
-        if peer.gone {
-            Err(Refused::Dead)
-        } else if peer.flow.has_room() {
-            Ok(())
-        } else {
-            Err(Refused::Full)
-        }
-    }
-
-    fn inline(&mut self, number: u32, header: Header, payload: &[u8]) -> std::result::Result<(), Refused> {
-        self.sendable(number)?;
-        let bytes = HEAD + payload.len();
-        if bytes > self.inject {
-            return self.copy(number, header, payload.len(), |place| place.copy_from_slice(payload));
-        }
-        let mut message = [0; HEAD + LEAST_INLINE];
-        let prefix = self.prefix(number, What::Data).emit();
-        message[..PREFIX].copy_from_slice(&prefix);
-        message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
-        message[HEAD..bytes].copy_from_slice(payload);
-        let peer = &mut self.peers[number as usize];
-        match self.slots.device().inject(&message[..bytes], peer.address) {
-            Ok(()) => {
-                peer.flow.was_sent();
-                peer.flow.news();
-                Ok(())
-            }
-            Err(denied) => Err(self.refused(number, denied)),
-        }
-    }
-
-    fn copy<F: FnOnce(&mut [u8])>(
-        &mut self,
-        number: u32,
-        header: Header,
-        len: usize,
-        fill: F,
-    ) -> std::result::Result<(), Refused> {
-        self.sendable(number)?;
-        let slot = self.slot().ok_or(Refused::Full)?;
-        let prefix = self.prefix(number, What::Data).emit();
-        let message = self.slots.bytes_mut(slot, HEAD + len);
-        message[..PREFIX].copy_from_slice(&prefix);
-        message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
-        fill(&mut message[HEAD..]);
-        self.send_slot(number, slot, HEAD + len)?;
-        let flow = &mut self.peers[number as usize].flow;
-        flow.was_sent();
-        flow.news();
-        Ok(())
-    }
-
     pub(crate) fn number(&self, id: PeerId) -> std::result::Result<u32, Refused> {
         // Who was never connected has no place yet.
         self.numbers.get(&id.0).copied().ok_or(Refused::Full)
     }
-}
-
-/// The process that a message about a death names.
-fn named_in(message: &[u8]) -> Option<PeerId> {
-    let body = message.get(PREFIX..PREFIX + 4)?;
-    Some(PeerId(u32::from_le_bytes(body.try_into().expect("four bytes"))))
 }
 
 /// A number that no other process is likely to hold.
@@ -425,7 +237,7 @@ impl Transport for Ofi {
     fn capabilities(&self, _peer: PeerId) -> Capabilities {
         let offer = self.slots.device_ref().offer();
         let device = offer.drives_a_device();
-        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { 3e9 };
+        let speed = if offer.speed() > 0 { offer.speed() as f64 / 8.0 } else { SOCKETS };
         Capabilities {
             max_inline: self
                 .inject
@@ -435,7 +247,7 @@ impl Transport for Ofi {
             max_copy: self.longest - HEAD,
             single_copy: false,
             latency: if device { 1.5e-6 } else { 12e-6 },
-            copy_bandwidth: speed.min(8e9),
+            copy_bandwidth: if device { speed.min(8e9) } else { speed.min(SOCKET_PACKETS) },
             single_copy_bandwidth: 1e9,
             most_runs: 1,
             remote_run: 0.0,
@@ -444,6 +256,7 @@ impl Transport for Ofi {
     }
 
     fn connect(&mut self, peer: PeerId) -> Result<()> {
+        self.rests = false;
         self.introduce(peer).map(drop)
     }
 
@@ -557,14 +370,15 @@ impl Transport for Ofi {
     }
 
     fn rest(&mut self) {
-        for number in 0..self.peers.len() as u32 {
-            let peer = &self.peers[number as usize];
-            if !peer.gone && !peer.resting {
-                self.say(number, self.prefix(number, What::Rest), None);
-            }
-        }
-        // What the provider has queued goes out when it is called; a few times is what can be done without waiting.
+        self.rests = true;
+        let mut left: Vec<u32> = (0..self.peers.len() as u32).collect();
+        // What the provider has queued goes out when it is called, and what it refuses now it may take then; a few times is what can be
+        // done without waiting.
         for _ in 0..ATTEMPTS {
+            left.retain(|&number| {
+                let peer = &self.peers[number as usize];
+                !(peer.gone || peer.resting || self.say(number, self.prefix(number, What::Rest), None))
+            });
             self.progress();
         }
     }
@@ -572,7 +386,7 @@ impl Transport for Ofi {
     fn give_up(&mut self, peer: PeerId) {
         if let Some(&number) = self.numbers.get(&peer.0) {
             self.peers[number as usize].gone = true;
-            self.operations.lose(number);
+            self.mourn(number);
         }
     }
 
@@ -665,4 +479,4 @@ impl Transport for Ofi {
     }
 }
 
-const _: () = assert!((WINDOW as usize) < MOST_SLOTS);
+const _: () = assert!((WINDOW as usize) < MOST_SENDING && MOST_SENDING + MOST_SLOTS / 2 < MOST_SLOTS);

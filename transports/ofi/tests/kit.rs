@@ -1,23 +1,12 @@
 //! Libfabric's software providers have the properties of a transport. Which of them there are depends on the installed library; each
 //! missing one is named.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex};
+mod world;
+
 use weft_api::kit::{self, Fabric};
+use weft_ofi::Ofi;
 use weft_ofi::select::Wanted;
-use weft_ofi::{Ofi, OfiCard, OfiDirectory, offers};
-use weft_types::{Error, PeerId};
-
-/// Cards by process.
-#[derive(Clone, Debug, Default)]
-struct Cards(Arc<Mutex<Vec<OfiCard>>>);
-
-impl OfiDirectory for Cards {
-    fn find(&mut self, peer: PeerId) -> weft_types::Result<OfiCard> {
-        let cards = self.0.lock().unwrap();
-        cards.get(peer.0 as usize).cloned().ok_or_else(|| Error::internal("no such process"))
-    }
-}
+use world::{Cards, all, open, wanted};
 
 struct Processes {
     wanted: Wanted,
@@ -28,15 +17,9 @@ struct Processes {
     slow: bool,
 }
 
-fn open(process: usize, wanted: &Wanted, cards: &Cards) -> Ofi {
-    Ofi::open(PeerId(process as u32), wanted, Box::new(cards.clone())).expect("an endpoint")
-}
-
 impl Processes {
     fn new(processes: usize, wanted: &Wanted, mortal: bool) -> Processes {
-        let cards = Cards::default();
-        let ends: Vec<Ofi> = (0..processes).map(|process| open(process, wanted, &cards)).collect();
-        *cards.0.lock().unwrap() = ends.iter().map(|end| end.card().clone()).collect();
+        let (ends, cards) = all(processes, wanted);
         Processes { wanted: wanted.clone(), cards, ends, mortal, slow: false }
     }
 }
@@ -63,24 +46,11 @@ impl Fabric for Processes {
 }
 
 fn over(provider: &str, mortal: bool) {
-    let offered = match offers() {
-        Ok((offers, library)) => {
-            println!("{library}");
-            offers.iter().any(|offer| offer.provider == provider)
-        }
-        Err(error) => return println!("skipped: {error}"),
-    };
-    if !offered {
-        return println!("skipped: this libfabric does not offer {provider}");
-    }
-    let sockets = provider != "shm";
-    let wanted = Wanted {
-        between_nodes: false,
-        address: sockets.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        provider: Some(provider.into()),
-        job: None,
-    };
-    println!("{}", Processes::new(1, &wanted, false).ends[0].why());
+    let Some(wanted) = wanted(provider) else { return };
+    let alone = Processes::new(1, &wanted, false);
+    println!("{}\n{}", alone.ends[0].why(), alone.ends[0].collectives());
+    assert!(alone.ends[0].collectives().starts_with("libfabric: the engine runs collectives: "));
+    drop(alone);
     kit::every_property(|processes| Processes::new(processes, &wanted, mortal));
 }
 
@@ -97,4 +67,10 @@ fn tcp_alone_has_every_property() {
 #[test]
 fn shared_memory_has_every_property() {
     over("shm", false);
+}
+
+/// Registered memory for real: regions for everything, keys and addresses of the provider's. Runs where a device is, `scripts/rxe-vm` for one.
+#[test]
+fn verbs_below_rxm_has_every_property() {
+    over("verbs;ofi_rxm", true);
 }

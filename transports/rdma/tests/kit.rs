@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cards, virtual_fabric};
+use common::{Air, Cards, fabric_on, virtual_fabric};
 use std::net::Ipv4Addr;
 use weft_api::kit::{self, Fabric};
 use weft_api::{Refused, Transport};
@@ -15,6 +15,17 @@ use weft_wire::{Header, Kind};
 fn every_property_holds_over_a_bad_network() {
     for seed in 0..4 {
         kit::every_property(|processes| virtual_fabric(processes, seed, seed as f64 * 0.01));
+    }
+}
+
+#[test]
+fn every_property_holds_over_two_rails() {
+    for seed in 0..2 {
+        kit::every_property(|processes| {
+            let mut air = Air::bad(seed);
+            air.loss = seed as f64 * 0.01;
+            fabric_on(air, processes, 2)
+        });
     }
 }
 

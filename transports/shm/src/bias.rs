@@ -546,16 +546,17 @@ mod tests {
         let inside = lock.lock();
         let other = Arc::clone(&lock);
         // More tries than those of which one waits for the owner.
-        let tries = std::thread::spawn(move || {
-            (0..4 * PASSES).filter(|_| other.try_lock_now().is_some()).count()
-        });
+        let tries =
+            std::thread::spawn(move || (0..4 * PASSES).filter(|_| other.try_lock_now().is_some()).count());
         assert_eq!(tries.join().expect("no panic"), 0);
         drop(inside);
         let other = Arc::clone(&lock);
-        let after = std::thread::spawn(move || other.try_lock_now().map(|mut value| {
-            *value += 1;
-            *value
-        }));
+        let after = std::thread::spawn(move || {
+            other.try_lock_now().map(|mut value| {
+                *value += 1;
+                *value
+            })
+        });
         assert_eq!(after.join().expect("no panic"), Some(u64::from(STREAK) + 2));
         assert_eq!(lock.is_biased(), lock.can_bias, "it stays its owner's");
         assert_eq!(*lock.lock(), u64::from(STREAK) + 2);

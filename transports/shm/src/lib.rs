@@ -33,6 +33,7 @@ pub mod segment;
 mod single_copy;
 mod sleeping;
 pub mod slots;
+pub mod staging;
 mod sys;
 mod transport;
 

@@ -195,6 +195,13 @@ impl Pool {
         push(&self.stack(block.class()).expect("the class was checked"), block.page());
     }
 
+    /// Takes back a block that this process took and that nobody joined.
+    pub fn give_back_unused(&self, word: u64) {
+        if let Some(block) = self.block(word, 0) {
+            self.give_back(block);
+        }
+    }
+
     /// The free blocks of a class.
     fn stack(&self, class: usize) -> Option<Stack<'_>> {
         Some(Stack { head: self.head().free.get(class)?, pool: self })

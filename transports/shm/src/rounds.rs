@@ -6,8 +6,8 @@
 //! there. Payloads longer than a cell lie in *slots*, one for each cell, in a second block that is there once somebody needed it.
 //!
 //! ```text
-//! block    head: members that have left    area of member 0, of member 1, ...
-//! area     finished rounds, processor      cell 0 .. cell 7      (128 bytes each)
+//! block    head: who has joined, has left  area of member 0, of member 1, ...
+//! area     finished rounds, begun calls    cell 0 .. cell 7      (128 bytes each)
 //! cell     stamp 8, processor 4, -, payload 112
 //! stamp    round + 1 in bits 63..16, signature of the operation in bits 15..0
 //! ```
@@ -36,6 +36,7 @@
 //!
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
+pub mod leaving;
 mod memory;
 
 use crate::pool::{Block, Pool};
@@ -117,6 +118,17 @@ impl Pace {
         round < self.room
     }
 
+    /// The other members that have not finished enough rounds for this one to write in `round`.
+    #[cold]
+    pub fn behind<W: Words>(&self, words: &W, round: u64) -> u64 {
+        if round < self.room {
+            return 0;
+        }
+        let others = (0..self.members).filter(|&member| member != self.me);
+        let behind = others.filter(|&member| words.finished(member) + W::CELLS <= round);
+        behind.fold(0, |all, member| all | 1 << member)
+    }
+
     /// Every other member has begun the operation of which `first` is the first round.
     #[inline]
     pub fn heard_of<W: Words>(&mut self, _: &W, first: u64) {
@@ -152,6 +164,19 @@ impl Pace {
 pub struct Rounds {
     memory: Memory,
     pace: Pace,
+    /// This member does nothing in the cells any more.
+    gone: bool,
+}
+
+/// How a call goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By the cells.
+    Cells,
+    /// It fails: this member has left before the cells end ([`Rounds::cause`]).
+    Left,
+    /// The cells have ended for all members.
+    Over,
 }
 
 /// What a member must know to join.
@@ -204,7 +229,56 @@ impl Rounds {
         let count = members.locals.len() as u32;
         assert!((2..=MOST_MEMBERS).contains(&count), "{count} members");
         let pace = Pace::new(members.me, count);
-        Rounds { memory: Memory::new(segment, pool, block, members, wakes), pace }
+        Rounds { memory: Memory::new(segment, pool, block, members, wakes), pace, gone: false }
+    }
+
+    /// Says that this member has joined and what calls it has behind it. Nobody begins a call before all have said so, [`Rounds::absent`].
+    pub fn join_in(&mut self, calls: u32) {
+        self.memory.join_in(calls);
+        self.wake(self.others());
+    }
+
+    /// The members that have not joined yet, one bit each.
+    pub fn absent(&self) -> u64 {
+        (self.others() | 1 << self.me()) & !self.memory.joined()
+    }
+
+    /// Begins the call of that number, which is the same at all members; false when some have left, and [`Rounds::way_of`] has the answer.
+    #[inline(always)]
+    pub fn begin(&mut self, number: u32) -> bool {
+        leaving::begin(&self.memory, number)
+    }
+
+    /// How a call goes that [`Rounds::begin`] did not begin.
+    #[cold]
+    pub fn way_of(&mut self, number: u32) -> Way {
+        match leaving::may_still_begin(&self.memory, self.members(), number) {
+            false => Way::Over,
+            true if self.gone => Way::Left,
+            true => Way::Cells,
+        }
+    }
+
+    /// Leaves the cells: the call under way fails, and those that wait for this member learn that it will not come. `cause`: not 0; counts when
+    /// there is none yet.
+    #[cold]
+    pub fn leave(&mut self, cause: u64) {
+        leaving::Words::set_cause(&self.memory, cause);
+        self.gone = true;
+        self.memory.stand_aside();
+        leaving::Words::go(&self.memory);
+        self.wake(self.others());
+    }
+
+    /// Why members have left; 0: none has.
+    #[inline]
+    pub fn cause(&self) -> u64 {
+        leaving::Words::cause(&self.memory)
+    }
+
+    /// The members that have left, one bit each. Whose stamp is missing after this was asked will not write it.
+    pub fn gone(&self) -> u64 {
+        leaving::Words::gone(&self.memory)
     }
 
     /// Adds the block of slots that one member took for all; all do between the same two operations.
@@ -246,6 +320,11 @@ impl Rounds {
     #[inline]
     pub fn has_room(&mut self, round: u64) -> bool {
         self.pace.has_room(&self.memory, round)
+    }
+
+    /// Those that have to go on before this member may write in a round.
+    pub fn behind(&self, round: u64) -> u64 {
+        self.pace.behind(&self.memory, round)
     }
 
     /// The own payload of a round, to be written before [`Rounds::publish`], and all others. `long`: in the slot.

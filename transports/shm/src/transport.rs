@@ -24,6 +24,7 @@ use weft_wire::Header;
 
 mod attach;
 mod outbound;
+mod stages;
 
 pub use attach::Config;
 use attach::no_address_space;

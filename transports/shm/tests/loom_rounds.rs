@@ -6,11 +6,11 @@ mod loom_model;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 use loom_model::{Door, heavy_barrier};
 use weft_shm::bell::{self, SleepWord};
-use weft_shm::rounds::{Pace, Words, stamp};
+use weft_shm::rounds::{Pace, Words, leaving, stamp};
 
 /// What one member writes: two cells, so that a member may be two rounds ahead.
 struct Area {
@@ -163,4 +163,100 @@ fn broadcasts(view: View, members: u32, rounds: u64) {
 fn a_writer_overwrites_nothing_that_is_still_read() {
     check(2, 2, |view| broadcasts(view, 2, 4));
     check(1, 3, |view| broadcasts(view, 3, 3));
+}
+
+/// The words of leaving.
+struct Exits {
+    begun: Vec<AtomicU32>,
+    cause: AtomicU64,
+    end: AtomicU64,
+    gone: AtomicU64,
+}
+
+#[derive(Clone)]
+struct Exit(Arc<Exits>, u32);
+
+impl leaving::Words for Exit {
+    fn set_begun(&self, calls: u32) {
+        self.0.begun[self.1 as usize].store(calls, Ordering::Relaxed);
+    }
+    fn begun(&self, member: u32) -> u32 {
+        self.0.begun[member as usize].load(Ordering::Relaxed)
+    }
+    fn light_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn heavy_barrier(&self) {
+        heavy_barrier();
+    }
+    fn cause(&self) -> u64 {
+        self.0.cause.load(Ordering::Acquire)
+    }
+    fn set_cause(&self, cause: u64) {
+        let _ = self.0.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
+    }
+    fn end(&self) -> u64 {
+        self.0.end.load(Ordering::Acquire)
+    }
+    fn set_end(&self, end: u64) -> u64 {
+        self.0
+            .end
+            .compare_exchange(0, end, Ordering::AcqRel, Ordering::Acquire)
+            .map_or_else(|known| known, |_| end)
+    }
+    fn gone(&self) -> u64 {
+        self.0.gone.load(Ordering::Acquire)
+    }
+    fn go(&self) {
+        self.0.gone.fetch_or(1 << self.1, Ordering::Release);
+    }
+}
+
+/// Each member makes its calls without waiting for anybody, as roots of broadcasts may; the number after which each leaves is in
+/// `leave_after`. Which way each call went.
+fn calls_of(exit: &Exit, members: u32, calls: u32, leave_after: Option<u32>) -> Vec<bool> {
+    let mut by_cells = Vec::new();
+    for number in 0..calls {
+        by_cells.push(leaving::begin(exit, number) || leaving::may_still_begin(exit, members, number));
+        if leave_after == Some(number) {
+            leaving::Words::set_cause(exit, 1 + u64::from(exit.1));
+            leaving::Words::go(exit);
+        }
+    }
+    by_cells
+}
+
+fn leaves(preemptions: usize, leave_after: &'static [Option<u32>], calls: u32) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        let members = leave_after.len() as u32;
+        let exits = Arc::new(Exits {
+            begun: (0..members).map(|_| AtomicU32::new(0)).collect(),
+            cause: AtomicU64::new(0),
+            end: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+        });
+        let others: Vec<_> = (1..members)
+            .map(|me| {
+                let exit = Exit(Arc::clone(&exits), me);
+                thread::spawn(move || calls_of(&exit, members, calls, leave_after[me as usize]))
+            })
+            .collect();
+        let own = calls_of(&Exit(exits, 0), members, calls, leave_after[0]);
+        for other in others {
+            assert_eq!(
+                other.join().unwrap(),
+                own,
+                "a call went by the cells at one member and not at another"
+            );
+        }
+    });
+}
+
+#[test]
+fn all_members_leave_before_the_same_call() {
+    leaves(3, &[Some(0), None], 3);
+    leaves(3, &[Some(1), Some(0)], 3);
+    leaves(2, &[Some(0), None, None], 2);
 }

@@ -237,6 +237,11 @@ impl<W: Wire> Hca for Card<W> {
         self.device.ready_to_send(number, ends.map(|(_, sending)| sending))
     }
 
+    fn stop_queue_pair(&mut self, number: QueuePairNumber) {
+        // Nobody else has the number, so it exists.
+        let _ = self.device.fail(number);
+    }
+
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
         // Nobody else has the number, so it exists.
         let _ = self.device.destroy_queue_pair(number);

@@ -377,6 +377,13 @@ impl Hca for Verbs {
         pair.open(&self.context, &self.choice, ends)
     }
 
+    fn stop_queue_pair(&mut self, number: QueuePairNumber) {
+        if let Some(pair) = self.pairs.get_mut(&number.0) {
+            pair.fail(&self.context);
+            pair.state = QueuePairState::Error;
+        }
+    }
+
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
         let Some(pair) = self.pairs.remove(&number.0) else { return };
         // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is half

@@ -15,34 +15,90 @@ unsafe extern "C" fn PMPI_Put(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "origin_count", i64::from(origin_count))?;
-        args::not_negative(ErrorClass::COUNT, "target_count", i64::from(target_count))?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        origin_addr: *const c_void,
+        origin_count: c_int,
+        origin_datatype: MPI_Datatype,
+        target_rank: c_int,
+        target_disp: MPI_Aint,
+        target_count: c_int,
+        target_datatype: MPI_Datatype,
+        win: MPI_Win,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "origin_count", i64::from(origin_count))?;
+            args::not_negative(ErrorClass::COUNT, "target_count", i64::from(target_count))?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe {
+                imp::put(
+                    origin_addr,
+                    i64::from(origin_count),
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    i64::from(target_count),
+                    target_datatype,
+                    win,
+                )
+            }
+        };
+        raise::finish_on_win(
+            "MPI_Put",
+            win,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                    &[],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe {
-            imp::put(
+        return unsafe {
+            in_full(
                 origin_addr,
-                i64::from(origin_count),
+                origin_count,
                 origin_datatype,
                 target_rank,
                 target_disp,
-                i64::from(target_count),
+                target_count,
                 target_datatype,
                 win,
             )
-        }
+        };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::put(
+            origin_addr,
+            i64::from(origin_count),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            i64::from(target_count),
+            target_datatype,
+            win,
+        )
     };
-    raise::finish_on_win(
-        "MPI_Put",
-        win,
-        call().map_err(|raised| {
-            raised.of_argument(
-                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
-                &[],
-            )
-        }),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe {
+        in_full(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
 }
 
 /// `MPI_Put_c` (12.3.1 Put).
@@ -57,13 +113,50 @@ unsafe extern "C" fn PMPI_Put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::not_negative(ErrorClass::COUNT, "origin_count", origin_count)?;
-        args::not_negative(ErrorClass::COUNT, "target_count", target_count)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        origin_addr: *const c_void,
+        origin_count: MPI_Count,
+        origin_datatype: MPI_Datatype,
+        target_rank: c_int,
+        target_disp: MPI_Aint,
+        target_count: MPI_Count,
+        target_datatype: MPI_Datatype,
+        win: MPI_Win,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::not_negative(ErrorClass::COUNT, "origin_count", origin_count)?;
+            args::not_negative(ErrorClass::COUNT, "target_count", target_count)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe {
+                imp::put(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                )
+            }
+        };
+        raise::finish_on_win(
+            "MPI_Put_c",
+            win,
+            call().map_err(|raised| {
+                raised.of_argument(
+                    &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
+                    &[],
+                )
+            }),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe {
-            imp::put(
+        return unsafe {
+            in_full(
                 origin_addr,
                 origin_count,
                 origin_datatype,
@@ -73,18 +166,37 @@ unsafe extern "C" fn PMPI_Put_c(
                 target_datatype,
                 win,
             )
-        }
+        };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::put(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
     };
-    raise::finish_on_win(
-        "MPI_Put_c",
-        win,
-        call().map_err(|raised| {
-            raised.of_argument(
-                &[("origin_datatype", origin_datatype), ("target_datatype", target_datatype)],
-                &[],
-            )
-        }),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe {
+        in_full(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
 }
 
 /// `MPI_Get` (12.3.2 Get).

@@ -6,12 +6,26 @@ use super::prelude::*;
 /// `MPI_Pready` (4.2.1 Communication Initialization and Starting with Partitioning).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(partition: c_int, request: MPI_Request) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::pready(partition, request) }
+        };
+        raise::finish("MPI_Pready", call())
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::pready(partition, request) }
-    };
-    raise::finish("MPI_Pready", call())
+        return unsafe { in_full(partition, request) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::pready(partition, request) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(partition, request) }
 }
 
 /// `MPI_Pready_list` (4.2.1 Communication Initialization and Starting with Partitioning).

@@ -20,16 +20,23 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
 
+pub(crate) use super::at_once_parts::pready;
 pub(crate) use super::at_once_rounds::{
-    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
+    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter, reduce_scatter_block,
 };
+pub(crate) use super::at_once_windows::put;
 
 /// Everything was done.
-const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
+pub(super) const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
 
 /// Bytes of `count` elements that lie in one run at `buf`; `None` for whatever is not simple or not small.
 #[inline(always)]
-fn run(process: &Process, buf: *const c_void, count: i64, datatype: MPI_Datatype) -> Option<usize> {
+pub(super) fn run(
+    process: &Process,
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Option<usize> {
     // Unsigned, so that negative counts are large; the product of what passes cannot overflow.
     let small = (count as u64) < 1 << 40 && buf.addr() > LAST_ADDRESS_CONSTANT;
     if small { Some(process.types.plain_size(datatype.raw())? * count as usize) } else { None }

@@ -12,8 +12,8 @@ use weft_engine::bias::Mine;
 use weft_engine::{Envelope, RequestId, Selector, Soon};
 use weft_types::{Handle, HandleKind, Rank, Tag, abi};
 
-use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use super::at_once_locked::{self, Message as Locked};
+use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use super::status;
 use crate::ctypes::*;
 use crate::gate;

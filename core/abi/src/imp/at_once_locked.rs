@@ -157,11 +157,7 @@ pub(super) unsafe fn iprobe(
 ///
 /// # Safety
 /// The program keeps the procedure's contract; `request` is not null.
-pub(super) unsafe fn wait(
-    mine: Mine,
-    request: *mut MPI_Request,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
+pub(super) unsafe fn wait(mine: Mine, request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     // SAFETY: not null, so the program's request.
     let id = engine_request(unsafe { *request })?;
     let mut own = gate::own(mine)?;

@@ -2,7 +2,8 @@
 //!
 //! One rule for all: every handle is checked before anything is completed; null and inactive requests count as done
 //! with an empty status; what completes is freed, or becomes inactive when it is persistent. Searches for "any" begin at the
-//! front, "some" take all that are done, so that no request that is listed again and again can starve.
+//! front, "some" take all that are done, and make progress also when something is done already, so that no request that is listed again and
+//! again can starve (section 3.7.5).
 
 use std::ffi::c_int;
 
@@ -11,7 +12,7 @@ use weft::request::{Done, Kind, MpiStatus, engine_handle};
 use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
-use super::{at_once, generalized, point_to_point, status};
+use super::{at_once, at_once_parts, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -91,7 +92,14 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
-        Some(process) => look(process, handle)?,
+        Some(process) => match at_once_parts::wait(process, handle) {
+            Some(done) => {
+                // SAFETY: the program's status; its request stays, for it is a persistent one.
+                unsafe { status::write(status, &done) };
+                return Ok(());
+            }
+            None => look(process, handle)?,
+        },
         None => match threads::lane_of_request(handle) {
             Some(lane) => Some(threads::wait("MPI_Wait", lane, handle)?),
             None => gate::with(|process| look(process, handle))?,
@@ -544,7 +552,7 @@ pub(crate) unsafe fn waitsome(
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
         return Ok(());
     }
-    let done = match gate::with(|process| some_done(process, requests)) {
+    let done = match gate::poll(|process| some_done(process, requests)) {
         Some(done) => done,
         None => {
             gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests))
@@ -579,7 +587,7 @@ pub(crate) unsafe fn testsome(
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
         return Ok(());
     }
-    let done = take_or_progress(|process| some_done(process, requests)).unwrap_or_default();
+    let done = gate::poll(|process| some_done(process, requests)).unwrap_or_default();
     // SAFETY: the program's arrays.
     unsafe { report_some(requests, &done, outcount, indices, statuses) }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use weft::Process;
-use weft::rounds::UnderWay;
+use weft::rounds::{Steps, UnderWay};
 use weft_coll::rounds::Outcome;
 use weft_types::{Error, Handle};
 
@@ -19,53 +19,30 @@ const YIELDS: u32 = 200;
 /// Where ranks share cores: looks before a core is given away though nobody who is waited for was seen on it.
 const LOOKS: u32 = 100;
 
-/// A collective under way by rounds.
-pub(super) trait Steps {
-    /// Goes as far as it can without waiting.
-    fn step(&mut self) -> Outcome;
-    /// The members that it waits for, one bit each.
-    fn missing(&self) -> u64;
-    /// Whether one of those was last seen on this processor.
-    fn shares_processor(&self) -> bool;
-}
-
-impl Steps for UnderWay {
-    fn step(&mut self) -> Outcome {
-        UnderWay::step(self)
-    }
-
-    fn missing(&self) -> u64 {
-        UnderWay::missing(self)
-    }
-
-    fn shares_processor(&self) -> bool {
-        UnderWay::shares_processor(self)
-    }
-}
-
-/// Agrees with the other members on memory for rounds.
+/// Agrees with the other members on memory for rounds, and waits until all have joined.
 pub(super) fn agree(call: &'static str, comm: Handle, slots: bool) -> Result<(), Raised> {
-    let (request, word) = gate::with(|process| process.agree_on_memory(comm, slots))?;
-    match complete(call, request).error {
-        None => Ok(gate::with(|process| process.agreed(comm, slots, &word))?),
-        Some(error) => Err(error.into()),
-    }
+    let agreement = gate::with(|process| process.agree_on_memory(comm, slots))?;
+    let ended_well = complete(call, agreement.request).error.is_none();
+    gate::with(|process| process.agreed(&agreement, ended_well));
+    let missing = Cell::new(0);
+    gate::wait_for(call, Awaited::Rounds(comm, &missing), |process| {
+        process.have_joined(comm, &missing).then_some(())
+    });
+    Ok(())
 }
 
 /// Brings a call to its end.
 pub(super) fn finish(call: &'static str, mut under_way: UnderWay) -> Result<(), Raised> {
-    drive(call, under_way.comm, &mut under_way)?;
-    gate::with(|process| process.end_rounds(&mut under_way));
-    Ok(())
+    let ended = drive(call, under_way.comm, &mut under_way);
+    gate::with(|process| process.end_rounds(under_way));
+    ended
 }
 
-/// Waits for a call on `comm` to end at this member.
+/// Waits for a call on `comm` to end at this member. When it fails, this member has left the cells.
 pub(super) fn drive(call: &'static str, comm: Handle, steps: &mut impl Steps) -> Result<(), Raised> {
     match go_on(steps) {
         Outcome::Done => return Ok(()),
-        Outcome::Strayed(other) => {
-            return Err(gate::with(|process| process.mismatch_in_rounds(comm, other)).into());
-        }
+        Outcome::Strayed(other) => return Err(steps.rounds().leave_for_mismatch(other).into()),
         Outcome::Blocked => {}
     }
     let missing = Cell::new(0);
@@ -81,10 +58,10 @@ fn look(
 ) -> Option<Result<(), Error>> {
     match steps.step() {
         Outcome::Done => Some(Ok(())),
-        Outcome::Strayed(other) => Some(Err(process.mismatch_in_rounds(comm, other))),
+        Outcome::Strayed(other) => Some(Err(steps.rounds().leave_for_mismatch(other))),
         Outcome::Blocked => {
             missing.set(steps.missing());
-            process.loss_in_rounds(comm).map(Err)
+            process.hopeless_in_rounds(comm, steps).map(Err)
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) unsafe fn t_pvar_get_info(
     unsafe {
         fill_string(level.name, name, name_len);
         fill(verbosity, abi::MPI_T_VERBOSITY_USER_DETAIL);
-        fill(var_class, abi::MPI_T_PVAR_CLASS_LEVEL);
+        fill(var_class, level.class());
         fill(datatype, MPI_Datatype::from_raw(abi::MPI_UNSIGNED_LONG_LONG));
         fill(enumtype, MPI_T_enum::from_raw(abi::MPI_T_ENUM_NULL as u32));
         fill_string(level.meaning, desc, desc_len);
@@ -55,9 +55,10 @@ pub(crate) unsafe fn t_pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> Result<(), Raised> {
-    let known = LEVELS.iter().filter(|_| var_class == abi::MPI_T_PVAR_CLASS_LEVEL);
+    // Variables of another class keep their places, under a name that no string has.
+    let named = LEVELS.iter().map(|level| if level.class() == var_class { level.name } else { "\0" });
     // SAFETY: the program passes a string and a variable.
-    unsafe { fill_index(name, pvar_index, known.map(|level| level.name)) }
+    unsafe { fill_index(name, pvar_index, named) }
 }
 
 /// `MPI_T_pvar_session_create` (section 15.3.7).

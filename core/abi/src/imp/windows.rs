@@ -7,11 +7,11 @@ use std::sync::Arc;
 use weft::attributes::Holder;
 use weft::info::Info;
 use weft::kinds;
-use weft::window::{Extent, Flavor, Keep, Parts};
+use weft::window::{Extent, Flavor, Keep, Parts, UNEXPOSED};
 use weft_coll::Call;
 use weft_datatype::{Datatype, Memory};
-use weft_engine::Arguments;
-use weft_types::{Error, ErrorClass, Handle, abi};
+use weft_engine::{Arguments, MemoryRange, RegionId, RemoteMemory};
+use weft_types::{Error, ErrorClass, Handle, Rank, abi};
 
 use super::environment::{bytes, write_string};
 use super::shared_memory::{Allocation, Mapping, memory_file};
@@ -123,11 +123,52 @@ impl Making {
         Ok(all.chunks_exact(3).map(|words| Extent { size: words[0], unit: words[1] }).collect())
     }
 
+    /// Exposes this process's memory to devices and tells everybody's extent and place; an error of any member is an error of all. Whoever
+    /// cannot register its memory is reached by messages.
+    fn expose(&self, mine: Result<&Memory, Error>) -> Result<(Vec<Extent>, Places), Raised> {
+        let region = mine.as_ref().ok().and_then(|memory| {
+            gate::with(|process| {
+                let comm = process.comms.get(self.comm)?;
+                let (rank, group) = (comm.rank, Arc::clone(&comm.group));
+                let others = (0..group.size()).filter(|&other| other != rank.0);
+                let range = MemoryRange { address: memory.address() as u64, length: self.size as u64 };
+                let peers = others.map(|other| group.peer(Rank(other)));
+                Ok::<_, Error>(process.engine.expose(range, peers))
+            })
+            .ok()?
+        });
+        let place = region.map_or(UNEXPOSED, |region| region.remote);
+        let words = [self.size as u64, self.unit as u64, u64::from(mine.is_err()), place.address, place.key];
+        let told = exchange(self.comm, &words).and_then(|all| {
+            mine?;
+            match all.chunks_exact(5).position(|words| words[2] != 0) {
+                None => Ok(all),
+                Some(rank) => {
+                    let text = format!("rank {rank} has no memory for its part of the window");
+                    Err(Error::new(ErrorClass::NO_MEM, text).into())
+                }
+            }
+        });
+        let exposed = region.map(|region| region.id);
+        let all = told.inspect_err(|_| {
+            if let Some(region) = exposed {
+                gate::with(|process| process.engine.withdraw(region));
+            }
+        })?;
+        let extents = all.chunks_exact(5).map(|words| Extent { size: words[0], unit: words[1] }).collect();
+        let mut places: Vec<RemoteMemory> =
+            all.chunks_exact(5).map(|words| RemoteMemory { address: words[3], key: words[4] }).collect();
+        if places.iter().all(|&place| place == UNEXPOSED) {
+            places = Vec::new();
+        }
+        Ok((extents, Places { places, exposed }))
+    }
+
     fn finish(
         self,
         flavor: Flavor,
         memory: Memory,
-        (extents, mapped): (Vec<Extent>, Vec<Memory>),
+        (extents, mapped, places): (Vec<Extent>, Vec<Memory>, Places),
         keep: Option<Box<dyn Keep>>,
     ) -> Result<MPI_Win, Raised> {
         let handle = gate::with(|process| {
@@ -143,6 +184,8 @@ impl Making {
                 memory,
                 extents,
                 mapped,
+                places: places.places,
+                exposed: places.exposed,
                 keep,
                 hints,
             })
@@ -152,6 +195,13 @@ impl Making {
         member_barrier(self.comm)?;
         Ok(MPI_Win::from_raw(handle.0))
     }
+}
+
+/// The members' memory as devices know it.
+#[derive(Default)]
+struct Places {
+    places: Vec<RemoteMemory>,
+    exposed: Option<RegionId>,
 }
 
 /// Bytes at an address, exposed in a window.
@@ -174,15 +224,15 @@ pub(crate) unsafe fn win_create(
     win: *mut MPI_Win,
 ) -> Result<(), Raised> {
     let making = Making::begin(size, disp_unit, info, comm)?;
-    let extents = making.extents(match base.is_null() && size > 0 {
+    // SAFETY: the program's memory stays until the window is freed.
+    let memory = unsafe { exposed(base.cast(), making.size) };
+    let (extents, places) = making.expose(match base.is_null() && size > 0 {
         true => Err(Error::new(ErrorClass::BASE, format!("base is a null pointer, but size is {size}"))),
-        false => Ok(()),
+        false => Ok(&memory),
     })?;
-    // SAFETY: the program's memory stays until the window is freed; the entry has refused a null `win`.
-    unsafe {
-        let memory = exposed(base.cast(), making.size);
-        win.write(making.finish(Flavor::Create, memory, (extents, Vec::new()), None)?);
-    }
+    let made = making.finish(Flavor::Create, memory, (extents, Vec::new(), places), None)?;
+    // SAFETY: the entry has refused a null `win`.
+    unsafe { win.write(made) };
     Ok(())
 }
 
@@ -202,8 +252,12 @@ pub(crate) unsafe fn win_allocate(
         .filter(|wished| wished.is_power_of_two())
         .unwrap_or(1);
     let extents = making.extents(Ok(()))?;
-    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give.
-    let one_node = gate::with(|process| process.job.local_ranks.len() == process.job.size as usize);
+    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give, or shared memory is not to be used.
+    let one_node = gate::with(|process| {
+        let comm = process.comms.get(making.comm)?;
+        Ok::<_, Error>(process.engine.are_here(comm.group.peers()))
+    })
+    .map_err(|error: Error| Raised::from(error))?;
     let modest = exchange(making.comm, &[u64::from(wished > PAGE)])?.iter().all(|&large| large == 0);
     if one_node
         && modest
@@ -217,14 +271,15 @@ pub(crate) unsafe fn win_allocate(
         Ok(allocation) => (Ok(()), Some(allocation)),
         Err(error) => (Err(error), None),
     };
-    making.extents(mine)?;
-    let Some(allocation) = allocation else { return Ok(()) };
-    let address = allocation.address();
-    // SAFETY: the memory lives as long as the window keeps it; the entry has refused null.
+    let address = allocation.as_ref().map_or(std::ptr::null_mut(), Allocation::address);
+    // SAFETY: the memory lives as long as the window keeps it.
+    let memory = unsafe { exposed(address, making.size) };
+    let (extents, places) = making.expose(mine.map(|()| &memory))?;
+    let keep = allocation.map(|allocation| Box::new(allocation) as Box<dyn Keep>);
+    let made = making.finish(Flavor::Allocate, memory, (extents, Vec::new(), places), keep)?;
+    // SAFETY: the entry has refused null.
     unsafe {
-        let memory = exposed(address, making.size);
-        let keep: Option<Box<dyn Keep>> = Some(Box::new(allocation));
-        win.write(making.finish(Flavor::Allocate, memory, (extents, Vec::new()), keep)?);
+        win.write(made);
         baseptr.cast::<*mut u8>().write(address);
     }
     Ok(())
@@ -291,7 +346,7 @@ impl Segments {
         let mapped: Vec<Memory> = parts.map(expose).collect();
         let memory = mapped[rank].clone();
         let keep: Option<Box<dyn Keep>> = Some(Box::new(self.mapping));
-        let made = making.finish(flavor, memory, (extents, mapped), keep)?;
+        let made = making.finish(flavor, memory, (extents, mapped, Places::default()), keep)?;
         // SAFETY: the caller's promise.
         unsafe {
             win.write(made);
@@ -373,7 +428,8 @@ pub(crate) unsafe fn win_create_dynamic(
     win: *mut MPI_Win,
 ) -> Result<(), Raised> {
     let making = Making::begin(0, 1, info, comm)?;
-    let made = making.finish(Flavor::Dynamic, Memory::none(), (Vec::new(), Vec::new()), None)?;
+    let made =
+        making.finish(Flavor::Dynamic, Memory::none(), (Vec::new(), Vec::new(), Places::default()), None)?;
     // SAFETY: the entry has refused null.
     unsafe { win.write(made) };
     Ok(())
@@ -411,7 +467,8 @@ pub(crate) unsafe fn win_free(win: *mut MPI_Win) -> Result<(), Raised> {
     attributes::delete_all_of(Holder::Win, handle).map_err(on_window)?;
     member_barrier(comm).map_err(on_window)?;
     let errhandlers = gate::with(|process| {
-        let window = process.windows.remove(handle)?;
+        let mut window = process.windows.remove(handle)?;
+        window.withdraw(&mut process.engine);
         Ok([window.errhandler, process.free_comm(comm)?.errhandler])
     })
     .map_err(|error: Error| Raised::from(error))?;

@@ -287,7 +287,20 @@ pub(crate) fn wait_some(number: u32, requests: &[MPI_Request]) -> Outcome<Vec<us
     if number == 0 {
         return Ok(complete_sends(requests));
     }
-    look_until("MPI_Waitsome", number, requests, |inner| ended(inner, requests))
+    match test_some_of(number, requests)? {
+        Some(found) => Ok(found),
+        None => {
+            let look = |inner: &mut Inner| ended(inner, requests);
+            Ok(wait_in(number, "MPI_Waitsome", Awaited::Any(requests), look))
+        }
+    }
+}
+
+/// Those that have ended after one round of progress of everything, made also when some had ended before: none that is listed again and
+/// again may starve (section 3.7.5).
+fn test_some_of(number: u32, requests: &[MPI_Request]) -> Outcome<Option<Vec<usize>>> {
+    lane(number).look(|inner| check(inner, requests)).map_err(|index| stale_at(requests, index))?;
+    Ok(poll_in(number, |inner| ended(inner, requests)))
 }
 
 /// `MPI_Testsome`, as [`wait_some`]; empty also when none has ended.
@@ -298,5 +311,5 @@ pub(crate) fn test_some(number: u32, requests: &[MPI_Request]) -> Outcome<Vec<us
     if number == 0 {
         return Ok(complete_sends(requests));
     }
-    Ok(look_or_progress(number, requests, &mut |inner| ended(inner, requests))?.unwrap_or_default())
+    Ok(test_some_of(number, requests)?.unwrap_or_default())
 }

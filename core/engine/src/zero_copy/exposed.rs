@@ -111,14 +111,30 @@ impl Engine {
         self.operate(peer, way, to, lease, bytes, Buffer::Send(data), &can)
     }
 
-    /// Fills `room` from memory that `peer` exposes.
+    /// As [`Engine::put_exposed`] of a few bytes that may leave now, for callers that count instructions. False: nothing was done, and nothing
+    /// is said about why.
+    #[inline(always)]
+    pub fn put_at_once(&mut self, peer: PeerId, bytes: &[u8], to: RemoteMemory) -> bool {
+        let Some(peer) = self.state.peers.find_mut(peer) else { return false };
+        bytes.len() <= peer.max_put as usize && self.fabric.put_now(peer.route, bytes, to)
+    }
+
+    /// Makes what [`Engine::get_exposed`] needs. False: it cannot be had.
+    pub fn prepare_gets(&mut self, peer: PeerId) -> bool {
+        let index = self.meet(peer);
+        let Some(can) = self.state.peers.at(index).means.as_ref().map(|means| means.can) else {
+            return false;
+        };
+        self.register_staging(&can)
+    }
+
+    /// Fills `room` from memory that `peer` exposes; after [`Engine::prepare_gets`].
     ///
     /// # Errors
     /// As [`Engine::put_exposed`].
     pub fn get_exposed(&mut self, peer: PeerId, mut room: RecvBuf, from: RemoteMemory) -> Result<Started> {
         let bytes = room.len() as u64;
         let can = self.means_of(peer)?;
-        self.make_stage(&can);
         let staged = self.state.zero_copies.stage.is_set();
         // The library's own memory is registered already; long ones are worth their own.
         let range = if staged && bytes <= STAGED { None } else { range_of(&mut room, bytes) };
@@ -173,16 +189,18 @@ impl Engine {
         }
     }
 
-    fn make_stage(&mut self, can: &ZeroCopy) {
+    fn register_staging(&mut self, can: &ZeroCopy) -> bool {
         if self.state.zero_copies.stage.is_set() {
-            return;
+            return true;
         }
         let memory = Scratch::new(BYTES);
-        let Some(address) = memory.send_buf(0, BYTES).contiguous_address() else { return };
+        let Some(address) = memory.send_buf(0, BYTES).contiguous_address() else { return false };
         let range = MemoryRange { address, length: BYTES as u64 };
-        if let Some(region) = self.register_exposed(can, range, TO_BE_WRITTEN) {
+        let region = self.register_exposed(can, range, TO_BE_WRITTEN);
+        if let Some(region) = region {
             self.state.zero_copies.stage.set(memory, region.id);
         }
+        region.is_some()
     }
 
     #[expect(clippy::too_many_arguments, reason = "one operation in all its parts")]

@@ -250,7 +250,10 @@ mod tests {
         for key in ["a", "b"] {
             assert!(matches!(&gather.said(0, &put(key))[..], [Step::Answer(0, _)]));
         }
-        assert_eq!(gather.said(0, &put("c")), [Step::Puts([put("a"), put("b")].concat()), Step::Said(0, put("c"))]);
+        assert_eq!(
+            gather.said(0, &put("c")),
+            [Step::Puts([put("a"), put("b")].concat()), Step::Said(0, put("c"))]
+        );
         assert_eq!(gather.said(1, &put("d")), [Step::Said(1, put("d"))]);
     }
 

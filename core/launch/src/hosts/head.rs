@@ -15,7 +15,7 @@ use weft_boot::stall;
 use super::PING;
 use super::agents::{agent_words, start_agent};
 use super::clocks::Clock;
-use super::dealing::{self, NamedHost};
+use super::dealing::{self, Dealer, NamedHost};
 use super::frames::{self, Frame, Kind, Reader};
 use super::orders::orders;
 use super::verdicts::{Matter, Queue};
@@ -50,7 +50,8 @@ pub(super) struct Host {
     pub(super) obeyed: u64,
     /// Its ranks are in the fence, and it told that of all at once.
     pub(super) gathered: bool,
-    pub(super) heard: Instant,
+    /// Since when it owes an answer that the head could have read; `None`: it owes none.
+    pub(super) owes_since: Option<Instant>,
     pub(super) answered: bool,
     pub(super) ranks: Vec<usize>,
     /// Ranks that its agent has started.
@@ -111,36 +112,27 @@ pub(crate) fn run(sections: &[Section], settings: &Settings) -> io::Result<i32> 
     head.close()
 }
 
-/// The hosts of a section, as indices into all.
-fn hosts_of(section: &Section, settings: &Settings) -> Vec<NamedHost> {
-    match &section.asked.host {
-        Some(list) => crate::values::hosts_in_list(list),
-        None => settings.hosts.clone(),
-    }
-}
-
 impl Head {
     fn start(sections: &[Section], settings: &Settings) -> io::Result<Result<Head, String>> {
-        let (mut names, mut host_of): (Vec<String>, Vec<usize>) = (Vec::new(), Vec::new());
         let per_host = settings.per_node.or_else(|| settings.deals_by_node().then_some(1));
-        let mut slots = 0;
+        let (mut dealer, mut host_of) = (Dealer::default(), Vec::new());
         for section in sections {
-            let list = hosts_of(section, settings);
-            slots = slots.max(list.iter().map(|host| host.slots.unwrap_or(1)).sum());
-            let dealt = dealing::deal(&list, section.count, per_host);
+            let list: Vec<NamedHost> =
+                dealing::hosts_of(section, sections, &settings.hosts).into_iter().cloned().collect();
+            let together = match section.hosts.is_empty() {
+                true => sections.iter().filter(|other| other.hosts.is_empty()).map(|other| other.count).sum(),
+                false => section.count,
+            };
+            let dealt = dealer.deal(&list, section.count, per_host, together);
             if dealt.len() < section.count as usize {
                 return Ok(Err("none of the hosts has a slot for a rank".to_owned()));
             }
-            for index in dealt {
-                let name = &list[index].name;
-                let known = names.iter().position(|known| known == name);
-                host_of.push(known.unwrap_or_else(|| {
-                    names.push(name.clone());
-                    names.len() - 1
-                }));
-            }
+            host_of.extend(dealt);
         }
-        let orders = orders(sections, settings, &names, &host_of, slots)?;
+        let names = dealer.names;
+        let slots = dealing::slots(dealing::all_hosts(sections, &settings.hosts), None);
+        let job_id = plan::job_id();
+        let orders = orders(sections, settings, &names, &host_of, slots, &job_id)?;
         // Before signals are blocked, which agents and ranks would inherit. A signal that ends mpiexec here ends them too, since
         // their way to it is gone then.
         let agents: Vec<(Vec<OsString>, io::Result<Child>)> = names
@@ -165,12 +157,7 @@ impl Head {
             .iter()
             .flat_map(|section| std::iter::repeat_n(plan::shown(&section.program), section.count as usize));
         let mut head = Head {
-            server: Server::on_nodes(
-                &plan::job_id(),
-                &appnums,
-                universe,
-                dealing::nodes(&host_of).to_string(),
-            ),
+            server: Server::on_nodes(&job_id, &appnums, universe, dealing::nodes(&host_of).to_string()),
             judge: Judge::new(size),
             watch: Watch::new(size, settings.watchdog_period(), settings.watchdog_abort),
             losses: Vec::new(),
@@ -207,7 +194,7 @@ impl Head {
                 clock: None,
                 obeyed: 0,
                 gathered: false,
-                heard: now,
+                owes_since: Some(now),
                 answered: false,
                 ranks,
                 started: 0,
@@ -240,7 +227,7 @@ impl Head {
         let left = deadline.saturating_duration_since(Instant::now());
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
         let mut wanted = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        let has_room = self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER);
+        let has_room = self.has_room();
         for host in self.hosts.iter().filter(|host| !host.gone) {
             let Some(child) = &host.child else { continue };
             // What ranks write waits for whoever reads mpiexec's output.
@@ -265,6 +252,11 @@ impl Head {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Whether what ranks write can be taken in; otherwise nothing is read of what agents say.
+    pub(super) fn has_room(&self) -> bool {
+        self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER)
     }
 
     /// Handles whatever is there.
@@ -326,13 +318,13 @@ impl Head {
     /// Takes what a host's agent says.
     fn listen(&mut self, index: usize) {
         let mut bytes = [0; 64 * 1024];
-        while !self.hosts[index].gone && self.outlets.iter().all(|outlet| outlet.waiting() < HIGH_WATER) {
+        while !self.hosts[index].gone && self.has_room() {
             let host = &mut self.hosts[index];
             let Some(from) = host.child.as_mut().and_then(|child| child.stdout.as_mut()) else { return };
             match from.read(&mut bytes) {
                 Ok(0) => return self.lose(index, "the connection to it ended".to_owned()),
                 Ok(count) => {
-                    (host.heard, host.answered) = (Instant::now(), true);
+                    (host.owes_since, host.answered) = (None, true);
                     host.reader.push(&bytes[..count]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

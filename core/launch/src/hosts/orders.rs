@@ -20,6 +20,7 @@ pub(super) fn orders(
     names: &[String],
     host_of: &[usize],
     slots: u32,
+    job_id: &str,
 ) -> io::Result<Vec<Orders>> {
     let current = std::env::current_dir()?;
     let size = host_of.len() as u32;
@@ -41,7 +42,7 @@ pub(super) fn orders(
             }
         })
         .collect();
-    let (job_id, psets) = (plan::job_id(), plan::process_sets(sections));
+    let psets = plan::process_sets(sections);
     let mut orders: Vec<Orders> = names
         .iter()
         .map(|name| Orders {
@@ -67,7 +68,7 @@ pub(super) fn orders(
             let card = Card {
                 rank,
                 size,
-                job_id: job_id.clone(),
+                job_id: job_id.to_owned(),
                 appnum: number as i32,
                 universe_size: Some(settings.universe_size.unwrap_or(slots.max(size)) as i32),
                 nodes: nodes.clone(),

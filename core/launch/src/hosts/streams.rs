@@ -57,8 +57,9 @@ impl Head {
                 match nix::unistd::write(to, &host.out[written..]) {
                     Ok(count) => written += count,
                     Err(Errno::EINTR) => {}
-                    // A broken connection shows as the end of the agent's output, after its last words.
-                    Err(_) => break,
+                    Err(Errno::EAGAIN) => break,
+                    // A broken connection shows as the end of the agent's output, after its last words; nobody hears these.
+                    Err(_) => written = host.out.len(),
                 }
             }
             host.out.drain(..written);

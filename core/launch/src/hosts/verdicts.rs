@@ -42,8 +42,12 @@ impl Queue {
         self.matters.push((matter, None));
     }
 
-    /// Whether hosts have to be asked; they are from `at` on.
+    /// Whether hosts have to be asked; they are from `at` on. One question is under way at a time, so that a thousand ends cost no thousand
+    /// questions to each host.
     fn ask(&mut self, at: u64) -> bool {
+        if self.matters.iter().any(|(_, asked)| asked.is_some()) {
+            return false;
+        }
         let mut fresh = false;
         for asked in self.matters.iter_mut().map(|(_, asked)| asked).filter(|asked| asked.is_none()) {
             (*asked, fresh) = (Some(at), true);
@@ -90,18 +94,18 @@ impl Head {
 
     /// Asks the hosts because of what came in, and judges what they have answered.
     pub(super) fn judge_matters(&mut self) {
+        for matter in self.queue.take(self.known_by_all(), Instant::now()) {
+            match matter {
+                Matter::End { rank, end } => self.judge_end(rank, end),
+                Matter::Abort { rank, code, message, ranks } => self.judge_abort(rank, code, message, ranks),
+            }
+        }
         let at = stall::now();
         if self.queue.ask(at) {
             for index in 0..self.hosts.len() {
                 if !self.hosts[index].gone {
                     self.ask_host(index);
                 }
-            }
-        }
-        for matter in self.queue.take(self.known_by_all(), Instant::now()) {
-            match matter {
-                Matter::End { rank, end } => self.judge_end(rank, end),
-                Matter::Abort { rank, code, message, ranks } => self.judge_abort(rank, code, message, ranks),
             }
         }
     }
@@ -166,9 +170,10 @@ mod tests {
         assert_eq!(queue.take(u64::MAX, now), [], "nobody was asked");
         assert!(queue.ask(100) && !queue.ask(150), "asked once");
         queue.push(second.clone(), now);
-        assert!(queue.ask(200));
+        assert!(!queue.ask(160), "one question at a time");
         assert_eq!(queue.take(99, now), []);
         assert_eq!(queue.take(100, now), [first]);
+        assert!(queue.ask(200));
         assert_eq!(queue.take(199, now + ABORT_WAITS), [], "a death waits for whoever does not answer");
         assert_eq!(queue.take(200, now), [second]);
         assert_eq!(queue.deadline(), None);

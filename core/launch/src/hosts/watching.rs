@@ -22,6 +22,9 @@ pub(super) struct Loss {
 /// Hosts are not asked again for so many nanoseconds.
 const LOOKED_LATELY: u64 = 300_000_000;
 
+/// A host that takes nothing is asked no more while so many bytes wait for it.
+const MOST_UNHEARD: usize = 1 << 20;
+
 impl Head {
     /// Asks a host whether it is there, and what its clock says.
     pub(super) fn ask_host(&mut self, index: usize) {
@@ -37,18 +40,24 @@ impl Head {
         frames::emit(Kind::Ping, 0, &question.emit(), &mut self.hosts[index].out);
     }
 
-    /// Asks whether the hosts are there, and loses those that have been silent for too long.
+    /// Asks whether the hosts are there, and loses those that have owed an answer for too long. Time in which the head itself did not read,
+    /// because nobody takes its output, does not count.
     pub(super) fn ask_hosts(&mut self, now: Instant) {
+        let reads = self.has_room();
         for index in 0..self.hosts.len() {
             let host = &mut self.hosts[index];
             if host.gone {
                 continue;
             }
             let patience = if host.answered { SILENCE } else { PATIENCE_AT_START };
-            if now.saturating_duration_since(host.heard) > patience {
+            if !reads {
+                host.owes_since = None;
+            }
+            let since = *host.owes_since.get_or_insert(now);
+            if now.saturating_duration_since(since) > patience {
                 let why = format!("nothing was heard of it for {} s", patience.as_secs());
                 self.lose(index, why);
-            } else {
+            } else if host.out.len() < MOST_UNHEARD {
                 self.ask_host(index);
             }
         }

@@ -31,6 +31,7 @@
 mod receiving;
 mod runs;
 mod sides;
+mod staged;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -40,11 +41,11 @@ pub use sides::SendSide;
 pub use terms::{Counterpart, Partitions};
 pub use weft_engine::board::Board;
 
-use crate::request::{Kind, Local, Requests};
+use crate::request::{Kind, Local, MpiStatus, Requests};
 use std::sync::Arc;
 use terms::Answer;
-use weft_datatype::RecvBuf;
-use weft_engine::{Engine, LandingId, RequestId, Selector, Status};
+use weft_datatype::{RecvBuf, Scratch};
+use weft_engine::{Engine, LandingId, MessageId, RequestId, Selector, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, Rank, Result};
 
 /// Which partitioned requests [`Requests::progress`] must look at.
@@ -62,6 +63,8 @@ pub(crate) struct Watched {
     seen: u32,
     /// Sends whose boards other threads know.
     marked_by_others: Vec<Handle>,
+    /// Whether a receive awaits what is put down in a stage, of which [`Engine::changes`] says nothing.
+    staged: bool,
     /// Losses of processes that these requests know of.
     losses: u32,
 }
@@ -184,6 +187,30 @@ impl Requests {
         flushed
     }
 
+    /// `MPI_Pready` of one partition in the usual case, by the only thread. False: nothing was done.
+    #[inline]
+    pub fn ready_at_once(&mut self, handle: Handle, partition: i32) -> bool {
+        match self.find_local_mut(handle) {
+            Some(Local::PartitionedSend(side)) => side.ready_at_once(partition),
+            _ => false,
+        }
+    }
+
+    /// Completes a partitioned request that is done, by the only thread: its status. `None`: it is another one, not done, or failed.
+    #[inline]
+    pub fn finish_partitioned_at_once(&mut self, handle: Handle) -> Option<MpiStatus> {
+        match self.find_local_mut(handle)? {
+            Local::PartitionedSend(side) => side.finish_at_once().then_some(MpiStatus::NO_MESSAGE),
+            Local::PartitionedReceive(side) => side.finish_at_once(),
+            _ => None,
+        }
+    }
+
+    /// Whether that is a receive whose partitions are awaited in a stage.
+    pub fn awaits_stage(&self, handle: Handle) -> bool {
+        matches!(self.locals.find(handle), Some(Local::PartitionedReceive(side)) if side.awaits_stage())
+    }
+
     /// The board of a partitioned request, for threads that do not hold the process; `None` when it is of another kind. `to_mark`: for
     /// marks of a send, otherwise for looks at a receive.
     pub fn board(&mut self, handle: Handle, to_mark: bool) -> Option<Arc<Board>> {
@@ -226,11 +253,12 @@ impl Requests {
     ///
     /// # Errors
     /// `MPI_ERR_REQUEST` when the request is no partitioned receive, `MPI_ERR_ARG` for a partition that does not exist.
-    pub fn arrived(&self, engine: &Engine, handle: Handle, partition: i32) -> Result<bool> {
+    pub fn arrived(&mut self, engine: &Engine, handle: Handle, partition: i32) -> Result<bool> {
         match self.kind(engine, handle)? {
             Kind::Null => return Ok(true),
             Kind::Local(local) => {
-                if let Local::PartitionedReceive(side) = self.local(local) {
+                if let Local::PartitionedReceive(side) = self.local_mut(local) {
+                    side.look_closely();
                     return side.arrived(partition);
                 }
             }
@@ -246,7 +274,7 @@ impl Requests {
     #[inline]
     pub fn progress(&mut self, engine: &mut Engine) -> bool {
         let watched = &self.watched;
-        let due = watched.alive != 0 && (watched.fresh || watched.seen != engine.changes());
+        let due = watched.alive != 0 && (watched.fresh || watched.staged || watched.seen != engine.changes());
         due && self.progress_partitioned(engine)
     }
 
@@ -271,10 +299,8 @@ impl Requests {
         let mut moved = false;
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_GRANTS)) {
             moved = true;
-            if let Ok(request) = engine.imrecv(message, RecvBuf::empty()) {
-                engine.release(request);
-            }
-            self.granted(engine, status.source, Answer::from_tag(status.tag));
+            let stage = stage_of(engine, message, status);
+            self.granted(engine, status.source, Answer::from_tag(status.tag), stage);
         }
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_DATA)) {
             moved = true;
@@ -339,11 +365,13 @@ impl Requests {
         moved
     }
 
-    fn granted(&mut self, engine: &mut Engine, sender: Rank, answer: Answer) {
+    fn granted(&mut self, engine: &mut Engine, sender: Rank, answer: Answer, stage: Option<u64>) {
         let handle = Handle(sender.0);
         // A grant for a request that was freed is for nobody.
-        let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return };
-        side.granted(answer);
+        let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else {
+            return stage.into_iter().for_each(|word| engine.refuse_stage(word));
+        };
+        side.granted(engine, answer, stage);
         side.flush_quietly(engine);
         if side.needs_watching() {
             self.watched.add(handle);
@@ -372,19 +400,36 @@ impl Requests {
     /// Takes the engine's requests that have ended.
     fn sweep(&mut self, engine: &mut Engine) -> bool {
         let mut moving = std::mem::take(&mut self.watched.moving);
-        let mut moved = false;
+        let (mut moved, mut staged) = (false, false);
         moving.retain(|&handle| {
             let (some, more) = match self.find_local_mut(handle) {
                 Some(Local::PartitionedSend(side)) => side.sweep(engine),
-                Some(Local::PartitionedReceive(side)) => side.sweep(engine),
+                Some(Local::PartitionedReceive(side)) => {
+                    let swept = side.sweep(engine);
+                    staged |= side.awaits_stage();
+                    swept
+                }
                 _ => (false, false),
             };
             moved |= some;
             more
         });
         self.watched.moving = moving;
+        self.watched.staged = staged;
         moved
     }
+}
+
+/// The word of a stage that a grant brings.
+fn stage_of(engine: &mut Engine, message: MessageId, status: Status) -> Option<u64> {
+    let mut word = [0; 8];
+    let room = Scratch::new(word.len());
+    let request = engine.imrecv(message, room.recv_buf(0, word.len())).ok()?;
+    // One that is only announced, its receiver being out of budget, comes too late: partitions travel without a stage then.
+    let whole = engine.is_complete(request) && status.bytes == 8;
+    engine.release(request);
+    room.send_buf(0, word.len()).pack(0, &mut word);
+    whole.then(|| u64::from_le_bytes(word))
 }
 
 #[cold]

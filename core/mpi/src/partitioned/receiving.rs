@@ -3,6 +3,8 @@
 use super::refused;
 use super::runs::Arrived;
 use super::sides::{Moving, Way, already_active, first_of_parts, way};
+
+use super::staged::Staged;
 use super::terms::{Answer, Counterpart, Introduction, Partitions};
 use crate::request::{Done, MpiStatus};
 use std::ops::Range;
@@ -38,6 +40,8 @@ pub struct ReceiveSide {
     meeting: Meeting,
     /// Where parts land, once the sender is known to send such.
     landing: Option<LandingId>,
+    /// Where the sender puts them down, when it is on this node.
+    stage: Option<Box<Staged>>,
     arrived: Arrived,
     /// Whether the empty message has come that stands for all partitions of no bytes.
     empty_here: bool,
@@ -57,6 +61,7 @@ impl ReceiveSide {
             started: 0,
             meeting: Meeting::Nobody,
             landing: None,
+            stage: None,
             empty_here: false,
             moving: Moving::default(),
             error: None,
@@ -100,6 +105,7 @@ impl ReceiveSide {
         if let Some(landing) = self.landing.take() {
             engine.end_landing(landing);
         }
+        self.stage = None;
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -114,6 +120,9 @@ impl ReceiveSide {
         self.started += 1;
         self.arrived.clear();
         self.empty_here = false;
+        if let Some(stage) = &mut self.stage {
+            stage.begin(self.started as u32);
+        }
         Ok(())
     }
 
@@ -137,10 +146,10 @@ impl ReceiveSide {
         if let Meeting::Met { sender, number, way, knows, .. } = &mut self.meeting {
             let (sender, number, way, knew) = (*sender, *number, *way, std::mem::replace(knows, true));
             match way {
-                Way::Runs => self.answer(engine, sender, Answer::Granted(handle)),
+                Way::Runs => self.answer(engine, sender, Answer::Granted(handle), None),
                 Way::Messages => {
                     if !knew {
-                        self.answer(engine, sender, Answer::Granted(handle));
+                        self.answer(engine, sender, Answer::Granted(handle), None);
                     }
                     self.post(engine, handle, number);
                 }
@@ -160,12 +169,13 @@ impl ReceiveSide {
                 match engine.make_landing(from.peer, room) {
                     Ok(landing) => {
                         self.landing = Some(landing);
-                        self.answer(engine, sender, Answer::Granted(Handle(landing.0)));
+                        let word = self.set_the_stage(engine, from.peer);
+                        self.answer(engine, sender, Answer::Granted(Handle(landing.0)), word);
                         landing
                     }
                     Err(error) => {
                         self.error = Some(error);
-                        return self.answer(engine, sender, Answer::Refused);
+                        return self.answer(engine, sender, Answer::Refused, None);
                     }
                 }
             }
@@ -174,11 +184,62 @@ impl ReceiveSide {
         self.look_at_landing(engine);
     }
 
+    /// Makes a stage, if there can be one; its word.
+    fn set_the_stage(&mut self, engine: &mut Engine, peer: PeerId) -> Option<u64> {
+        let Meeting::Met { partition, number, .. } = self.meeting else { return None };
+        let mut stage = Staged::new(engine.make_stage(peer, number, partition)?, partition);
+        stage.begin(self.started as u32);
+        let word = stage.word();
+        self.stage = Some(Box::new(stage));
+        Some(word)
+    }
+
+    /// Takes what was put down; `all`: also behind partitions that are not here. Whether there was anything.
+    #[inline]
+    fn look_at_stage(&mut self, all: bool) -> bool {
+        let (Some(stage), true) = (&mut self.stage, self.active) else { return false };
+        stage.take(all, &self.partitions, &mut self.arrived)
+    }
+
+    /// As [`ReceiveSide::look_at_stage`], everything.
+    pub(super) fn look_closely(&mut self) {
+        self.look_at_stage(true);
+        self.publish();
+    }
+
+    /// Whether parts are awaited in a stage, which no progress of the engine tells of.
+    pub(super) fn awaits_stage(&self) -> bool {
+        self.stage.is_some() && !self.is_done()
+    }
+
+    /// Ends a start of which everything is here. Its status; `None`: nothing was ended.
+    #[inline]
+    pub(super) fn finish_at_once(&mut self) -> Option<MpiStatus> {
+        self.look_at_stage(false);
+        if self.arrived.left() != 0
+            || !self.active
+            || self.error.is_some()
+            || !self.moving.requests.is_empty()
+        {
+            return None;
+        }
+        let (Some(stage), Some(from)) = (&mut self.stage, self.from) else { return None };
+        stage.give_back();
+        self.active = false;
+        self.arrived.close();
+        let bytes = self.partitions.total();
+        Some(MpiStatus { source: from.source.0 as i32, tag: from.tag.0, bytes, cancelled: false })
+    }
+
     /// Takes note of the parts that have landed, and receives those that came as messages. Whether there were any.
     fn look_at_landing(&mut self, engine: &mut Engine) -> bool {
         let (Some(landing), true) = (self.landing, self.active) else { return false };
-        let (mut some, arrived) = (false, &mut self.arrived);
+        let mut some = self.look_at_stage(self.arrived.is_shared());
+        let (arrived, stage) = (&mut self.arrived, &mut self.stage);
         engine.landed(landing, |range| {
+            if let Some(stage) = stage {
+                stage.came_otherwise(&range);
+            }
             arrived.add(range);
             some = true;
         });
@@ -252,11 +313,12 @@ impl ReceiveSide {
                  number of bytes (section 4.2.1)"
             ),
         ));
-        self.answer(engine, introduction.sender, Answer::Refused);
+        self.answer(engine, introduction.sender, Answer::Refused, None);
         Meeting::Failed
     }
 
-    fn answer(&mut self, engine: &mut Engine, sender: Handle, answer: Answer) {
+    /// Answers the sender; `stage`: the word of ours.
+    fn answer(&mut self, engine: &mut Engine, sender: Handle, answer: Answer, stage: Option<u64>) {
         let Some(from) = self.from else { return };
         let envelope = Envelope {
             peer: from.peer,
@@ -264,7 +326,12 @@ impl ReceiveSide {
             source: Rank(sender.0),
             tag: answer.tag(),
         };
-        match engine.send(envelope, SendMode::Standard, SendBuf::empty()) {
+        let data = stage.map_or_else(SendBuf::empty, |word| {
+            let copy = Scratch::new(8);
+            copy.recv_buf(0, 8).unpack(0, &word.to_le_bytes());
+            copy.send_buf(0, 8)
+        });
+        match engine.send(envelope, SendMode::Standard, data) {
             Ok(Started::Complete) => {}
             Ok(Started::Pending(request)) => engine.release(request),
             Err(error) => {
@@ -302,12 +369,16 @@ impl ReceiveSide {
     pub(super) fn sweep(&mut self, engine: &mut Engine) -> (bool, bool) {
         let landed = self.look_at_landing(engine);
         let (arrived, empty_here, error) = (&mut self.arrived, &mut self.empty_here, &mut self.error);
+        let stage = &mut self.stage;
         let swept = self.moving.sweep(engine, |bytes, failed| {
             if failed.is_some() {
                 *error = failed;
                 return;
             }
             *empty_here |= bytes.is_empty();
+            if let Some(stage) = stage {
+                stage.came_otherwise(&bytes);
+            }
             arrived.add(bytes);
         });
         self.publish();
@@ -331,6 +402,11 @@ impl ReceiveSide {
 
     /// Ends an epoch that waits for a lost sender.
     pub(super) fn mourn(&mut self, engine: &Engine) {
+        if engine.losses() == 0 {
+            return self.publish();
+        }
+        // What it put down before it died counts.
+        self.look_at_stage(true);
         if self.active && !self.all_is_here() && self.error.is_none() {
             self.error = self.from.and_then(|from| engine.loss_of(from.peer));
         }
@@ -373,6 +449,9 @@ impl ReceiveSide {
     pub(crate) fn finish(&mut self) -> Done {
         let status = self.status();
         self.arrived.close();
+        if let Some(stage) = &mut self.stage {
+            stage.give_back();
+        }
         let error = if std::mem::replace(&mut self.active, false) { self.error.clone() } else { None };
         Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }

@@ -47,6 +47,20 @@ impl Ready {
         !self.board.set(partition, alone) && self.note(partition)
     }
 
+    /// Marks a partition that leaves at once, when no other waits to leave and no other thread can mark. False: nothing was done.
+    #[inline]
+    pub(crate) fn mark_leaving(&mut self, partition: u32) -> bool {
+        let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
+        let alone = Arc::strong_count(&self.board) == 1 && self.span.is_empty();
+        if !alone || partition >= self.partitions || self.marked[word] & bit != 0 {
+            return false;
+        }
+        self.board.set(partition, true);
+        self.marked[word] |= bit;
+        self.count += 1;
+        true
+    }
+
     /// Takes note of the marks that other threads have made.
     pub(crate) fn collect(&mut self) {
         if !self.board.has_news() {
@@ -128,7 +142,7 @@ impl Ready {
 pub(crate) struct Arrived {
     /// What threads see that do not hold the process, once one has asked.
     board: Option<Arc<Board>>,
-    /// Bytes still missing, for each partition.
+    /// Bytes still missing, for each partition; stale when none are of all.
     missing: Box<[u64]>,
     /// Bytes of one partition.
     partition: u64,
@@ -145,6 +159,9 @@ impl Arrived {
 
     /// Where other threads look; open or closed as `open` says.
     pub(crate) fn board(&mut self, open: bool) -> &Arc<Board> {
+        if self.left == 0 {
+            self.missing.fill(0);
+        }
         let (missing, partition) = (&self.missing, self.partition);
         self.board.get_or_insert_with(|| {
             let board = Board::new(missing.len() as u32);
@@ -178,6 +195,10 @@ impl Arrived {
 
     /// Notes that these bytes of the whole are here; each byte comes once per start.
     pub(crate) fn add(&mut self, bytes: Range<u64>) {
+        if bytes.end - bytes.start == self.left && self.board.is_none() {
+            self.left = 0;
+            return;
+        }
         let mut at = bytes.start;
         while at < bytes.end {
             let index = at / self.partition;
@@ -195,7 +216,12 @@ impl Arrived {
 
     /// Whether a whole partition is here.
     pub(crate) fn has(&self, partition: u32) -> bool {
-        self.missing[partition as usize] == 0
+        self.left == 0 || self.missing[partition as usize] == 0
+    }
+
+    /// Whether other threads look.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.board.is_some()
     }
 
     /// Bytes that are not here yet.

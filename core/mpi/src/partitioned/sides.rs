@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::board::Board;
-use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, SendMode, Started};
+use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, SendMode, StageOut, Started};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
 
 /// Most partitions of a send that travel as messages of their own (see the parent module).
@@ -87,6 +87,19 @@ impl Moving {
     }
 }
 
+/// Puts a partition down.
+#[inline]
+fn put_down(stage: &mut StageOut, start: u32, partition: u32, partitions: &Partitions) {
+    let (begin, bytes) = (u64::from(partition) * partitions.bytes, partitions.bytes);
+    match partitions.memory.run(begin, bytes) {
+        Some(data) => stage.put(start, partition, data),
+        None => {
+            let data = partitions.memory.send_view(0, begin, bytes);
+            stage.put_with(start, partition, |out| data.pack_to_transport(0, out));
+        }
+    }
+}
+
 /// The request of `MPI_Psend_init`.
 #[derive(Debug)]
 pub struct SendSide {
@@ -100,6 +113,8 @@ pub struct SendSide {
     granted: u64,
     /// The receiver's request or landing, once it is known.
     receiver: Handle,
+    /// Where parts are put down, when the receiver is on this node.
+    stage: Option<Box<StageOut>>,
     ready: Ready,
     /// Whether everything of this epoch has been handed to the engine.
     handed_over: bool,
@@ -119,6 +134,7 @@ impl SendSide {
             started: 0,
             granted: 0,
             receiver: Handle(0),
+            stage: None,
             handed_over: false,
             moving: Moving::default(),
             error: None,
@@ -197,7 +213,12 @@ impl SendSide {
         Ok(())
     }
 
-    pub(super) fn granted(&mut self, answer: Answer) {
+    /// The receiver's answer, and the word of its stage.
+    pub(super) fn granted(&mut self, engine: &mut Engine, answer: Answer, stage: Option<u64>) {
+        if let (Some(word), Some(to)) = (stage, self.to) {
+            let (number, bytes) = (self.partitions.number, self.partitions.bytes);
+            self.stage = engine.join_stage(to.peer, word, number, bytes).map(Box::new);
+        }
         match answer {
             Answer::Granted(receiver) => self.receiver = receiver,
             Answer::Refused => {
@@ -212,6 +233,33 @@ impl SendSide {
             }
         }
         self.granted += 1;
+    }
+
+    /// Marks a partition as ready and puts it down, in the usual case. False: nothing was done.
+    #[inline]
+    pub(super) fn ready_at_once(&mut self, partition: i32) -> bool {
+        let (Some(stage), start) = (&mut self.stage, self.started as u32) else { return false };
+        if !self.active || self.error.is_some() || !stage.has_room(start) {
+            return false;
+        }
+        let index = partition as u32;
+        if !self.ready.mark_leaving(index) {
+            return false;
+        }
+        put_down(stage, start, index, &self.partitions);
+        self.handed_over = self.ready.is_full();
+        true
+    }
+
+    /// Ends a start of which everything has left. False: nothing was done.
+    #[inline]
+    pub(super) fn finish_at_once(&mut self) -> bool {
+        let done = self.active && self.handed_over && self.error.is_none() && self.moving.requests.is_empty();
+        if done {
+            self.active = false;
+            self.ready.board().close();
+        }
+        done
     }
 
     /// Where threads mark partitions that do not hold the process.
@@ -276,6 +324,14 @@ impl SendSide {
         let parts =
             PartsOf { peer: to.peer, landing: LandingId(self.receiver.0), epoch: self.started as u32 };
         while let Some(Range { mut start, end }) = self.ready.take_run() {
+            if let Some(stage) = &mut self.stage
+                && stage.has_room(parts.epoch)
+            {
+                for partition in start..end {
+                    put_down(stage, parts.epoch, partition, &self.partitions);
+                }
+                continue;
+            }
             while start < end {
                 let number = u64::from(engine.largest_part(to.peer)) / bytes;
                 let next = start + (number.max(1)).min(u64::from(end - start)) as u32;
@@ -360,7 +416,7 @@ impl SendSide {
 
     /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
     pub(super) fn mourn(&mut self, engine: &Engine) {
-        if self.active && !self.handed_over && self.error.is_none() {
+        if engine.losses() != 0 && self.active && !self.handed_over && self.error.is_none() {
             self.error = self.to.and_then(|to| engine.loss_of(to.peer));
         }
     }

@@ -1,6 +1,6 @@
 //! Windows and one-sided communication (chapter 12): every operation is a message that the target executes in its progress
 //! (an *active message*). What a process does to its own window happens at once, and so do puts to and gets from memory that
-//! it has mapped; accumulating operations are always the owner's, so that one place has one kind of atomicity.
+//! it has mapped or a device reaches ([`by_device`]); accumulating operations are always the owner's, so that one place has one kind of atomicity.
 //!
 //! ```text
 //! origin                                             target
@@ -22,6 +22,7 @@
 //!
 //! Nothing here waits: calls start something, [`Window::is_settled`] tells when it is over.
 
+mod by_device;
 mod exposure;
 mod lock;
 mod message;
@@ -31,6 +32,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use by_device::UNEXPOSED;
 pub use lock::LockKind;
 pub use origin::{Elements, Operation, OperationState, Target};
 
@@ -47,7 +49,7 @@ use std::sync::Arc;
 use sync::Epochs;
 use target::Incoming;
 use weft_datatype::Memory;
-use weft_engine::Engine;
+use weft_engine::{Engine, RegionId, RemoteMemory};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, Rank, Result, abi};
 
 /// How the memory of a window came to be (section 12.2).
@@ -110,6 +112,10 @@ pub struct Parts {
     pub extents: Vec<Extent>,
     /// The members' memory as this process has it mapped, by rank; empty unless shared.
     pub mapped: Vec<Memory>,
+    /// The members' memory as devices know it, by rank, [`UNEXPOSED`] for those that expose none; empty when nobody does.
+    pub places: Vec<RemoteMemory>,
+    /// The own memory's registration.
+    pub exposed: Option<RegionId>,
     /// Memory to free with the window.
     pub keep: Option<Box<dyn Keep>>,
     /// Hints accepted.
@@ -141,6 +147,10 @@ pub struct Window {
     pub extents: Vec<Extent>,
     /// The members' memory as this process has it mapped, by rank; empty unless shared.
     mapped: Vec<Exposure>,
+    /// The members' memory as devices know it, by rank; empty when nobody exposes any.
+    places: Vec<RemoteMemory>,
+    /// The own memory's registration.
+    exposed: Option<RegionId>,
     context: ContextId,
     rank: Rank,
     exposure: Exposure,
@@ -183,6 +193,8 @@ impl Window {
                 .map(|(memory, &Extent { size, unit })| Exposure::Fixed { memory, size, unit })
                 .collect(),
             extents: parts.extents,
+            places: parts.places,
+            exposed: parts.exposed,
             context: parts.context,
             rank: parts.rank,
             exposure: exposure.unwrap_or(Exposure::Fixed {
@@ -329,6 +341,12 @@ impl Windows {
         self.table.get(handle)
     }
 
+    /// As [`Windows::get_mut`], for callers that take another way when there is none.
+    #[inline(always)]
+    pub fn find_mut(&mut self, handle: Handle) -> Option<&mut Window> {
+        self.table.find_mut(handle)
+    }
+
     /// As [`Windows::get`], to change it.
     ///
     /// # Errors
@@ -374,7 +392,7 @@ impl Windows {
         let mut moved = false;
         for &handle in &self.alive {
             if let Some(window) = self.table.find_mut(handle) {
-                moved |= window.serve(engine) | window.outgoing.sweep(engine);
+                moved |= window.serve(engine) | window.sweep(engine);
             }
         }
         moved

@@ -1,5 +1,6 @@
 //! The origin's part: turning operations into messages, and knowing when they are over.
 
+use super::by_device::{Unflushed, waits_for_device};
 use super::exposure::{basic_of, inside};
 use super::message::{Kind, Message, Shape};
 use super::target::{ANSWER, copy_of, tag_back, tag_forth};
@@ -70,6 +71,12 @@ pub(super) struct Outgoing {
     /// What is awaited of each target, oldest first. One target's answers come in about that order, and all of them
     /// need nothing but that target's progress.
     awaited: BTreeMap<u32, VecDeque<Awaited>>,
+    /// What is awaited of each target's device, oldest first.
+    device: BTreeMap<u32, VecDeque<Awaited>>,
+    /// Messages to each target that its device must be done before, and those behind them.
+    held: BTreeMap<u32, VecDeque<(Kind, SendBuf)>>,
+    /// Targets whose devices have something that nobody awaits.
+    pub(super) unflushed: Unflushed,
     last_id: u32,
     /// Targets with operations that were not confirmed.
     pub(super) dirty: BTreeSet<u32>,
@@ -85,9 +92,11 @@ struct Awaited {
 }
 
 #[derive(Debug)]
-enum What {
-    /// A large put's data have left.
+pub(super) enum What {
+    /// Data have left, or arrived: the request tells all.
     Left,
+    /// The device has changed a number.
+    Changed,
     /// So many bytes come back.
     Data(u64),
     /// An answer comes back.
@@ -106,24 +115,53 @@ impl Outgoing {
         self.awaited.entry(target).or_default().push_back(Awaited { request, what, operation });
     }
 
+    /// Awaits something of the target's device, unless it is done.
+    pub(super) fn await_device(&mut self, target: u32, started: Started, what: What, operation: &Operation) {
+        let Started::Pending(request) = started else { return };
+        operation.left.fetch_add(1, Ordering::Relaxed);
+        let operation = Arc::clone(operation);
+        self.device.entry(target).or_default().push_back(Awaited { request, what, operation });
+    }
+
+    /// Whether a target may have accumulating messages of ours that it has not executed.
+    pub(super) fn accumulates_by_message(&self, target: u32) -> bool {
+        self.dirty.contains(&target) || self.awaited.contains_key(&target) || self.held.contains_key(&target)
+    }
+
+    /// Whether a message of that kind must wait for the target's device.
+    fn waits(&self, target: u32, kind: Kind) -> bool {
+        match waits_for_device(kind) {
+            None => false,
+            Some(true) => self.device.contains_key(&target),
+            Some(false) => self
+                .device
+                .get(&target)
+                .is_some_and(|queue| queue.iter().any(|one| matches!(one.what, What::Changed))),
+        }
+    }
+
     /// Whether nothing is awaited of a target, or of any.
     pub(super) fn is_settled(&self, target: Option<u32>) -> bool {
         match target {
-            Some(target) => !self.awaited.contains_key(&target),
-            None => self.awaited.is_empty(),
+            Some(target) => {
+                !self.awaited.contains_key(&target)
+                    && !self.device.contains_key(&target)
+                    && !self.held.contains_key(&target)
+            }
+            None => self.awaited.is_empty() && self.device.is_empty() && self.held.is_empty(),
         }
     }
 
     /// The targets of whom something is awaited.
-    pub(super) fn awaited_of(&self) -> impl Iterator<Item = u32> + '_ {
-        self.awaited.keys().copied()
+    pub(super) fn awaited_of(&self) -> BTreeSet<u32> {
+        self.awaited.keys().chain(self.device.keys()).chain(self.held.keys()).copied().collect()
     }
 
     /// Takes what has come; true when something had.
-    pub(super) fn sweep(&mut self, engine: &mut Engine) -> bool {
+    fn sweep(&mut self, engine: &mut Engine) -> bool {
         let mut moved = false;
         let failed = &mut self.failed;
-        self.awaited.retain(|_, queue| {
+        let mut sweep = |_: &u32, queue: &mut VecDeque<Awaited>| {
             while queue.front().is_some_and(|first| engine.is_complete(first.request)) {
                 let Some(first) = queue.pop_front() else { break };
                 moved = true;
@@ -136,7 +174,9 @@ impl Outgoing {
                 first.operation.left.fetch_sub(1, Ordering::Relaxed);
             }
             !queue.is_empty()
-        });
+        };
+        self.awaited.retain(&mut sweep);
+        self.device.retain(&mut sweep);
         moved
     }
 }
@@ -144,7 +184,7 @@ impl Outgoing {
 impl What {
     fn judge(&self, bytes: u64) -> Option<Error> {
         let class = match self {
-            What::Left => return None,
+            What::Left | What::Changed => return None,
             What::Data(wanted) if *wanted == bytes => return None,
             What::Data(_) => ErrorClass::RMA_RANGE,
             What::Answer(room) => {
@@ -169,15 +209,42 @@ impl Window {
         target == self.rank.0
     }
 
-    /// Sends a message to another member.
+    /// Sends a message to another member, now or when it may be sent.
     pub(super) fn tell(&mut self, engine: &mut Engine, target: u32, message: &Message<'_>) -> Result<()> {
+        let bytes = copy_of(&message.emit());
+        let outgoing = &mut self.outgoing;
+        if outgoing.held.contains_key(&target) || outgoing.waits(target, message.kind) {
+            outgoing.held.entry(target).or_default().push_back((message.kind, bytes));
+            return Ok(());
+        }
+        self.send_message(engine, target, bytes)
+    }
+
+    fn send_message(&self, engine: &mut Engine, target: u32, bytes: SendBuf) -> Result<()> {
         let envelope = self.envelope(target, Tag(0));
-        if let Started::Pending(request) =
-            engine.send(envelope, SendMode::Standard, copy_of(&message.emit()))?
-        {
+        if let Started::Pending(request) = engine.send(envelope, SendMode::Standard, bytes)? {
             engine.release(request);
         }
         Ok(())
+    }
+
+    /// Takes what has come, and sends what waited for it; true when something had.
+    pub(super) fn sweep(&mut self, engine: &mut Engine) -> bool {
+        let moved = self.outgoing.sweep(engine);
+        if !self.outgoing.held.is_empty() {
+            let mut held = std::mem::take(&mut self.outgoing.held);
+            held.retain(|&target, queue| {
+                while queue.front().is_some_and(|&(kind, _)| !self.outgoing.waits(target, kind)) {
+                    let Some((_, bytes)) = queue.pop_front() else { break };
+                    if let Err(error) = self.send_message(engine, target, bytes) {
+                        self.outgoing.failed.get_or_insert(error);
+                    }
+                }
+                !queue.is_empty()
+            });
+            self.outgoing.held = held;
+        }
+        moved
     }
 
     fn envelope(&self, target: u32, tag: Tag) -> Envelope {
@@ -236,6 +303,9 @@ impl Window {
             copy(&from.memory.send_view(0, 0, bytes), &mut exposure.room(&message)?);
             return Ok(operation);
         }
+        if self.put_by_device(engine, from, to, &operation)? {
+            return Ok(operation);
+        }
         let far = bytes > INLINE && !self.is_me(to.rank);
         let data = if far { Vec::new() } else { packed(from, 0, bytes) };
         let kind = if far { Kind::PutFar } else { Kind::Put };
@@ -274,7 +344,9 @@ impl Window {
             copy(&exposure.data(&message)?, &mut into.memory.recv_view(0, 0, bytes));
             return Ok(operation);
         }
-        self.fetch(engine, &message, of.rank, (into, 0), &operation)?;
+        if !self.get_by_device(engine, (into, bytes), of, &operation)? {
+            self.fetch(engine, &message, of.rank, (into, 0), &operation)?;
+        }
         Ok(operation)
     }
 
@@ -342,6 +414,16 @@ impl Window {
         let size = basic.element_bytes().max(1) as u64;
         let piece = (PIECE / size).max(1) * size;
         let operation = Operation::default();
+        if self.accumulate_by_device(
+            engine,
+            from.map(|(from, _)| from),
+            result,
+            to,
+            (&basic, op.0),
+            &operation,
+        )? {
+            return Ok(operation);
+        }
         for start in (0..bytes).step_by(piece as usize) {
             let length = piece.min(bytes - start);
             let data = from.map_or_else(Vec::new, |(from, _)| packed(from, start, length));
@@ -376,6 +458,9 @@ impl Window {
         let mut data = packed(compare, 0, bytes);
         data.extend_from_slice(&packed(new, 0, bytes));
         let operation = Operation::default();
+        if self.swap_by_device(engine, (compare, new), result, to, &operation)? {
+            return Ok(operation);
+        }
         let id = self.outgoing.next_id();
         let basic = to.datatype.as_predefined().map_or(abi::MPI_BYTE, |basic| basic.handle());
         let message = message(Kind::CompareAndSwap, to, basic, (id, 0), (0, bytes), &data);
@@ -392,7 +477,8 @@ impl Window {
 
     /// Whose answers a call needs that waits until a target, or all, are settled, and whether it needs the lock of the own window.
     pub fn unsettled(&self, target: Option<u32>) -> (Vec<u32>, bool) {
-        let ranks = self.outgoing.awaited_of().filter(|&rank| target.is_none_or(|target| target == rank));
+        let ranks =
+            self.outgoing.awaited_of().into_iter().filter(|&rank| target.is_none_or(|target| target == rank));
         let own = target.is_none_or(|target| self.is_me(target));
         (ranks.collect(), own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }

@@ -21,6 +21,17 @@ pub(super) struct Epochs {
     all: Option<bool>,
     /// Whether the lock of the own window was asked for.
     own: bool,
+    /// What was found out last about targets, as long as no epoch begins or ends.
+    found: Found,
+}
+
+/// The targets that are known to be allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Found {
+    #[default]
+    Nothing,
+    One(u32),
+    All,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +51,23 @@ fn out_of_order(text: impl Into<String>) -> Error {
 impl Epochs {
     /// Checks that an operation on a target is allowed now.
     pub(super) fn check_access(&mut self, target: u32) -> Result<()> {
+        self.look(target)?;
+        let everybody = self.all.is_some() || self.fence == (Fence::Open { used: true });
+        self.found = if everybody { Found::All } else { Found::One(target) };
+        Ok(())
+    }
+
+    /// Whether an operation on a target is known to be allowed now; `false` says nothing.
+    #[inline(always)]
+    pub(super) fn surely_allows(&self, target: u32) -> bool {
+        match self.found {
+            Found::All => true,
+            Found::One(one) => one == target,
+            Found::Nothing => false,
+        }
+    }
+
+    fn look(&mut self, target: u32) -> Result<()> {
         if self.all.is_some() || self.locked.contains_key(&target) {
             return Ok(());
         }
@@ -87,6 +115,7 @@ impl Epochs {
             )));
         }
         self.fence = Fence::Closed;
+        self.found = Found::Nothing;
         Ok(())
     }
 
@@ -107,7 +136,8 @@ impl Window {
             Some(target) => self.outgoing.dirty.take(&target).into_iter().collect(),
             None => std::mem::take(&mut self.outgoing.dirty),
         };
-        due.into_iter().try_for_each(|target| self.ask(engine, target, Kind::Flush, 0))
+        due.into_iter().try_for_each(|target| self.ask(engine, target, Kind::Flush, 0))?;
+        self.flush_devices(engine, target)
     }
 
     /// `MPI_Win_fence`, first half: nothing of this process is under way once the window is settled. A barrier of the members
@@ -121,11 +151,13 @@ impl Window {
                 "MPI_Win_fence inside an epoch that another call began; end that epoch first",
             ));
         }
+        self.epochs.found = Found::Nothing;
         self.confirm(engine, None)
     }
 
     /// `MPI_Win_fence`, last part: whether operations may follow.
     pub fn open_fence(&mut self, open: bool) {
+        self.epochs.found = Found::Nothing;
         self.epochs.fence = if open { Fence::Open { used: false } } else { Fence::Closed };
     }
 
@@ -175,6 +207,7 @@ impl Window {
     fn release_lock(&mut self, engine: &mut Engine, target: u32) -> Result<()> {
         if target != self.rank.0 {
             self.outgoing.dirty.remove(&target);
+            self.settle_device_before_message(engine, target)?;
             return self.ask(engine, target, Kind::Unlock, 0);
         }
         self.epochs.own = false;
@@ -189,6 +222,7 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` when the target is not locked; errors of the engine.
     pub fn unlock(&mut self, engine: &mut Engine, target: u32) -> Result<()> {
+        self.epochs.found = Found::Nothing;
         match self.epochs.locked.remove(&target) {
             Some(Some(_)) => self.release_lock(engine, target),
             Some(None) => self.confirm(engine, Some(target)),
@@ -219,6 +253,7 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` without `MPI_Win_lock_all`; errors of the engine.
     pub fn unlock_all(&mut self, engine: &mut Engine) -> Result<()> {
+        self.epochs.found = Found::Nothing;
         match self.epochs.all.take() {
             Some(true) => (0..self.group.size()).try_for_each(|target| self.release_lock(engine, target)),
             Some(false) => self.confirm(engine, None),
@@ -292,6 +327,7 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` without `MPI_Win_start`; errors of the engine.
     pub fn complete(&mut self, engine: &mut Engine) -> Result<()> {
+        self.epochs.found = Found::Nothing;
         let Some(targets) = self.epochs.started.take() else {
             return Err(out_of_order("MPI_Win_complete without MPI_Win_start"));
         };
@@ -301,6 +337,7 @@ impl Window {
             } else {
                 // Executed after everything else, so the target knows that all is there.
                 self.outgoing.dirty.remove(&target);
+                self.settle_device_before_message(engine, target)?;
                 self.tell(engine, target, &Message::bare(Kind::Complete, 0, 0))?;
             }
         }

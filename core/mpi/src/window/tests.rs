@@ -21,6 +21,8 @@ fn window(rank: u32, ranks: u32) -> (Windows, Handle) {
             memory: Memory::packed_scratch(bytes as usize),
             extents: vec![Extent { size: bytes, unit: 8 }; ranks as usize],
             mapped: Vec::new(),
+            places: Vec::new(),
+            exposed: None,
             keep: None,
             hints: Info::default(),
         })

@@ -3,14 +3,15 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_api::kit::Fabric;
 use weft_api::verbs::Nanos;
-use weft_api::{Bell, Transport};
+use weft_api::{Bell, Pollable, Transport};
 use weft_rdma::{Directory, PeerCard, Rdma};
 use weft_sim::Random;
 use weft_softroce::{Card, Unreachable, Wire};
@@ -36,15 +37,31 @@ pub struct Air {
     pub loss: f64,
     /// Whether it does anything else than carry.
     pub quiet: bool,
+    /// Whether it tells where nobody is. Without, retries alone say so, as with cards.
+    pub tells: bool,
+    /// Time that passes at once when only clocks are left.
+    pub pause: Nanos,
+    /// Ways (from, to) on which nothing arrives.
+    pub cut: BTreeSet<(SocketAddr, SocketAddr)>,
     flying: BTreeMap<(Nanos, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     arrived: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     dead: Vec<SocketAddr>,
     /// What reached nobody, by sender.
-    bounced: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    bounced: BTreeMap<SocketAddr, Vec<Unreachable>>,
     serial: u64,
 }
 
 impl Air {
+    /// As [`Air::bad`], and it says nothing of where nobody is.
+    pub fn deaf(seed: u64) -> Air {
+        Air { tells: false, ..Air::bad(seed) }
+    }
+
+    /// A network that doubles, reorders and refuses.
+    pub fn bad(seed: u64) -> Air {
+        Air { random: Random::new(seed), quiet: false, ..Air::quiet() }
+    }
+
     /// A network that does nothing but carry.
     pub fn quiet() -> Air {
         Air {
@@ -52,6 +69,9 @@ impl Air {
             random: Random::new(0),
             loss: 0.0,
             quiet: true,
+            tells: true,
+            pause: 200_000,
+            cut: BTreeSet::new(),
             flying: BTreeMap::new(),
             arrived: BTreeMap::new(),
             dead: Vec::new(),
@@ -71,6 +91,10 @@ impl Bell for Silent {
     fn arm(&self) {}
     fn sleep(&self, _: Duration) {}
     fn disarm(&self) {}
+}
+
+impl Pollable for Silent {
+    fn descriptors<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
 }
 
 impl Wire for Antenna {
@@ -109,12 +133,11 @@ impl Wire for Antenna {
 
     fn unreachable(&mut self) -> Option<Unreachable> {
         let air = &mut *self.0.borrow_mut();
-        let address = air.bounced.get_mut(&self.1)?.pop()?;
-        Some(Unreachable { address, certain: true })
+        air.bounced.get_mut(&self.1)?.pop()
     }
 
     fn tells_unreachable(&self) -> bool {
-        true
+        self.0.borrow().tells
     }
 
     fn bell(&self, _: Option<Nanos>) -> Silent {
@@ -146,36 +169,60 @@ impl Fabric for Virtual {
                 break;
             }
             let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
-            if air.dead.contains(&to) {
-                air.bounced.entry(from).or_default().push(to);
+            let (dead, cut) = (air.dead.contains(&to), air.cut.contains(&(from, to)));
+            if dead || cut {
+                if air.tells {
+                    let news = Unreachable { address: to, certain: dead };
+                    air.bounced.entry(from).or_default().push(news);
+                }
             } else if !air.dead.contains(&from) {
                 air.arrived.entry(to).or_default().push((from, datagram));
             }
         }
         if air.flying.is_empty() && air.arrived.values().all(Vec::is_empty) {
-            air.now += 200_000; // Only clocks are left.
+            air.now += air.pause; // Only clocks are left.
         }
     }
 
     fn kill(&mut self, process: usize) -> bool {
-        self.air.borrow_mut().dead.push(address(process));
+        self.air.borrow_mut().dead.extend([address_on(process, 0), address_on(process, 1)]);
         true
     }
 }
 
 pub fn address(process: usize) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::new(10, 7, 0, 1 + process as u8), 4791))
+    address_on(process, 0)
+}
+
+/// Of a process's device.
+pub fn address_on(process: usize, rail: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 7, rail as u8, 1 + process as u8), 4791))
 }
 
 /// Processes over a network that loses one packet in `1 / loss`.
 pub fn virtual_fabric(processes: usize, seed: u64, loss: f64) -> Virtual {
-    let air = Air { random: Random::new(seed), loss, quiet: false, ..Air::quiet() };
+    let mut air = Air::bad(seed);
+    air.loss = loss;
+    fabric_over(air, processes)
+}
+
+/// Processes over any network.
+pub fn fabric_over(air: Air, processes: usize) -> Virtual {
+    fabric_on(air, processes, 1)
+}
+
+/// Processes over any network, with so many devices each.
+pub fn fabric_on(air: Air, processes: usize, rails: usize) -> Virtual {
     let air = Rc::new(RefCell::new(air));
     let cards = Cards::default();
     let ends: Vec<_> = (0..processes)
         .map(|process| {
-            let card = Card::new(address(process), Antenna(air.clone(), address(process)));
-            Rdma::open(card, PeerId(process as u32), Box::new(cards.clone())).unwrap()
+            let devices = (0..rails).map(|rail| {
+                let here = address_on(process, rail);
+                Card::new(here, Antenna(air.clone(), here))
+            });
+            let me = PeerId(process as u32);
+            Rdma::open_rails(devices.collect(), me, Box::new(cards.clone())).unwrap()
         })
         .collect();
     *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();

@@ -3,7 +3,7 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::{CELLS, IN_CELL, Members, Wakes, Words, slot_bytes};
+use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving, slot_bytes};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -16,8 +16,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 /// The beginning of a block of cells.
 #[repr(C, align(128))]
 struct Head {
-    /// Members that have left.
-    left: AtomicU32,
+    /// Members that have given their share back.
+    returned: AtomicU32,
+    /// Members that have joined, one bit each.
+    joined: AtomicU64,
+    /// Why members leave before the end of the communicator, those that have, and the first call that goes another way: see [`leaving`].
+    cause: AtomicU64,
+    gone: AtomicU64,
+    end: AtomicU64,
 }
 
 /// One round of a member.
@@ -34,6 +40,8 @@ struct Course {
     finished: AtomicU64,
     /// Where it runs, one more; 0: not said.
     processor: AtomicU32,
+    /// The calls that it has begun.
+    begun: AtomicU32,
 }
 
 /// What one member writes.
@@ -104,6 +112,20 @@ impl Memory {
         }
     }
 
+    pub(super) fn join_in(&self, calls: u32) {
+        leaving::Words::set_begun(self, calls);
+        self.head().joined.fetch_or(1 << self.me, Ordering::Release);
+    }
+
+    pub(super) fn joined(&self) -> u64 {
+        self.head().joined.load(Ordering::Acquire)
+    }
+
+    /// Nobody needs to wait until this member has finished any round.
+    pub(super) fn stand_aside(&self) {
+        self.set_finished(u64::MAX / 2);
+    }
+
     pub(super) fn add_slots(&mut self, block: Block) {
         assert!(self.slots.is_none(), "slots are added once");
         self.slots = NonNull::new(self.pool.at(block));
@@ -120,9 +142,10 @@ impl Memory {
         self.wakes.crowded
     }
 
+    #[inline]
     fn head(&self) -> &Head {
-        // SAFETY: the block begins with a head, all atomics.
-        unsafe { &*self.pool.at(self.blocks.0).cast::<Head>() }
+        // SAFETY: the block begins with a head, all atomics, and the areas follow.
+        unsafe { &*self.areas.as_ptr().cast::<Head>().sub(1) }
     }
 
     #[inline]
@@ -300,10 +323,61 @@ impl Words for Memory {
     }
 }
 
+impl leaving::Words for Memory {
+    #[inline]
+    fn set_begun(&self, calls: u32) {
+        self.course(self.me).begun.store(calls, Ordering::Relaxed);
+    }
+
+    fn begun(&self, member: u32) -> u32 {
+        self.course(member).begun.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn light_barrier(&self) {
+        Memory::light_barrier(self);
+    }
+
+    fn heavy_barrier(&self) {
+        // Where the kernel has none all members' light barriers are fences.
+        sys::membarrier();
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn cause(&self) -> u64 {
+        self.head().cause.load(Ordering::Acquire)
+    }
+
+    fn set_cause(&self, cause: u64) {
+        // Whoever was first is right.
+        let _ = self.head().cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn end(&self) -> u64 {
+        self.head().end.load(Ordering::Acquire)
+    }
+
+    fn set_end(&self, end: u64) -> u64 {
+        match self.head().end.compare_exchange(0, end, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => end,
+            Err(known) => known,
+        }
+    }
+
+    fn gone(&self) -> u64 {
+        self.head().gone.load(Ordering::Acquire)
+    }
+
+    fn go(&self) {
+        self.head().gone.fetch_or(1 << self.me, Ordering::Release);
+    }
+}
+
 impl Drop for Memory {
     /// The last member to leave gives the blocks back: by then nobody reads or writes them any more.
     fn drop(&mut self) {
-        if self.head().left.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
+        if self.head().returned.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
             self.pool.give_back(self.blocks.0);
             if let Some(slots) = self.blocks.1 {
                 self.pool.give_back(slots);

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use weft::rounds::Steps;
 use weft_coll::Group;
 use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape, Target, Term};
 use weft_datatype::Kernel;
@@ -9,7 +10,7 @@ use weft_engine::{IN_CELL, Rounds, script};
 
 use crate::ctypes::*;
 use crate::gate;
-use crate::imp::on_node::{self, Steps};
+use crate::imp::on_node;
 use crate::raise;
 
 /// A plain call.
@@ -79,9 +80,7 @@ pub(super) unsafe fn at_any_length(comm: MPI_Comm, call: Call) -> Option<c_int> 
     };
     let mut under_way = PlainCall { rounds, run, memory: call.memory };
     let ended = on_node::drive(call.name, comm.handle(), &mut under_way);
-    if ended.is_ok() {
-        gate::with(|process| process.comms.return_rounds(comm.raw(), under_way.rounds));
-    }
+    gate::with(|process| process.comms.return_rounds(comm.raw(), under_way.rounds));
     Some(raise::finish_on_comm(call.name, comm, ended))
 }
 
@@ -103,6 +102,10 @@ impl Steps for PlainCall {
 
     fn missing(&self) -> u64 {
         self.run.missing(&*self.rounds)
+    }
+
+    fn rounds(&mut self) -> &mut Rounds {
+        &mut self.rounds
     }
 
     fn shares_processor(&self) -> bool {

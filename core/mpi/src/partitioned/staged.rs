@@ -1,0 +1,87 @@
+//! The receiving side of a stage (`weft_engine::StageIn`): what has been taken out of it, and what is looked at next.
+
+use super::runs::Arrived;
+use super::terms::Partitions;
+use std::ops::Range;
+use weft_engine::StageIn;
+
+/// A stage and what was seen in it since the last start.
+#[derive(Debug)]
+pub(super) struct Staged {
+    stage: StageIn,
+    /// Bytes of a partition, as the sender cuts.
+    bytes: u64,
+    start: u32,
+    /// All groups before this one were taken whole.
+    group: u32,
+    /// The sender's partitions that were taken, or came in another way: at most [`super::sides::FEW`].
+    seen: u64,
+}
+
+/// The lowest `count` bits.
+fn lowest(count: u32) -> u64 {
+    u64::MAX.checked_shr(64 - count).unwrap_or(0)
+}
+
+impl Staged {
+    /// Of partitions of `bytes` bytes. Nothing is awaited before [`Staged::begin`].
+    pub(super) fn new(stage: StageIn, bytes: u64) -> Staged {
+        let group = stage.shape().groups();
+        Staged { stage, bytes, start: 0, group, seen: 0 }
+    }
+
+    /// What the sender must know.
+    pub(super) fn word(&self) -> u64 {
+        self.stage.word()
+    }
+
+    /// A start begins.
+    pub(super) fn begin(&mut self, start: u32) {
+        (self.start, self.group, self.seen) = (start, 0, 0);
+    }
+
+    /// The start is over: nothing of it is read any more.
+    #[inline]
+    pub(super) fn give_back(&mut self) {
+        self.group = self.stage.shape().groups();
+        self.stage.give_back(self.start);
+    }
+
+    /// These bytes of the whole came as packets or messages.
+    pub(super) fn came_otherwise(&mut self, range: &Range<u64>) {
+        let (first, end) = (range.start / self.bytes, range.end.div_ceil(self.bytes));
+        self.seen |= lowest((end - first) as u32) << first;
+    }
+
+    /// Takes what is new from the first group on that is not whole, or (`all`) from all behind it too, into the program's memory.
+    /// Whether there was anything.
+    #[inline]
+    pub(super) fn take(&mut self, all: bool, into: &Partitions, arrived: &mut Arrived) -> bool {
+        let (shape, mut some, mut at) = (*self.stage.shape(), false, self.group);
+        while at < shape.groups() {
+            let (first, count) = shape.partitions(at);
+            let mut fresh = u64::from(self.stage.here(self.start, at)) & !(self.seen >> first);
+            self.seen |= fresh << first;
+            while fresh != 0 {
+                let within = fresh.trailing_zeros();
+                let run = (fresh >> within).trailing_ones();
+                fresh &= !(lowest(run) << within);
+                let (begin, length) = (u64::from(first + within) * self.bytes, u64::from(run) * self.bytes);
+                let data = self.stage.payload(self.start, at, within, run);
+                if !into.memory.fill_run(begin, data) {
+                    into.memory.recv_view(0, begin, length).unpack(0, data);
+                }
+                arrived.add(begin..begin + length);
+                some = true;
+            }
+            let whole = self.seen >> first & lowest(count) == lowest(count);
+            if whole && at == self.group {
+                self.group += 1;
+            } else if !whole && !all {
+                break;
+            }
+            at += 1;
+        }
+        some
+    }
+}

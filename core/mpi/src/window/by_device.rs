@@ -1,0 +1,296 @@
+//! Operations that a device executes at the target without its process: puts and gets of memory that is registered there, and
+//! single numbers where the device's atomics exclude everything else that changes them.
+//!
+//! ```text
+//! at creation  every member registers its memory; address and key of each travel with the extents (16 bytes a member here, none when
+//!              nobody has any: one node, no device)
+//! put          short: one work request, nothing awaited; the target is *unflushed*      long: awaited
+//! get          awaited
+//! number       awaited
+//! flush        unflushed targets: the transport tells when all is visible               dirty ones (messages): they answer
+//! unlock,      held back until nothing is awaited of the target's device; where packets may overtake puts, until a flush is over
+//! complete
+//! ```
+//!
+//! *Which way an operation goes* is decided for each: by the device when the target has registered memory, the transport reaches it, and
+//! the target's elements lie in runs worth a request each ([`LEAST_RUN`]); by message otherwise (neighbours in the node, dynamic windows, no room for keys,
+//! memory in small pieces). Puts and gets of both ways may be mixed: they have no order among themselves (section 12.7.2), and what ends them
+//! ends both.
+//!
+//! *Numbers.* Accumulating operations are atomic for each element against all others on it, whoever begins them and whichever way they
+//! go (section 12.7.1). The owner executes messages, its own operations included, one after another under the lock of its process. A device's
+//! atomics are used only where none of them is executed while that is going on ([`Reach::change`]: the device works inside the owner's
+//! calls). So any two of them exclude each other, whatever their types and operations are, and no hint is needed. On a
+//! device that works by itself, atomic among its own operations only, all accumulating operations go by message.
+//! *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order, because changes by the device
+//! are executed in order ([`weft_engine`]), and because nobody changes sides while something of the other side is unfinished: the device is used only
+//! when no accumulating message is unconfirmed, and such a message is held back while a change is awaited.
+
+use super::message::Kind;
+use super::origin::{Elements, Operation, Target, What};
+use super::{Flavor, Window};
+use std::collections::BTreeSet;
+use weft_datatype::{Class, Datatype, PredefinedOp, RecvBuf};
+use weft_engine::{Atomic, Engine, Reach, RemoteMemory, Started};
+use weft_types::{PeerId, Rank, Result};
+
+/// The place of a member that exposes nothing to devices.
+pub const UNEXPOSED: RemoteMemory = RemoteMemory { address: u64::MAX, key: 0 };
+
+/// Shortest runs of a target's memory, in the mean, that are worth a request each.
+const LEAST_RUN: u64 = 512;
+/// Most runs of one operation.
+const MOST_RUNS: usize = 256;
+
+/// Targets whose devices have something that no flush has confirmed.
+#[derive(Debug, Default)]
+pub(super) struct Unflushed {
+    /// The newest of them, so that a row of puts to one target looks it up once.
+    newest: Option<u32>,
+    all: BTreeSet<u32>,
+}
+
+impl Unflushed {
+    #[inline]
+    pub(super) fn mark(&mut self, target: u32) {
+        if self.newest != Some(target) {
+            self.newest = Some(target);
+            self.all.insert(target);
+        }
+    }
+
+    fn take(&mut self, target: u32) -> bool {
+        self.newest = None;
+        self.all.remove(&target)
+    }
+
+    fn take_all(&mut self) -> BTreeSet<u32> {
+        self.newest = None;
+        std::mem::take(&mut self.all)
+    }
+}
+
+impl Window {
+    /// Another member's memory, as its device knows it, and what can be done to it.
+    fn exposed_by(&self, engine: &mut Engine, target: u32) -> Option<(PeerId, RemoteMemory, Reach)> {
+        let place = *self.places.get(target as usize)?;
+        if place == UNEXPOSED || target == self.rank.0 {
+            return None;
+        }
+        let peer = self.group.peer(Rank(target));
+        Some((peer, place, engine.reach(peer)?))
+    }
+
+    /// As [`Window::put`] of a few bytes to as many in one run, for callers that count instructions: `disp` in the target's units. False:
+    /// nothing was done, and nothing is said about why.
+    #[inline(always)]
+    pub fn put_at_once(&mut self, engine: &mut Engine, bytes: &[u8], target: u32, disp: i64) -> bool {
+        let Some(&place) = self.places.get(target as usize) else { return false };
+        let Some(extent) = self.extents.get(target as usize) else { return false };
+        // Both are small, or the check refuses: sizes have 63 bits, and what a unit times a larger number wraps to is not looked at.
+        if (disp as u64) >= 1 << 32 || bytes.is_empty() || !self.epochs.surely_allows(target) {
+            return false;
+        }
+        let at = disp as u64 * extent.unit;
+        if at + bytes.len() as u64 > extent.size || place == UNEXPOSED {
+            return false;
+        }
+        // The own process has no peer, so that it is refused.
+        let put = engine.put_at_once(self.group.peer(Rank(target)), bytes, place.plus(at));
+        if put {
+            self.outgoing.unflushed.mark(target);
+        }
+        put
+    }
+
+    /// Where the first packed bytes of a target's elements lie in its memory: offset and length of each run. `None`: in too many.
+    fn runs(&self, to: &Target, bytes: u64) -> Option<Vec<(u64, u64)>> {
+        let at = to.disp.wrapping_mul(self.extents.get(to.rank as usize)?.unit as i64);
+        if to.datatype.is_contiguous() {
+            return Some(vec![(at as u64, bytes)]);
+        }
+        let most = MOST_RUNS.min((bytes / LEAST_RUN) as usize + 1);
+        let mut runs = Vec::new();
+        let total = usize::try_from(bytes).ok()?;
+        let listed = to.datatype.layout().list_runs(0, total, most, &mut runs);
+        (listed == total)
+            .then(|| runs.iter().map(|&(run, length)| ((at + run) as u64, length as u64)).collect())
+    }
+
+    /// Puts by the target's device; false: it must go by message. The arguments are checked.
+    pub(super) fn put_by_device(
+        &mut self,
+        engine: &mut Engine,
+        from: &Elements,
+        to: &Target,
+        operation: &Operation,
+    ) -> Result<bool> {
+        let Some((peer, place, Reach { put: true, .. })) = self.exposed_by(engine, to.rank) else {
+            return Ok(false);
+        };
+        let Some(runs) = self.runs(to, from.bytes) else { return Ok(false) };
+        let mut start = 0;
+        for (at, length) in runs {
+            let data = from.memory.send_view(0, start, length);
+            let started = engine.put_exposed(peer, data, place.plus(at))?;
+            if started == Started::Complete {
+                self.outgoing.unflushed.mark(to.rank);
+            }
+            self.outgoing.await_device(to.rank, started, What::Left, operation);
+            start += length;
+        }
+        Ok(true)
+    }
+
+    /// Gets by the target's device; false: it must go by message. The arguments are checked.
+    pub(super) fn get_by_device(
+        &mut self,
+        engine: &mut Engine,
+        (into, bytes): (&Elements, u64),
+        of: &Target,
+        operation: &Operation,
+    ) -> Result<bool> {
+        let Some((peer, place, Reach { get: true, .. })) = self.exposed_by(engine, of.rank) else {
+            return Ok(false);
+        };
+        let Some(runs) = self.runs(of, bytes) else { return Ok(false) };
+        if !engine.prepare_gets(peer) {
+            return Ok(false);
+        }
+        let mut start = 0;
+        for (at, length) in runs {
+            let room = into.memory.recv_view(0, start, length);
+            let request = engine.get_exposed(peer, room, place.plus(at))?;
+            self.outgoing.await_device(of.rank, request, What::Left, operation);
+            start += length;
+        }
+        Ok(true)
+    }
+
+    /// Changes one number by the target's device, if that is atomic against everything else and in order; false: it must go by message.
+    fn change_by_device(
+        &mut self,
+        engine: &mut Engine,
+        to: &Target,
+        change: Atomic,
+        found: Option<&Elements>,
+        operation: &Operation,
+    ) -> Result<bool> {
+        let Some((peer, place, Reach { change: true, .. })) = self.exposed_by(engine, to.rank) else {
+            return Ok(false);
+        };
+        let at = place.plus(to.disp.wrapping_mul(self.extents[to.rank as usize].unit as i64) as u64);
+        if !at.address.is_multiple_of(8) || self.outgoing.accumulates_by_message(to.rank) {
+            return Ok(false);
+        }
+        let room = found.map_or_else(RecvBuf::empty, |found| found.memory.recv_view(0, 0, 8));
+        let request = engine.change_exposed(peer, at, change, room)?;
+        self.outgoing.await_device(to.rank, request, What::Changed, operation);
+        Ok(true)
+    }
+
+    /// An accumulating operation on one element, if a device can do it: sums of numbers of eight bytes, and looking at them.
+    pub(super) fn accumulate_by_device(
+        &mut self,
+        engine: &mut Engine,
+        from: Option<&Elements>,
+        result: Option<&Elements>,
+        to: &Target,
+        (basic, op): (&Datatype, PredefinedOp),
+        operation: &Operation,
+    ) -> Result<bool> {
+        if self.places.is_empty()
+            || to.count != 1
+            || !is_number_of_eight(basic)
+            || !to.datatype.is_contiguous()
+        {
+            return Ok(false);
+        }
+        let add = match (op, from) {
+            (PredefinedOp::Sum, Some(from)) if from.bytes == 8 => word(from),
+            (PredefinedOp::NoOp, _) => 0,
+            _ => return Ok(false),
+        };
+        if to.datatype.element_bytes() != 8 {
+            return Ok(false);
+        }
+        self.change_by_device(engine, to, Atomic::FetchAdd(add), result, operation)
+    }
+
+    /// A compare and swap, if a device can do it.
+    pub(super) fn swap_by_device(
+        &mut self,
+        engine: &mut Engine,
+        (compare, new): (&Elements, &Elements),
+        result: &Elements,
+        to: &Target,
+        operation: &Operation,
+    ) -> Result<bool> {
+        if self.places.is_empty() || result.bytes != 8 {
+            return Ok(false);
+        }
+        let change = Atomic::CompareSwap { compare: word(compare), swap: word(new) };
+        self.change_by_device(engine, to, change, Some(result), operation)
+    }
+
+    /// Has everything flushed that devices did at a target, or at all.
+    pub(super) fn flush_devices(&mut self, engine: &mut Engine, target: Option<u32>) -> Result<()> {
+        let due = match target {
+            Some(target) => BTreeSet::from_iter(self.outgoing.unflushed.take(target).then_some(target)),
+            None => self.outgoing.unflushed.take_all(),
+        };
+        due.into_iter().try_for_each(|target| {
+            let request = engine.flush_exposed(self.group.peer(Rank(target)))?;
+            self.outgoing.await_device(target, request, What::Left, &Operation::default());
+            Ok(())
+        })
+    }
+
+    /// A message follows that tells the target that everything before is done: makes sure that it does not overtake puts.
+    pub(super) fn settle_device_before_message(&mut self, engine: &mut Engine, target: u32) -> Result<()> {
+        match self.exposed_by(engine, target) {
+            Some((_, _, Reach { ordered: true, .. })) => {
+                self.outgoing.unflushed.take(target);
+                Ok(())
+            }
+            _ => self.flush_devices(engine, Some(target)),
+        }
+    }
+
+    /// Takes the memory back from devices, before the window goes.
+    pub fn withdraw(&mut self, engine: &mut Engine) {
+        if let Some(region) = self.exposed.take() {
+            engine.withdraw(region);
+        }
+    }
+
+    /// Whether operations on other members go by their devices wherever they can.
+    pub fn is_exposed(&self) -> bool {
+        self.flavor != Flavor::Dynamic && !self.places.is_empty()
+    }
+}
+
+/// Whether elements are integers of eight bytes, of which sums wrap alike with and without a sign.
+fn is_number_of_eight(basic: &Datatype) -> bool {
+    basic.as_predefined().is_some_and(|basic| {
+        basic.size() == 8
+            && matches!(basic.class(), Class::CInteger | Class::FortranInteger | Class::MultiLanguage)
+    })
+}
+
+/// One element of eight bytes.
+fn word(of: &Elements) -> u64 {
+    let mut bytes = [0; 8];
+    of.memory.send_view(0, 0, 8).pack(0, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Whether a message must not be handled by the target before its device has done everything (`true`), or the changes of numbers (`false`);
+/// `None`: it does not matter.
+pub(super) const fn waits_for_device(kind: Kind) -> Option<bool> {
+    match kind {
+        Kind::Unlock | Kind::Complete => Some(true),
+        Kind::Accumulate | Kind::GetAccumulate | Kind::CompareAndSwap => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,103 @@
+//! What has ended: messages that came, sends and operations that are over.
+
+use super::{Ofi, Use};
+use crate::contact::SILENCE;
+use crate::packet::{PREFIX, Prefix, What};
+use crate::slots::{Done, Slot, Work};
+use std::time::Instant;
+use weft_types::PeerId;
+
+impl Ofi {
+    pub(super) fn handle(&mut self, done: Done) {
+        let good = done.error == 0;
+        let slot = match done.work {
+            Work::Slot(slot) => slot,
+            Work::Piece(operation) => return self.operations.piece_ended(operation, good, 0),
+            Work::Unknown => {
+                // A small message that nobody keeps track of has failed: the questions find out whose.
+                let now = Instant::now();
+                let long_ago = now.checked_sub(SILENCE).unwrap_or(now);
+                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, long_ago));
+                self.next_round = now;
+                return;
+            }
+        };
+        match self.uses[slot.index()] {
+            Use::Receive => {
+                self.posted -= 1;
+                if good && self.arrived(slot, done.bytes) {
+                    return;
+                }
+            }
+            Use::Send(number) => {
+                self.sending -= 1;
+                self.peers[number as usize].in_flight -= 1;
+                if !good {
+                    self.lose(number);
+                }
+            }
+            Use::Operation(operation) => {
+                self.sending -= 1;
+                self.operations.piece_ended(operation, good, 0);
+            }
+            Use::Atomic(operation) => {
+                self.sending -= 1;
+                let found = self.slots.bytes(slot, 24)[16..].try_into().expect("eight bytes");
+                self.operations.piece_ended(operation, good, u64::from_ne_bytes(found));
+            }
+        }
+        self.slots.give_back(slot);
+    }
+
+    /// A message came. False: its slot is not needed any more.
+    fn arrived(&mut self, slot: Slot, bytes: usize) -> bool {
+        let message = self.slots.bytes(slot, bytes.min(self.longest));
+        let Some(prefix) = Prefix::parse(message) else { return false };
+        let named = named_in(message);
+        if prefix.key != self.card.key || prefix.from == self.me {
+            return false;
+        }
+        // Whoever cannot be found cannot be answered either.
+        let Ok(number) = self.introduce(prefix.from) else { return false };
+        let peer = &mut self.peers[number as usize];
+        if peer.gone && prefix.what != What::Data {
+            return false;
+        }
+        peer.heard = self.clock;
+        peer.asked = false;
+        peer.flow.told(prefix.taken, prefix.arrived);
+        peer.resting = prefix.what == What::Rest;
+        match prefix.what {
+            What::Data => {
+                if peer.flow.arrive(prefix.sequence, (slot, bytes as u32)).is_err() {
+                    return false;
+                }
+                if !std::mem::replace(&mut peer.listed, true) {
+                    self.ready.push_back(number);
+                }
+                return true;
+            }
+            What::News | What::Rest => {}
+            What::Ask => {
+                if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
+                    peer.missing = Some((self.clock, prefix.sequence));
+                }
+                self.news_are_due(number);
+            }
+            What::Lost => {
+                // Who names this process has lost something of it.
+                let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
+                if let Ok(number) = self.introduce(named) {
+                    self.lose(number);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The process that a message about a death names.
+fn named_in(message: &[u8]) -> Option<PeerId> {
+    let body = message.get(PREFIX..PREFIX + 4)?;
+    Some(PeerId(u32::from_le_bytes(body.try_into().expect("four bytes"))))
+}

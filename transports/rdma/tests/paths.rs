@@ -1,0 +1,481 @@
+//! Paths that die and come back: random programs in virtual time, a seed each. Nothing is lost, doubled, reordered or written twice, nothing
+//! is left over, and nobody is taken for dead.
+//!
+//! `WEFT_SEEDS=5000` runs more of them than CI does.
+
+mod common;
+
+use common::{Air, Virtual, address, address_on, fabric_on, fabric_over, virtual_fabric};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+use weft_api::Transport;
+use weft_api::kit::Fabric;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{Atomic, LocalRun, MemoryRange, Outcome, Region, RemoteRun, Token};
+use weft_rdma::Held;
+use weft_sim::Random;
+use weft_types::{ContextId, PeerId, Rank, Tag};
+use weft_wire::{Header, Kind};
+
+const PROCESSES: usize = 3;
+/// Bytes of a place that is put to once, and how many there are for each origin.
+const PLACE: usize = 300;
+const PLACES: usize = 24;
+/// What the owner of a place writes there when it has seen what was put.
+const OWNERS: u8 = 0xee;
+
+/// Bytes that devices change behind the compiler's back.
+struct Memory(Vec<AtomicU8>, Region);
+
+impl Memory {
+    fn all(&self, from: usize, length: usize, byte: u8) -> bool {
+        self.0[from..from + length].iter().all(|at| at.load(Ordering::Relaxed) == byte)
+    }
+
+    fn fill(&self, from: usize, length: usize, byte: u8) {
+        self.0[from..from + length].iter().for_each(|at| at.store(byte, Ordering::Relaxed));
+    }
+
+    fn here(&self, from: usize, length: usize) -> LocalRun {
+        LocalRun { address: self.0.as_ptr() as u64 + from as u64, length: length as u64, region: self.1.id }
+    }
+
+    fn there(&self, from: usize, length: usize) -> RemoteRun {
+        RemoteRun { memory: self.1.remote.plus(from as u64), length: length as u64 }
+    }
+}
+
+/// What one process does towards another.
+#[derive(Default)]
+struct Way {
+    sent: u32,
+    taken: u32,
+    put: usize,
+    /// Places whose owner has seen what was put.
+    owned: usize,
+    /// Tokens under way, and what they are for.
+    open: BTreeMap<u64, Act>,
+    /// Fetch-and-adds that were done, and those of which nobody knows.
+    added: u64,
+    doubtful: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Put(usize),
+    /// Into this place of the origin's landing.
+    Get(usize),
+    /// Places up to this one are written.
+    Flush(usize),
+    Add,
+}
+
+struct World {
+    fabric: Virtual,
+    random: Random,
+    seed: u64,
+    /// Constant, of each process: `0x40 | process`.
+    source: Vec<Memory>,
+    /// Written to by others: `PLACES` for each of them.
+    places: Vec<Memory>,
+    /// Where gets land: one place for each peer.
+    landing: Vec<Memory>,
+    numbers: Vec<(Box<AtomicU64>, Region)>,
+    ways: Vec<Vec<Way>>,
+    token: u64,
+}
+
+const SOURCE: usize = 80_000;
+
+fn length_of(number: u32) -> usize {
+    // Tiny, inline, in a slot of several packets.
+    match number % 4 {
+        0 => (number % 20) as usize,
+        1 => 60 + (number % 100) as usize,
+        2 => 1_000 + (number % 3_000) as usize,
+        _ => 8,
+    }
+}
+
+fn byte_of(number: u32) -> u8 {
+    (number.wrapping_mul(37) >> 2) as u8
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut air = Air::bad(seed);
+        (air.loss, air.tells, air.pause) = ((seed % 4) as f64 * 0.005, seed.is_multiple_of(2), 10_000_000);
+        // Half of the worlds have two rails.
+        let mut fabric = fabric_on(air, PROCESSES, 1 + (seed / 2 % 2) as usize);
+        for end in &mut fabric.ends {
+            end.set_patience(Duration::from_secs(60)); // Longer than all paths are dead.
+        }
+        let mut memory = |end: usize, bytes: usize, fill: u8| {
+            let bytes: Vec<AtomicU8> = (0..bytes).map(|_| AtomicU8::new(fill)).collect();
+            let range = MemoryRange { address: bytes.as_ptr() as u64, length: bytes.len() as u64 };
+            let region = fabric.ends[end].register(range, Access::ALL).unwrap();
+            Memory(bytes, region)
+        };
+        let source = (0..PROCESSES).map(|end| memory(end, SOURCE, 0x40 | end as u8)).collect();
+        let places = (0..PROCESSES).map(|end| memory(end, PROCESSES * PLACES * PLACE, 0)).collect();
+        let landing = (0..PROCESSES).map(|end| memory(end, PROCESSES * SOURCE, 0)).collect();
+        let numbers = (0..PROCESSES)
+            .map(|end| {
+                let number = Box::new(AtomicU64::new(0));
+                let range = MemoryRange { address: (&raw const *number) as u64, length: 8 };
+                let region = fabric.ends[end].register(range, Access::ALL).unwrap();
+                (number, region)
+            })
+            .collect();
+        let ways = (0..PROCESSES).map(|_| (0..PROCESSES).map(|_| Way::default()).collect()).collect();
+        let random = Random::new(seed ^ 0x7a7a);
+        let mut world = World { fabric, random, seed, source, places, landing, numbers, ways, token: 0 };
+        for me in 0..PROCESSES {
+            for peer in (0..PROCESSES).filter(|&peer| peer != me) {
+                world.fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
+            }
+        }
+        world
+    }
+
+    fn place(origin: usize, number: usize) -> usize {
+        (origin * PLACES + number) * PLACE
+    }
+
+    /// One random thing that `me` does towards `peer`.
+    fn act(&mut self, me: usize, peer: usize) {
+        let to = PeerId(peer as u32);
+        let token = self.token;
+        let way = &mut self.ways[me][peer];
+        let end = &mut self.fabric.ends[me];
+        let taken = match self.random.below(8) {
+            0 if way.put < PLACES => {
+                let at = Self::place(me, way.put);
+                let run = [self.places[peer].there(at, PLACE)];
+                let asked = way.put.is_multiple_of(3);
+                let taken = if asked {
+                    end.put(to, &[self.source[me].here(0, PLACE)], &run, Some(Token(token)))
+                } else {
+                    end.put_copy(to, PLACE, |room| room.fill(0x40 | me as u8), run[0].memory, None)
+                };
+                way.put += usize::from(taken.is_ok());
+                taken.map(|()| asked.then_some(Act::Put(at)))
+            }
+            1 if !way.open.values().any(|act| matches!(act, Act::Get(_))) => {
+                // Of a few packets, or large enough for two rails.
+                let length = match self.random.below(3) {
+                    0 => SOURCE - self.random.below(10_000) as usize,
+                    _ => 1 + self.random.below(4_000) as usize,
+                };
+                self.landing[me].fill(peer * SOURCE, length, 0);
+                let into = self.landing[me].here(peer * SOURCE, length);
+                end.get(to, &[self.source[peer].there(0, length)], &[into], Token(token))
+                    .map(|()| Some(Act::Get(length)))
+            }
+            2 => end.flush(to, Token(token)).map(|()| Some(Act::Flush(way.put))),
+            3 => end
+                .atomic(to, self.numbers[peer].1.remote, Atomic::FetchAdd(1), Token(token))
+                .map(|()| Some(Act::Add)),
+            _ => {
+                // A message says how many places were put to before it.
+                let header =
+                    Header::new(Kind::Eager, ContextId(8), Rank(way.put as u32), Tag(way.sent as i32));
+                let (length, byte) = (length_of(way.sent), byte_of(way.sent));
+                let taken = if length <= 160 {
+                    end.send_inline(to, header, &vec![byte; length])
+                } else {
+                    end.send_copy(to, header, length, |room| room.fill(byte))
+                };
+                way.sent += u32::from(taken.is_ok());
+                taken.map(|()| None)
+            }
+        };
+        if let Ok(Some(act)) = taken {
+            way.open.insert(token, act);
+            self.token += 1;
+        }
+    }
+
+    /// Takes what has come to `me`, and checks it.
+    fn take(&mut self, me: usize) {
+        let seed = self.seed;
+        for peer in (0..PROCESSES).filter(|&peer| peer != me) {
+            while let Some((header, payload)) = self.fabric.ends[me].peek(PeerId(peer as u32)) {
+                let way = &mut self.ways[peer][me];
+                let number = way.taken;
+                let expected = Header::new(Kind::Eager, ContextId(8), header.source(), Tag(number as i32));
+                assert_eq!(header, expected, "message {number} from {peer} to {me} (seed {seed})");
+                assert_eq!(payload.len(), length_of(number), "seed {seed}");
+                assert!(payload.iter().all(|&byte| byte == byte_of(number)), "a wrong byte (seed {seed})");
+                let put = header.source().0 as usize;
+                for number in 0..put {
+                    let at = Self::place(peer, number);
+                    let places = &self.places[me];
+                    // The owner writes to a place that it has seen; nobody else does so again.
+                    let expected = if number < way.owned { OWNERS } else { 0x40 | peer as u8 };
+                    assert!(
+                        places.all(at, PLACE, expected),
+                        "place {number} of {peer} at {me} (seed {seed})"
+                    );
+                    places.fill(at, PLACE, OWNERS);
+                }
+                way.owned = put;
+                way.taken += 1;
+                self.fabric.ends[me].advance(PeerId(peer as u32));
+            }
+        }
+        while let Some(done) = self.fabric.ends[me].completed() {
+            let (peer, act) = (0..PROCESSES)
+                .find_map(|peer| Some((peer, self.ways[me][peer].open.remove(&done.token.0)?)))
+                .unwrap_or_else(|| panic!("{:?} comes back again (seed {seed})", done.token));
+            let written = |at: usize| {
+                let places = &self.places[peer];
+                places.all(at, PLACE, 0x40 | me as u8) || places.all(at, PLACE, OWNERS)
+            };
+            match (act, done.outcome) {
+                (Act::Add, Outcome::Failed) => self.ways[me][peer].doubtful += 1,
+                (Act::Add, Outcome::Done(_)) => self.ways[me][peer].added += 1,
+                (_, Outcome::Failed) => panic!("{act:?} has failed (seed {seed})"),
+                (Act::Put(at), _) => assert!(written(at), "seed {seed}"),
+                (Act::Flush(put), _) => {
+                    assert!((0..put).all(|number| written(Self::place(me, number))), "seed {seed}");
+                }
+                (Act::Get(length), _) => {
+                    let landing = &self.landing[me];
+                    assert!(landing.all(peer * SOURCE, length, 0x40 | peer as u8), "seed {seed}");
+                }
+            }
+        }
+    }
+
+    fn round(&mut self) {
+        for me in 0..PROCESSES {
+            self.fabric.ends[me].progress();
+            self.take(me);
+            let lost = self.fabric.ends[me].lost();
+            assert_eq!(lost, None, "{me} takes a living process for dead (seed {})", self.seed);
+        }
+        self.fabric.idle();
+    }
+
+    /// Way a to b, or both, by one rail or by both. Where there is one rail, one cut in four is none.
+    fn cut(&mut self) {
+        let a = self.random.below(PROCESSES as u64) as usize;
+        let b = (a + 1 + self.random.below(PROCESSES as u64 - 1) as usize) % PROCESSES;
+        let air = &mut *self.fabric.air.borrow_mut();
+        let rails = [0..1, 1..2, 0..2, 0..2][self.random.below(4) as usize].clone();
+        for rail in rails {
+            let (a, b) = (address_on(a, rail), address_on(b, rail));
+            air.cut.insert((a, b));
+            if self.random.chance(0.6) {
+                air.cut.insert((b, a));
+            }
+        }
+    }
+
+    fn run(&mut self) -> [u64; 3] {
+        // Four times a path dies, for a moment or for longer than the device repeats.
+        for _ in 0..4 {
+            let acts = 20 + self.random.below(100);
+            for _ in 0..acts {
+                let me = self.random.below(PROCESSES as u64) as usize;
+                let peer = (me + 1 + self.random.below(PROCESSES as u64 - 1) as usize) % PROCESSES;
+                self.act(me, peer);
+                if self.random.chance(0.5) {
+                    self.round();
+                }
+            }
+            self.cut();
+            let lasts =
+                [1_000_000, 300_000_000, 8_000_000_000, 12_000_000_000][self.random.below(4) as usize];
+            let until = self.fabric.air.borrow().now + lasts;
+            while self.fabric.air.borrow().now < until {
+                if self.random.chance(0.02) {
+                    let me = self.random.below(PROCESSES as u64) as usize;
+                    self.act(me, (me + 1) % PROCESSES);
+                }
+                self.round();
+            }
+            self.fabric.air.borrow_mut().cut.clear();
+        }
+        let begun = self.fabric.air.borrow().now;
+        let idle = Held::default();
+        while self.fabric.ends.iter().any(|end| !end.has_left() || end.held() != idle) {
+            self.round();
+            let took = self.fabric.air.borrow().now - begun;
+            assert!(took < 100_000_000_000, "it does not end (seed {})", self.seed);
+        }
+        for me in 0..PROCESSES {
+            let mut added = [0; 2];
+            for peer in (0..PROCESSES).filter(|&peer| peer != me) {
+                let way = &self.ways[peer][me];
+                assert_eq!(way.sent, way.taken, "seed {}", self.seed);
+                assert!(way.open.is_empty(), "{:?} (seed {})", way.open, self.seed);
+                let owned = (0..way.owned).map(|number| Self::place(peer, number));
+                assert!(
+                    owned.into_iter().all(|at| self.places[me].all(at, PLACE, OWNERS)),
+                    "seed {}",
+                    self.seed
+                );
+                added[0] += way.added;
+                added[1] += way.added + way.doubtful;
+            }
+            let number = self.numbers[me].0.load(Ordering::SeqCst);
+            assert!((added[0]..=added[1]).contains(&number), "seed {}", self.seed);
+        }
+        let counts = self.fabric.ends.iter().map(|end| end.counts());
+        counts.fold([0; 3], |sum, it| [sum[0] + it.reconnections, sum[1] + it.moves, sum[2] + it.shared])
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
+    let seeds = std::env::var("WEFT_SEEDS").map_or(16, |seeds| seeds.parse().expect("a number"));
+    let mut sum = [0; 3];
+    for seed in 0..seeds {
+        for (sum, more) in sum.iter_mut().zip(World::new(seed).run()) {
+            *sum += more;
+        }
+    }
+    let [anew, moved, shared] = sum;
+    println!("{anew} connections made anew, {moved} moved, {shared} operations shared in {seeds} worlds");
+    assert!(anew > seeds && moved > 0 && shared > seeds, "this shows nothing");
+}
+
+/// Large operations go by both rails; a dead one hands its work to the other, whichever it is and whenever it dies, also before first
+/// contact; and it is used again when it is back and the other dies.
+#[test]
+fn a_dead_rail_hands_its_work_to_the_other() {
+    for (seed, dead) in (0..8).zip([0, 1].into_iter().cycle()) {
+        let mut air = Air::deaf(seed);
+        air.pause = 5_000_000;
+        let mut fabric = fabric_on(air, 2, 2);
+        let cut = |fabric: &Virtual, rail: usize| {
+            let (a, b) = (address_on(0, rail), address_on(1, rail));
+            fabric.air.borrow_mut().cut.extend([(a, b), (b, a)]);
+        };
+        if seed >= 6 {
+            cut(&fabric, dead); // It never worked.
+        }
+        fabric.introduce();
+        const BYTES: usize = 300_000;
+        let [from, to] = [7, 0].map(|byte| (0..BYTES).map(|_| AtomicU8::new(byte)).collect::<Vec<_>>());
+        let range =
+            |bytes: &Vec<AtomicU8>| MemoryRange { address: bytes.as_ptr() as u64, length: BYTES as u64 };
+        let here = fabric.ends[0].register(range(&from), Access::ALL).unwrap();
+        let there = fabric.ends[1].register(range(&to), Access::ALL).unwrap();
+        let local = [LocalRun { address: range(&from).address, length: BYTES as u64, region: here.id }];
+        let remote = [RemoteRun { memory: there.remote, length: BYTES as u64 }];
+        let put = |fabric: &mut Virtual, number: u64, cut_after: usize| {
+            to.iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
+            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
+                fabric.round();
+            }
+            for round in 0.. {
+                if round == cut_after {
+                    cut(fabric, dead);
+                }
+                if let Some(done) = fabric.ends[0].completed() {
+                    assert_eq!((done.token, done.outcome), (Token(number), Outcome::Done(0)), "seed {seed}");
+                    break;
+                }
+                fabric.round();
+                assert!(round < 1_000_000, "it does not end (seed {seed})");
+            }
+            assert!(to.iter().all(|byte| byte.load(Ordering::Relaxed) == 7), "seed {seed}");
+            // Until both connections are there, or it is clear that they are not.
+            for _ in 0..300 {
+                fabric.round();
+            }
+        };
+        put(&mut fabric, 0, usize::MAX);
+        put(&mut fabric, 1, usize::MAX);
+        assert_eq!(fabric.ends[0].counts().shared, u64::from(seed < 6), "seed {seed}");
+        put(&mut fabric, 2, 5 * seed as usize);
+        put(&mut fabric, 3, usize::MAX);
+        fabric.air.borrow_mut().cut.clear();
+        cut(&fabric, 1 - dead);
+        put(&mut fabric, 4, usize::MAX);
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
+    }
+}
+
+/// A path that stays dead, without a word of the network: the peer is lost when the patience is over and not before, every token comes
+/// back, and when the path is there again the other end is refused and knows.
+#[test]
+fn a_path_that_stays_dead_is_a_loss_in_the_end() {
+    for seed in 0..4 {
+        let mut fabric = fabric_over(Air::deaf(seed), 2);
+        fabric.ends.iter_mut().for_each(|end| end.set_patience(Duration::from_secs(5)));
+        fabric.introduce();
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(7));
+        fabric.ends[1].advance(PeerId(0));
+        let begun = fabric.air.borrow().now;
+        fabric.air.borrow_mut().cut.extend([(address(0), address(1)), (address(1), address(0))]);
+        fabric.ends[0].send_inline(PeerId(1), header, b"into the void").unwrap();
+        fabric.ends[0].flush(PeerId(1), Token(5)).unwrap();
+        while fabric.ends[0].lost().is_none() {
+            assert_eq!(fabric.ends[0].completed(), None, "seed {seed}");
+            fabric.ends[0].progress();
+            fabric.idle();
+            assert!(fabric.air.borrow().now - begun < 40_000_000_000, "for ever (seed {seed})");
+        }
+        assert!(fabric.air.borrow().now - begun > 10_000_000_000, "too early (seed {seed})");
+        let done = fabric.ends[0].completed().map(|done| (done.token, done.outcome));
+        assert_eq!(done, Some((Token(5), Outcome::Failed)), "seed {seed}");
+        assert!(fabric.ends[0].is_gone(PeerId(1)) && fabric.ends[0].completed().is_none());
+        fabric.air.borrow_mut().cut.clear();
+        let back = fabric.air.borrow().now;
+        while fabric.ends[1].lost().is_none() {
+            let _ = fabric.ends[1].send_inline(PeerId(0), header, b"are you there");
+            fabric.round();
+            assert!(fabric.air.borrow().now - back < 12_000_000_000, "seed {seed}");
+        }
+    }
+}
+
+/// An operation on memory that may not be touched fails, and it alone: what is under way beside it arrives, and the peer stays.
+#[test]
+fn an_operation_on_forbidden_memory_fails_alone() {
+    for seed in 0..20 {
+        let mut fabric = virtual_fabric(2, seed, 0.01);
+        fabric.introduce();
+        for (end, peer) in [(0, 1), (1, 0)] {
+            fabric.ends[end].advance(PeerId(peer));
+        }
+        let byte = AtomicU8::new(3);
+        let range = MemoryRange { address: (&raw const byte) as u64, length: 1 };
+        let [mine, theirs] = [0, 1].map(|end| fabric.ends[end].register(range, Access::ALL).unwrap());
+        fabric.ends[1].deregister(theirs.id);
+        let header = |number| Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(number));
+        let here = [LocalRun { address: range.address, length: 1, region: mine.id }];
+        let there = [RemoteRun { memory: theirs.remote, length: 1 }];
+        for number in 0..60 {
+            while fabric.ends[0].send_inline(PeerId(1), header(number), b"beside").is_err() {
+                fabric.round();
+            }
+            while number % 20 == 5 && fabric.ends[0].put(PeerId(1), &here, &there, Some(Token(1))).is_err() {
+                fabric.round();
+            }
+            let _ = fabric.ends[1].send_inline(PeerId(0), header(0), b"the other way");
+        }
+        let mut failures = 0;
+        for number in 0..60 {
+            while fabric.ends[1].peek(PeerId(0)).is_none() {
+                fabric.round();
+            }
+            assert_eq!(fabric.ends[1].peek(PeerId(0)).unwrap().0, header(number), "seed {seed}");
+            fabric.ends[1].advance(PeerId(0));
+        }
+        while fabric.ends.iter().any(|end| !end.has_left()) {
+            fabric.round();
+        }
+        while let Some(done) = fabric.ends[0].completed() {
+            assert_eq!(done.outcome, Outcome::Failed, "seed {seed}");
+            failures += 1;
+        }
+        assert_eq!(failures, 3, "seed {seed}");
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
+    }
+}

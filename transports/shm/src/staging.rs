@@ -1,0 +1,440 @@
+//! Where short partitions of a partitioned send (chapter 4 of the standard) are put down for their receiver: memory of the two ends
+//! alone, so that a partition travels with one store, and nothing is matched, queued or answered.
+//!
+//! A *stage* is a block of the node's pool ([`crate::pool`]). It has room for some *starts* at a time, one after the other in a circle;
+//! a start has *groups* of partitions that share a word:
+//!
+//! ```text
+//! head    taken: starts that the receiver has taken whole | ends that have left
+//! start   group 0, group 1, ...      (start s lies at s modulo their number, a power of two)
+//! group   word: number of the start, one bit for each partition that is here | the bytes of the partitions
+//! ```
+//!
+//! Partitions of up to 56 bytes share a group of one cache line; a longer one is a group of its own.
+//!
+//! # Memory ordering
+//! - The sender alone writes words. It writes the bytes of a partition first and stores the word with its bit last, with Release; the
+//!   receiver loads the word with Acquire and reads only partitions whose bit it saw under the number of the start that it awaits
+//!   (rule A). Other partitions of the group may be written meanwhile; they are other bytes. A word of an older start has another number, so
+//!   nothing is ever cleared.
+//! - The receiver stores `taken` with Release after its last read of a start; the sender loads it with Acquire before it writes where that
+//!   start was (rule B). It keeps a copy and looks again only when the copy says that there is no room.
+//! - Starts are counted by 32 bits that wrap; what is kept is far below 2^31, so differences are exact.
+//!
+//! A sender that has put something down wakes its receiver as after a packet ([`crate::bell`]): a receiver that is about to sleep looks
+//! at its stages once more after arming.
+//!
+//! `tests/loom_staging.rs` checks [`show`], [`shown`] and [`has_room`].
+
+use crate::bell::{self, Doors};
+use crate::pool::{Block, Pool};
+use crate::raw::copy_small;
+use crate::segment::Segment;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+
+/// The words of one stage, so that the model checker can stand in. `at` is the place of a group in the circle.
+pub trait Words {
+    /// The word of a group (Acquire).
+    fn word(&self, at: usize) -> u64;
+    /// The word of a group as its only writer sees it (relaxed).
+    fn own_word(&self, at: usize) -> u64;
+    /// Stores the word of a group (Release).
+    fn set_word(&self, at: usize, word: u64);
+    /// The starts taken whole (Acquire).
+    fn taken(&self) -> u32;
+}
+
+/// Shows partitions of a group (one bit each), whose bytes were written just now.
+#[inline(always)]
+pub fn show(words: &impl Words, at: usize, start: u32, bits: u32) {
+    let before = words.own_word(at);
+    let here = if (before >> 32) as u32 == start { before as u32 } else { 0 };
+    words.set_word(at, u64::from(start) << 32 | u64::from(here | bits));
+}
+
+/// The partitions of a group that are here, one bit each.
+#[inline(always)]
+pub fn shown(words: &impl Words, at: usize, start: u32) -> u32 {
+    let word = words.word(at);
+    if (word >> 32) as u32 == start { word as u32 } else { 0 }
+}
+
+/// Whether partitions of a start may be written, in a circle of `starts`; `taken` is what was read last.
+#[inline(always)]
+pub fn has_room(words: &impl Words, taken: &mut u32, start: u32, starts: u32) -> bool {
+    if start.wrapping_sub(*taken) <= starts {
+        return true;
+    }
+    *taken = words.taken();
+    start.wrapping_sub(*taken) <= starts
+}
+
+/// Bytes of the word of a group.
+const WORD: u32 = 8;
+/// Bytes of a cache line.
+const LINE: u32 = 64;
+/// Bytes of the largest start that is put down. Beyond, records in the slots of a ring are faster, for they go to and fro
+/// ([`crate::slots`]): 8 partitions of 2 KiB take 4.3 us between distant cores by a stage and 2.3 by packets, near 1.07 and 0.92.
+const MOST_BYTES: u32 = 9 << 10;
+/// Bytes of starts that are worth keeping at a time.
+const WANTED_BYTES: u32 = 16 << 10;
+/// Most starts kept at a time.
+const MOST_STARTS: u32 = 16;
+
+/// How the partitions of one operation lie in a stage; the same at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    number: u32,
+    partition: u32,
+    /// Partitions of a group.
+    each: u32,
+    /// Bytes of a group.
+    group: u32,
+    groups: u32,
+    /// A power of two.
+    starts: u32,
+}
+
+impl Shape {
+    /// Of `number` partitions of `bytes` bytes; `None` when they are too many or too long.
+    pub fn new(number: u32, bytes: u64) -> Option<Shape> {
+        let partition = u32::try_from(bytes).ok().filter(|&bytes| bytes > 0 && number > 0)?;
+        let each = ((LINE - WORD) / partition).clamp(1, 32).min(number);
+        let group = partition.checked_mul(each)?.checked_add(WORD)?.checked_next_multiple_of(LINE)?;
+        let groups = number.div_ceil(each);
+        let start = groups.checked_mul(group)?;
+        let starts = 1 << (WANTED_BYTES / start).clamp(2, MOST_STARTS).ilog2();
+        (start <= MOST_BYTES).then_some(Shape { number, partition, each, group, groups, starts })
+    }
+
+    /// Bytes of the block.
+    pub fn bytes(&self) -> u64 {
+        size_of::<Head>() as u64 + u64::from(self.starts) * u64::from(self.groups) * u64::from(self.group)
+    }
+
+    /// The groups of a start.
+    pub fn groups(&self) -> u32 {
+        self.groups
+    }
+
+    /// The group of a partition.
+    pub fn group_of(&self, partition: u32) -> u32 {
+        partition / self.each
+    }
+
+    /// The first partition of a group, and how many there are.
+    pub fn partitions(&self, group: u32) -> (u32, u32) {
+        let first = group * self.each;
+        (first, self.each.min(self.number - first))
+    }
+
+    /// Where a group of a start begins behind the head.
+    #[inline]
+    fn at(&self, start: u32, group: u32) -> usize {
+        debug_assert!(group < self.groups);
+        (((start & (self.starts - 1)) * self.groups + group) * self.group) as usize
+    }
+}
+
+/// What a stage begins with.
+#[repr(C, align(128))]
+struct Head {
+    taken: AtomicU32,
+    _line: [u8; 124],
+    /// Ends that have left; the second one gives the block back.
+    left: AtomicU32,
+}
+
+/// One end's view of a stage.
+#[derive(Debug)]
+struct Stage {
+    head: NonNull<Head>,
+    groups: NonNull<u8>,
+    shape: Shape,
+    block: Block,
+    pool: Arc<Pool>,
+}
+
+// SAFETY: the pointers lead into the mapping that `pool` keeps; it is shared between processes anyway, and each end is used by one
+// thread at a time.
+unsafe impl Send for Stage {}
+// SAFETY: what `&Stage` reaches is atomics and bytes under rules A and B, which hold for each end whatever its threads are.
+unsafe impl Sync for Stage {}
+
+impl Stage {
+    fn new(pool: &Arc<Pool>, block: Block, shape: Shape) -> Stage {
+        let head = NonNull::new(pool.at(block)).expect("a mapping does not begin at null").cast::<Head>();
+        // SAFETY: the block has room for the head and the groups: its taker asked for so many bytes, and words of others are checked.
+        let groups = unsafe { head.add(1) }.cast();
+        Stage { head, groups, shape, block, pool: Arc::clone(pool) }
+    }
+
+    #[inline]
+    fn head(&self) -> &Head {
+        // SAFETY: mapped while `self` lives; all atomics.
+        unsafe { self.head.as_ref() }
+    }
+
+    /// The bytes of a partition.
+    #[inline]
+    fn bytes(&self, start: u32, group: u32, within: u32) -> *mut u8 {
+        let at = self.shape.at(start, group) + (WORD + within * self.shape.partition) as usize;
+        // SAFETY: inside the block by the shape.
+        unsafe { self.groups.as_ptr().add(at) }
+    }
+
+    #[inline]
+    fn atomic(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: `at` is the place of a group, a multiple of a line, where its word lies; mapped while `self` lives.
+        unsafe { &*self.groups.as_ptr().add(at).cast::<AtomicU64>() }
+    }
+}
+
+impl Words for Stage {
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        self.atomic(at).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn own_word(&self, at: usize) -> u64 {
+        self.atomic(at).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_word(&self, at: usize, word: u64) {
+        self.atomic(at).store(word, Ordering::Release);
+    }
+
+    #[inline]
+    fn taken(&self) -> u32 {
+        self.head().taken.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if self.head().left.fetch_add(1, Ordering::AcqRel) == 1 {
+            self.pool.give_back(self.block);
+        }
+    }
+}
+
+/// The receiver's end.
+#[derive(Debug)]
+pub struct StageIn(Stage);
+
+impl StageIn {
+    /// Takes memory for a stage; `None` when the pool is used up. The sender must be told its [`StageIn::word`].
+    pub(crate) fn take(pool: &Arc<Pool>, shape: Shape) -> Option<StageIn> {
+        let block = pool.take(shape.bytes())?;
+        // SAFETY: the block is ours alone, has so many bytes, and zeroes are valid for all of it.
+        unsafe { pool.at(block).write_bytes(0, shape.bytes() as usize) };
+        Some(StageIn(Stage::new(pool, block, shape)))
+    }
+
+    /// Names the block to the sender.
+    pub fn word(&self) -> u64 {
+        self.0.block.word()
+    }
+
+    /// How the partitions lie.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// The partitions of a group that are here, one bit each.
+    #[inline]
+    pub fn here(&self, start: u32, group: u32) -> u32 {
+        shown(&self.0, self.0.shape.at(start, group), start)
+    }
+
+    /// Lends `count` neighbours of a group from its partition `within` on; all were in [`StageIn::here`] of a start that was not
+    /// given back.
+    ///
+    /// # Panics
+    /// When the group has not so many.
+    #[inline]
+    pub fn payload(&self, start: u32, group: u32, within: u32, count: u32) -> &[u8] {
+        assert!(
+            within + count <= self.0.shape.each && group < self.0.shape.groups,
+            "partitions of one group"
+        );
+        let bytes = (count * self.0.shape.partition) as usize;
+        // SAFETY: inside the group, as just checked; rule A: the sender leaves them alone until `take_start`, which needs `&mut`.
+        unsafe { std::slice::from_raw_parts(self.0.bytes(start, group, within), bytes) }
+    }
+
+    /// Gives a start back, and all before it: nothing of them is read any more.
+    #[inline]
+    pub fn give_back(&mut self, start: u32) {
+        self.0.head().taken.store(start, Ordering::Release);
+    }
+}
+
+/// The sender's end.
+#[derive(Debug)]
+pub struct StageOut {
+    stage: Stage,
+    /// Starts taken, as read last.
+    taken: u32,
+    /// The receiver's sleep words, which live as long as `_segment`.
+    doors: NonNull<Doors>,
+    fenced: bool,
+    _segment: Arc<Segment>,
+}
+
+// SAFETY: the sleep words are shared memory made of atomics, kept mapped by `_segment`.
+unsafe impl Send for StageOut {}
+// SAFETY: the same.
+unsafe impl Sync for StageOut {}
+
+impl StageOut {
+    /// Joins the block that the receiver, local rank `to`, has taken.
+    pub(crate) fn join(
+        segment: &Arc<Segment>,
+        pool: &Arc<Pool>,
+        word: u64,
+        shape: Shape,
+        to: u32,
+        fenced: bool,
+    ) -> Option<StageOut> {
+        let stage = Stage::new(pool, pool.block(word, shape.bytes())?, shape);
+        let doors = NonNull::from(&segment.slot(to).doors);
+        Some(StageOut { stage, taken: 0, doors, fenced, _segment: Arc::clone(segment) })
+    }
+
+    /// Whether partitions of this start may be put down.
+    #[inline]
+    pub fn has_room(&mut self, start: u32) -> bool {
+        has_room(&self.stage, &mut self.taken, start, self.stage.shape.starts)
+    }
+
+    /// Puts a partition down: `fill` writes its bytes. The receiver is woken when it sleeps.
+    ///
+    /// # Panics
+    /// When there is no such partition, or no room ([`StageOut::has_room`]).
+    pub fn put_with(&mut self, start: u32, partition: u32, fill: impl FnOnce(&mut [u8])) {
+        let (to, group, within) = self.room(start, partition);
+        // SAFETY: as `room` says.
+        fill(unsafe { std::slice::from_raw_parts_mut(to, self.stage.shape.partition as usize) });
+        self.show(start, group, within);
+    }
+
+    /// As [`StageOut::put_with`], of bytes in one run.
+    ///
+    /// # Panics
+    /// As there, and when `data` has another length than a partition.
+    #[inline]
+    pub fn put(&mut self, start: u32, partition: u32, data: &[u8]) {
+        let (to, group, within) = self.room(start, partition);
+        assert!(data.len() == self.stage.shape.partition as usize, "a partition of {} bytes", data.len());
+        // SAFETY: as `room` says, and just checked; the program's memory is not the node's.
+        unsafe { copy_small(data.as_ptr(), to, data.len()) };
+        self.show(start, group, within);
+    }
+
+    /// Where a partition goes, writable for its bytes: inside the group, and by rule B the receiver has given back what was here, and
+    /// reads this partition only after [`StageOut::show`].
+    #[inline]
+    fn room(&self, start: u32, partition: u32) -> (*mut u8, u32, u32) {
+        let shape = &self.stage.shape;
+        assert!(start.wrapping_sub(self.taken) <= shape.starts && partition < shape.number, "no room");
+        let (group, within) = (partition / shape.each, partition % shape.each);
+        (self.stage.bytes(start, group, within), group, within)
+    }
+
+    /// Shows a partition that was written, and wakes the receiver when it sleeps.
+    #[inline]
+    fn show(&self, start: u32, group: u32, within: u32) {
+        let shape = &self.stage.shape;
+        show(&self.stage, shape.at(start, group), start, 1 << within);
+        if self.fenced {
+            fence(Ordering::SeqCst)
+        } else {
+            compiler_fence(Ordering::SeqCst)
+        }
+        // SAFETY: see the field.
+        let doors = unsafe { self.doors.as_ref() };
+        if bell::needs_attention(doors.word(0).load(Ordering::Relaxed)) {
+            doors.ring(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+    use crate::sys;
+
+    fn pool() -> Arc<Pool> {
+        let layout = Layout::new(2, sys::page_bytes());
+        let file = Arc::new(sys::memory_file().expect("a memory file"));
+        file.set_len(layout.total_bytes()).expect("sized");
+        Arc::new(Pool::open(&file, &layout).expect("mapped"))
+    }
+
+    #[test]
+    fn groups_of_a_shape_hold_every_partition_and_lie_apart() {
+        for number in [1, 2, 7, 8, 31, 33, 64] {
+            for bytes in [1, 2, 3, 7, 8, 28, 29, 56, 57, 64, 100, 128, 1000] {
+                let Some(shape) = Shape::new(number, bytes) else {
+                    assert!(u64::from(number) * bytes > 6000, "{number} of {bytes}");
+                    continue;
+                };
+                let mut covered = 0;
+                for group in 0..shape.groups() {
+                    let (first, count) = shape.partitions(group);
+                    assert_eq!(first, covered);
+                    assert!((first..first + count).all(|partition| shape.group_of(partition) == group));
+                    assert!(count <= 32 && u64::from(count) * bytes + 8 <= u64::from(shape.group));
+                    covered += count;
+                }
+                assert_eq!(covered, number);
+                assert!(shape.bytes() <= 20 << 10 && shape.starts.is_power_of_two());
+            }
+        }
+        assert_eq!(Shape::new(64, 8 << 10), None);
+        assert_eq!(Shape::new(0, 8), None);
+        assert_eq!(Shape::new(1, 1 << 40), None);
+    }
+
+    #[test]
+    fn what_is_put_down_is_found_under_its_start_and_the_block_returns_with_the_second_end() {
+        let pool = pool();
+        let file = crate::create().expect("a memory file");
+        let segment = Arc::new(Segment::open(file, 2).expect("opened"));
+        for bytes in [1_u64, 5, 56, 57, 300] {
+            let shape = Shape::new(9, bytes).expect("small");
+            let mut into = StageIn::take(&pool, shape).expect("room");
+            let block = into.0.block;
+            let mut from = StageOut::join(&segment, &pool, into.word(), shape, 1, false).expect("known");
+            for start in 1..20_u32 {
+                assert!(from.has_room(start));
+                for partition in (0..9).rev() {
+                    let group = shape.group_of(partition);
+                    let within = partition - shape.partitions(group).0;
+                    assert_eq!(into.here(start, group) >> within & 1, 0);
+                    let data = vec![(start * 10 + partition) as u8; bytes as usize];
+                    match partition % 2 {
+                        0 => from.put(start, partition, &data),
+                        _ => from.put_with(start, partition, |out| out.copy_from_slice(&data)),
+                    }
+                    assert_eq!(into.here(start, group) >> within & 1, 1);
+                    let found = into.payload(start, group, within, 1);
+                    assert_eq!(found, vec![(start * 10 + partition) as u8; bytes as usize]);
+                }
+                into.give_back(start);
+            }
+            assert!((20..20 + shape.starts).all(|start| from.has_room(start)));
+            assert!(!from.has_room(20 + shape.starts));
+            drop(into);
+            drop(from);
+            assert_eq!(pool.take(shape.bytes()), Some(block));
+        }
+    }
+}

@@ -163,9 +163,10 @@ fn fabric(
             Fabric::ofi(me, &wanted, directory)
         }
         Way::Verbs => {
-            Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), job.rail.as_deref(), directory)
+            let address = (!is_on_one_node(job)).then_some(address);
+            Fabric::verbs(me, address, job.rail.as_deref(), parameters.rails, directory)
         }
-        Way::Softroce | Way::Shm => Fabric::softroce(me, address, directory),
+        Way::Softroce | Way::Shm => Fabric::softroce(me, address, parameters.rails, directory),
     }?;
     if parameters.verbose > u32::from(job.rank != 0)
         && let Some(why) = fabric.why()

@@ -298,7 +298,10 @@ impl Process {
         let Ok(of) = self.comms.get_mut(agreement.comm) else { return };
         let number = of.collectives;
         match (&mut of.node.way, agreement.slots) {
-            (OnNode::Ready(rounds), true) if block == 0 || self.engine.add_slots(block, rounds).is_err() => {
+            (OnNode::Ready(rounds), true) => {
+                if block != 0 && self.engine.add_slots(block, rounds).is_ok() {
+                    return;
+                }
                 of.node.no_slots = true;
                 // The others may have heard of memory: what they do in it now must fail.
                 let alone = block != 0 || !ended_well;

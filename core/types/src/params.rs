@@ -170,6 +170,8 @@ parameters! {
         "Which provider of libfabric carries messages (WEFT_TRANSPORT=ofi), by the name that fi_info shows (tcp;ofi_rxm); the same on all ranks. auto: the best of those that can do what is needed; weft-info and WEFT_VERBOSE=1 say which and why.";
     rdma: Rdma = "auto", "WEFT_RDMA",
         "Whether messages between nodes must be carried by RDMA devices. require: they must, or the job ends and says why they cannot. prefer: what WEFT_TRANSPORT names may be replaced by sockets, which is said once. auto: what WEFT_TRANSPORT names is an error where it cannot be had; without it, a device that is not used is told.";
+    rails: u32 = "1", "WEFT_RAILS",
+        "RDMA devices (or ports) of one process, 1 or 2: the first of each process reaches the first of others, the second the second. Large messages go by both, and what one that fails has carried by the other. With softroce the second is another socket.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",

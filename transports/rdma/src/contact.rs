@@ -191,7 +191,7 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// The connection that is asked for shall be on another rail.
-    fn move_to(&mut self, index: u32, rail: u8) -> bool {
+    pub(crate) fn move_to(&mut self, index: u32, rail: u8) -> bool {
         let peer = self.peers.at(index);
         let (old_rail, old_pair) = (peer.rail, peer.pair);
         if rail >= self.rails_to(&peer.card) {
@@ -214,7 +214,7 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let again = peer.life != 0;
         peer.state = State::Open { remote_pair: hello.queue_pair };
-        (peer.life, peer.epoch, peer.heard) = (hello.life, hello.epoch, now);
+        (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         self.asking.retain(|&asking| asking != index);
         self.counts.reconnections += u64::from(again);
         if hello.step == Step::Ask {

@@ -60,6 +60,8 @@ pub(crate) struct Peer {
     pub(crate) resting: bool,
     /// When it was heard last, as far as anybody looked.
     pub(crate) heard: Nanos,
+    /// When this connection was made.
+    pub(crate) made: Nanos,
 }
 
 /// All of them; an entry's place stays the same.
@@ -103,6 +105,7 @@ impl Peers {
             open: false,
             resting: false,
             heard: now,
+            made: now,
         });
         self.by_id[usize::from(channel)].insert(id.0, index);
         self.by_pair.insert(pair_on(rail, pair), index);

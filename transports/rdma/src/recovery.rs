@@ -8,7 +8,7 @@
 
 use crate::contact::FIRST_RETRY;
 use crate::flight::Holds;
-use crate::handshake::Step;
+use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::transport::Rdma;
 use weft_api::verbs::{
@@ -133,19 +133,24 @@ impl<H: Hca> Rdma<H> {
 
     /// Asks for the next connection, or answers the question for it.
     fn ask_anew(&mut self, index: u32) {
-        let now = self.now();
         let question = self.questions.iter().position(|&(of, ..)| of == index);
         let question = question.map(|place| self.questions.swap_remove(place));
+        let rail = question.map_or(self.peers.at(index).rail, |(_, rail, _)| rail);
+        let Ok(pair) = self.make_pair(rail) else { return self.lose_bare(index) };
+        self.peers.has_pair(index, rail, pair);
+        self.ask_for_next(index, question.map(|(.., hello)| hello));
+    }
+
+    /// A new queue pair is there, for the next connection.
+    pub(crate) fn ask_for_next(&mut self, index: u32, question: Option<Hello>) {
+        let now = self.now();
         let peer = self.peers.at_mut(index);
         peer.state =
             State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: now + self.patience };
-        peer.epoch = question.map_or(peer.epoch + 1, |(.., hello)| hello.epoch);
-        let rail = question.map_or(peer.rail, |(_, rail, _)| rail);
-        let Ok(pair) = self.make_pair(rail) else { return self.lose_bare(index) };
-        self.peers.has_pair(index, rail, pair);
+        peer.epoch = question.map_or(peer.epoch + 1, |hello| hello.epoch);
         self.asking.push(index);
         match question {
-            Some((.., hello)) => self.begin_with(index, hello),
+            Some(hello) => self.begin_with(index, hello),
             None => self.say(Step::Ask, index),
         }
     }

@@ -7,11 +7,13 @@ use crate::peers::State;
 use crate::transport::{MOST_POSTED, Rdma};
 use std::collections::VecDeque;
 use weft_api::Refused;
-use weft_api::verbs::{Data, Hca, Work};
+use weft_api::verbs::{Data, Hca, Nanos, Work};
 use weft_api::zero_copy::{Completed, LocalRun, Outcome, RemoteRun, Token};
 
 /// Bytes from which on an operation is shared.
 pub(crate) const SHARED: u64 = 64 << 10;
+/// How old a connection is at least that is tried on the other rail.
+const RETURN: Nanos = 5_000_000_000;
 /// Shares begin at multiples of this.
 const GRAIN: u64 = 4 << 10;
 
@@ -72,7 +74,11 @@ impl<H: Hca> Rdma<H> {
             Some(beside) => {
                 let peer = self.peers.at(beside);
                 let free = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
-                // When one rail is dead, both connections are on the other, and there is nothing to be had by two.
+                if free && peer.rail == rail && peer.flight.is_empty() {
+                    // One rail was dead when one of them was made, and may be back.
+                    self.try_other_rail(beside);
+                    return None;
+                }
                 (free && peer.rail != rail).then_some(beside)
             }
             None => {
@@ -83,6 +89,19 @@ impl<H: Hca> Rdma<H> {
                 None
             }
         }
+    }
+
+    /// Makes a connection anew that has nothing under way, on the other rail if somebody answers there. Not more often than
+    /// [`RETURN`].
+    fn try_other_rail(&mut self, index: u32) {
+        let now = self.now();
+        let peer = self.peers.at(index);
+        let other = (peer.rail + 1) % self.rails_to(&peer.card).max(1);
+        if now.saturating_sub(peer.made) < RETURN || other == peer.rail || !self.move_to(index, other) {
+            return;
+        }
+        // No messages come by it, so nothing is to be taken in before.
+        self.ask_for_next(index, None);
     }
 
     /// Does an operation of one run by two connections, both of which have room for it.

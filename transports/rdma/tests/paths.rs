@@ -397,6 +397,13 @@ fn a_dead_rail_hands_its_work_to_the_other() {
         fabric.air.borrow_mut().cut.clear();
         cut(&fabric, 1 - dead);
         put(&mut fabric, 4, usize::MAX);
+        // Both are back: large operations find it out.
+        fabric.air.borrow_mut().cut.clear();
+        fabric.air.borrow_mut().now += 6_000_000_000;
+        let shared = fabric.ends[0].counts().shared;
+        put(&mut fabric, 5, usize::MAX);
+        put(&mut fabric, 6, usize::MAX);
+        assert!(fabric.ends[0].counts().shared > shared, "seed {seed}");
         assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
     }
 }

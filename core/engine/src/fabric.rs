@@ -140,7 +140,16 @@ impl Fabric {
         match self {
             Fabric::Softroce(_) => None,
             Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
-            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+            Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
+        }
+    }
+
+    /// Whether a device of hardware carries the messages, past the kernel.
+    pub fn drives_a_device(&self) -> bool {
+        match self {
+            Fabric::Softroce(_) => false,
+            Fabric::Verbs(rdma) => !rdma.hca().choice().emulated,
+            Fabric::Ofi(ofi) => ofi.drives_a_device(),
         }
     }
 

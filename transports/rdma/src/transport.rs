@@ -30,7 +30,7 @@ pub(crate) const HEADER_BYTES: usize = 16;
 pub(crate) const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
 pub(crate) const RECEIVE_SLOTS: u32 = 256;
 const SEND_SLOTS: u32 = 128;
-/// Of all connections together, where the device has so many.
+/// Of all connections together, where the device has so many; those that have more under way wait for each other ([`Hca::is_crowded`]).
 pub(crate) const COMPLETIONS: u32 = 1 << 15;
 /// Slots left at which every request that holds one is signalled.
 const SCARCE: usize = SEND_SLOTS as usize / 4;
@@ -272,7 +272,7 @@ impl<H: Hca> Rdma<H> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
-            State::Open { .. } if peer.flight.len() < MESSAGES => Ok(index),
+            State::Open { .. } if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() => Ok(index),
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -429,7 +429,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     #[inline]
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         let peer = self.peers.at(route);
-        let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MESSAGES;
+        let open = matches!(peer.state, State::Open { .. })
+            && peer.flight.len() < MESSAGES
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
         open && self.send_inline_to(route, header, payload).is_ok()
     }
 

@@ -67,6 +67,7 @@ impl Open {
 impl Engine {
     /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its members.
     pub fn open_stream(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>) -> Stream {
+        self.close_streams();
         let alive = Arc::new(());
         let open = Open { rounds, context, peers, calls: VecDeque::new(), alive: Arc::downgrade(&alive) };
         let all = &mut self.state.streams.open;

@@ -178,9 +178,10 @@ fn fabric(
             Fabric::ofi(me, &wanted, directory)
         }
         Way::Verbs => {
-            Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), job.rail.as_deref(), directory)
+            let address = (!is_on_one_node(job)).then_some(address);
+            Fabric::verbs(me, address, job.rail.as_deref(), parameters.rails, directory)
         }
-        Way::Softroce | Way::Shm => Fabric::softroce(me, address, directory),
+        Way::Softroce | Way::Shm => Fabric::softroce(me, address, parameters.rails, directory),
     }?;
     if between.needs_device && !fabric.drives_a_device() {
         let chosen = fabric.why().unwrap_or_default();

@@ -299,17 +299,18 @@ impl Process {
         let number = of.collectives;
         match (&mut of.node.way, agreement.slots) {
             (OnNode::Ready(rounds), true) => {
-                if block == 0 || self.engine.add_slots(block, rounds).is_err() {
-                    of.node.no_slots = true;
-                    // The others may have heard of memory: what they do in it now must fail.
-                    let alone = block != 0 || !ended_well;
-                    if alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
-                        let _: Error =
-                            match of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some()) {
-                                Some(lost) => rounds.leave_for_loss(lost),
-                                None => rounds.leave_for_memory(),
-                            };
-                    }
+                if block != 0 && self.engine.add_slots(block, rounds).is_ok() {
+                    return;
+                }
+                of.node.no_slots = true;
+                // The others may have heard of memory: what they do in it now must fail.
+                let alone = block != 0 || !ended_well;
+                if alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
+                    let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+                    let _: Error = match lost {
+                        Some(lost) => rounds.leave_for_loss(lost),
+                        None => rounds.leave_for_memory(),
+                    };
                 }
             }
             (way @ OnNode::Undecided, false) => {

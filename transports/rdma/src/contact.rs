@@ -207,6 +207,10 @@ impl<H: Hca> Rdma<H> {
 
     /// Connects to what the peer told.
     pub(crate) fn begin_with(&mut self, index: u32, hello: Hello) {
+        let peer = self.peers.at(index);
+        if !peer.flight.is_empty() && self.rails[usize::from(peer.rail)].hca.is_crowded() {
+            return; // No room for what is to be repeated: the question is asked again.
+        }
         if !self.open_pair(index, hello) {
             return self.lose(index);
         }

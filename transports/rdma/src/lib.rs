@@ -8,7 +8,9 @@
 //! * Of the requests of a connection only some are signalled; the newest of a burst are closed by an empty write after a quiet moment.
 //! * What cannot leave now is refused: the handshake is under way, no slot is free, or the connection's queue is full. A receiver that
 //!   does not keep up runs out of receive requests, and the device itself makes senders wait.
-//! * A connection that the device gives up is a lost peer: what had arrived stays readable, nothing else is accepted.
+//! * A connection that the device gives up is made anew, on another device where there are two, and what the peer has not had is posted
+//!   again: nothing is lost or doubled. A peer that nobody reaches for a while is lost: what had arrived stays readable, nothing else is
+//!   accepted.
 #![forbid(unsafe_code)]
 
 mod completions;

@@ -79,6 +79,7 @@ fn what_was_put_is_there_after_a_flush_and_what_was_got_is_here() {
                 assert!(ends.iter().all(Option::is_none), "seed {seed}");
                 flush(&mut engines);
             } else {
+                assert!(origin.prepare_gets(OWNER), "the emulator registers whatever there is");
                 let room = filled(|_| 0xee).retyped(&layout);
                 let started = origin.get_exposed(OWNER, room.recv_view(0, 0, bytes), there).expect("alive");
                 let request = pending(started).expect("nothing is here at once");

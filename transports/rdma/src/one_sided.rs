@@ -326,7 +326,9 @@ impl<H: Hca> Rdma<H> {
     #[inline]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         let peer = self.peers.at(index);
-        let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
+        let open = matches!(peer.state, State::Open { .. })
+            && peer.flight.len() < MOST_POSTED - 2
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
         let deed = Deed::Write(to);
         let work = deed.work(peer.rail);
         if !open {

@@ -147,7 +147,8 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at(index);
         match peer.state {
             State::Open { .. }
-                if peer.flight.len() + requests <= MOST_POSTED - 2 && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
+                if peer.flight.len() + requests <= MOST_POSTED - 2
+                    && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
             {
                 Ok(index)
             }

@@ -272,7 +272,11 @@ impl<H: Hca> Rdma<H> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
-            State::Open { .. } if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() => Ok(index),
+            State::Open { .. }
+                if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
+            {
+                Ok(index)
+            }
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }

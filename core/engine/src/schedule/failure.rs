@@ -18,12 +18,14 @@ use weft_wire::{Header, Kind};
 
 impl Engine {
     /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before.
-    pub(super) fn explain_failure(&self, active: &mut Active) {
+    pub(super) fn explain_failure(&mut self, active: &mut Active) {
         if let Some(error) = &active.error
             && error.class() == ErrorClass::TRUNCATE
             && let Some(lost) = self.state.any_lost_of(&*active.run.channel.peers)
         {
             active.error = Some(crate::engine::State::gone(lost));
+            // Where only others have said so, the transport finds it out for what comes later.
+            self.mind(lost);
         }
     }
 

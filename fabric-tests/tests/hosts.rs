@@ -105,3 +105,52 @@ fn agent_on(host: &str) -> Option<String> {
     };
     pids.lines().map(str::trim).find(is_agent).map(str::to_owned)
 }
+
+/// The address of a host in the network of the others.
+fn address_of(host: &str) -> Option<String> {
+    let told = Command::new("ip").args(["-n", host, "-4", "-o", "address", "show", "eth0"]).output().ok()?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let mut words = told.split_whitespace().skip_while(|word| *word != "inet");
+    Some(words.nth(1)?.split('/').next()?.to_owned())
+}
+
+#[test]
+fn hydra_starts_a_job_on_several_hosts() {
+    let Some((_turn, [first, second])) = hosts() else { return };
+    let hydra = Path::new("/usr/bin/mpiexec.hydra");
+    if !hydra.exists() {
+        eprintln!("skipped: no {} (Debian: mpich)", hydra.display());
+        return;
+    }
+    // As rsh: options, a host, and words for a shell there.
+    let shell = scratch().join("netns-shell");
+    let text = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1; shift\nexec ip netns exec \"$host\" sh -c \"$*\"\n";
+    fs::write(&shell, text).expect("a file");
+    fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let program = build(Toolchain::under_test(), &root().join("conformance/ch08/neighbor_cart.c"), &[]);
+    let own = address_of(&first).expect("an address");
+    let line = [
+        "ip".into(),
+        "netns".into(),
+        "exec".into(),
+        first.clone(),
+        hydra.display().to_string(),
+        "-launcher".into(),
+        "rsh".into(),
+        "-launcher-exec".into(),
+        shell.display().to_string(),
+        "-localhost".into(),
+        own,
+        "-hosts".into(),
+        format!("{first}:3,{second}:3"),
+        "-n".into(),
+        "6".into(),
+        program.display().to_string(),
+    ];
+    let outcome = Job::alone(&line).env("WEFT_VERBOSE", "1").run();
+    outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+    outcome.demand_passes(6);
+    let told = "3 ranks on this node";
+    outcome.demand(outcome.stderr.contains(told), "half of the ranks run on each host");
+    outcome.demand(outcome.stderr.contains("all others over softroce"), "hosts are joined by a fabric");
+}

@@ -59,7 +59,7 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     let count = ranks.to_string();
     let mut options = vec!["-n", &count];
     if head.one_node && !tools.mpiexec_args.is_empty() && tools.is_weft() {
-        options.extend(["--hosts", "localhost"]);
+        options.extend(["-host", "localhost"]);
     }
     options.extend(head.mpiexec.iter().map(String::as_str));
     let mut job = Job::under_checker(tools, &options, &program).args(&head.args).timeout(head.timeout);

@@ -170,8 +170,8 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
 fn allocation_note() -> Option<String> {
     let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok()?.trim().parse::<u32>().ok()?;
     let note = format!(
-        "the Slurm allocation has {nodes} nodes, and this version starts all ranks on this one; srun --mpi=pmi2 ./program \
-         uses them all"
+        "the Slurm allocation has {nodes} nodes, and all ranks start on this one, as no hosts are named: srun --mpi=pmi2 ./program, or \
+         mpiexec --hosts $(scontrol show hostnames | paste -sd,) ./program, uses them all"
     );
     Some(note).filter(|_| nodes > 1)
 }

@@ -140,7 +140,9 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
     };
     // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
     let has_node = job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft;
-    Ok(if wish.forced.is_none() && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
+    // What was asked for all peers and fell to something else binds those of this node to nothing.
+    let is_forced = wish.forced == Some(between.way);
+    Ok(if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
 }
 
 /// The launcher's key under which a process says how it is found.

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use weft_api::verbs::QueuePairNumber;
 use weft_api::{Refused, Transport};
-use weft_rdma::{Directory, PeerCard, Rdma};
+use weft_rdma::{Directory, PeerCard, RailCard, Rdma};
 use weft_softroce::{Card, Udp};
 use weft_types::{ContextId, PeerId, Rank, Result, Tag};
 use weft_wire::{Header, Kind};
@@ -28,7 +28,8 @@ struct Known([IpAddr; 2]);
 impl Directory for Known {
     fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
         let address = SocketAddr::new(self.0[peer.0 as usize], PORT).into();
-        Ok(PeerCard { address, datagrams: QueuePairNumber(16), qkey: 0x5746_0000 | peer.0 })
+        let first = RailCard { address, datagrams: QueuePairNumber(16), qkey: 0x5746_0000 | peer.0 };
+        Ok(PeerCard { first, second: None })
     }
 }
 

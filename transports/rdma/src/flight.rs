@@ -17,7 +17,7 @@ use weft_api::zero_copy::{RemoteMemory, Token};
 /// Requests of which at least one is signalled.
 pub(crate) const SIGNAL_EVERY: u32 = 16;
 /// Bytes kept inside a request: the header and payload of most small messages.
-const FEW: usize = 40;
+pub(crate) const FEW: usize = 40;
 
 /// What is held for a request until it completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,7 @@ pub(crate) struct Flight {
 pub(crate) type Over = (Holds, bool);
 
 impl Flight {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -122,11 +123,13 @@ impl Flight {
     }
 
     /// The identifier of the next request.
+    #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.first + self.requests.len() as u64
     }
 
     /// Whether the next request is to be signalled although nobody waits for it.
+    #[inline]
     pub(crate) const fn must_signal(&self) -> bool {
         self.unsignaled + 1 >= SIGNAL_EVERY
     }
@@ -146,6 +149,14 @@ impl Flight {
             Data::Inline(parts) => self.keep(parts),
         };
         self.requests.push_back(Request { holds, deed, kept });
+        self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
+    }
+
+    /// A request was posted that takes `length` bytes of its own and that nobody awaits.
+    #[inline]
+    pub(crate) fn push_few(&mut self, signaled: bool, deed: Deed, few: &[u8; FEW], length: usize) {
+        let kept = Kept::Few(length as u8, *few);
+        self.requests.push_back(Request { holds: Holds::Nothing, deed, kept });
         self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
     }
 

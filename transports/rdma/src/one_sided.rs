@@ -1,7 +1,7 @@
 //! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, Holds, remote};
+use crate::flight::{Deed, FEW, Holds, remote};
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::shares::SHARED;
@@ -147,7 +147,8 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at(index);
         match peer.state {
             State::Open { .. }
-                if peer.flight.len() + requests <= MOST_POSTED - 2 && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
+                if peer.flight.len() + requests <= MOST_POSTED - 2
+                    && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
             {
                 Ok(index)
             }
@@ -328,7 +329,15 @@ impl<H: Hca> Rdma<H> {
         let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
         let deed = Deed::Write(to);
         let work = deed.work(peer.rail);
-        open && self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
+        if !open {
+            return false;
+        }
+        if bytes.len() <= FEW {
+            let mut few = [0; FEW];
+            few[..bytes.len()].copy_from_slice(bytes);
+            return self.post_few(index, deed, work, &few, bytes.len()).is_ok();
+        }
+        self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
     pub(crate) fn change(

@@ -130,10 +130,12 @@ impl Peers {
         self.find(id).map(|index| self.at(index))
     }
 
+    #[inline]
     pub(crate) fn at(&self, index: u32) -> &Peer {
         &self.entries[index as usize]
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut Peer {
         &mut self.entries[index as usize]
     }

@@ -1,7 +1,7 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
 use crate::contact::{NOTHING, SILENCE};
-use crate::flight::{Deed, Holds};
+use crate::flight::{Deed, FEW, Holds};
 use crate::handshake::{Hello, PeerCard};
 use crate::one_sided::{FOUND, Registered};
 use crate::peers::{Arrived, Peers, State};
@@ -272,7 +272,11 @@ impl<H: Hca> Rdma<H> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
-            State::Open { .. } if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() => Ok(index),
+            State::Open { .. }
+                if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
+            {
+                Ok(index)
+            }
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -297,14 +301,52 @@ impl<H: Hca> Rdma<H> {
         };
         let request =
             WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
-        match self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
-            Ok(()) => {
-                self.counts.doorbells += 1;
-                self.counts.requests += 1;
-                self.noted(index, holds, signaled, deed, &data);
-                Ok(())
-            }
-            Err(HcaRefusal::State(_)) => {
+        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
+            return self.not_taken(index, why, || (holds, signaled, deed, data));
+        }
+        self.counts.doorbells += 1;
+        self.counts.requests += 1;
+        self.noted(index, holds, signaled, deed, &data);
+        Ok(())
+    }
+
+    /// As [`Rdma::post`] of a few bytes that nobody awaits: they are put together once, for the device and for the case that they must be sent again.
+    #[inline]
+    pub(crate) fn post_few(
+        &mut self,
+        index: u32,
+        deed: Deed,
+        work: Work,
+        few: &[u8; FEW],
+        length: usize,
+    ) -> std::result::Result<(), Refused> {
+        let peer = self.peers.at(index);
+        let signaled = peer.flight.must_signal();
+        let parts = [&few[..length]];
+        let data = Data::Inline(&parts);
+        let request =
+            WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
+        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
+            return self.not_taken(index, why, || (Holds::Nothing, signaled, deed, data));
+        }
+        self.counts.doorbells += 1;
+        self.counts.requests += 1;
+        self.peers.at_mut(index).flight.push_few(signaled, deed, few, length);
+        self.listed_open(index, signaled);
+        Ok(())
+    }
+
+    /// A device did not take a request.
+    #[cold]
+    fn not_taken<'a>(
+        &mut self,
+        index: u32,
+        why: HcaRefusal,
+        request: impl FnOnce() -> (Holds, bool, Deed, Data<'a>),
+    ) -> std::result::Result<(), Refused> {
+        match why {
+            HcaRefusal::State(_) => {
+                let (holds, signaled, deed, data) = request();
                 // The device gave it up, and the completion that says so is on its way. The next connection does it.
                 self.break_off(index);
                 if deed == Deed::Atomic {
@@ -313,8 +355,8 @@ impl<H: Hca> Rdma<H> {
                 self.noted(index, holds, signaled, deed, &data);
                 Ok(())
             }
-            Err(HcaRefusal::Full) => Err(Refused::Full),
-            Err(_) => {
+            HcaRefusal::Full => Err(Refused::Full),
+            _ => {
                 self.lose(index);
                 Err(Refused::Full)
             }
@@ -326,6 +368,13 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn noted(&mut self, index: u32, holds: Holds, signaled: bool, deed: Deed, data: &Data<'_>) {
         let peer = self.peers.at_mut(index);
         peer.flight.push(holds, signaled, deed, data);
+        self.listed_open(index, signaled);
+    }
+
+    /// Remembers a connection whose newest request nothing tells of.
+    #[inline]
+    fn listed_open(&mut self, index: u32, signaled: bool) {
+        let peer = self.peers.at_mut(index);
         self.counts.signaled += u64::from(signaled);
         if !signaled && !peer.open {
             peer.open = true;
@@ -380,18 +429,22 @@ impl<H: Hca> Rdma<H> {
         header: Header,
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
-        let header = header_bytes(header);
+        let (header, work) = (header_bytes(header), Work::Send { immediate: None });
+        if payload.len() <= FEW - HEADER_BYTES {
+            let mut few = [0; FEW];
+            few[..HEADER_BYTES].copy_from_slice(&header);
+            few[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+            return self.post_few(index, Deed::Message, work, &few, HEADER_BYTES + payload.len());
+        }
         let parts = [&header[..], payload];
-        self.post(index, Deed::Message, Work::Send { immediate: None }, Data::Inline(&parts), Holds::Nothing)
+        self.post(index, Deed::Message, work, Data::Inline(&parts), Holds::Nothing)
     }
 }
 
+#[inline]
 fn header_bytes(header: Header) -> [u8; HEADER_BYTES] {
-    let mut bytes = [0; HEADER_BYTES];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(header.words()) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
+    let [first, second] = header.words();
+    (u128::from(second) << 64 | u128::from(first)).to_le_bytes()
 }
 
 fn header_from(bytes: &[u8]) -> Header {

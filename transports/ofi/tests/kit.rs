@@ -68,9 +68,3 @@ fn tcp_alone_has_every_property() {
 fn shared_memory_has_every_property() {
     over("shm", false);
 }
-
-/// Registered memory for real: regions for everything, keys and addresses of the provider's. Runs where a device is, `scripts/rxe-vm` for one.
-#[test]
-fn verbs_below_rxm_has_every_property() {
-    over("verbs;ofi_rxm", true);
-}

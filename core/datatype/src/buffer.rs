@@ -459,7 +459,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
 /// # Safety
 /// `from` is readable and `to` writable for `bytes` bytes, and the two do not overlap.
 #[inline(always)]
-unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if bytes == 8 {

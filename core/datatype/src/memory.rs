@@ -3,7 +3,7 @@
 //! A collective makes many messages out of one argument. [`Memory`] is made once, at the boundary, with the promise
 //! about all the bytes the call may touch; every view is checked against it, so that what stands above stays safe.
 
-use crate::buffer::{Extra, RecvBuf, Scratch, SendBuf};
+use crate::buffer::{self, Extra, RecvBuf, Scratch, SendBuf};
 use crate::object::Datatype;
 use std::sync::Arc;
 use weft_types::{Error, ErrorClass, Result};
@@ -337,6 +337,34 @@ impl Memory {
         }
         // SAFETY: as above.
         unsafe { RecvBuf::sliced(address, skip, bytes, self.datatype.layout(), self.keep.as_ref()) }
+    }
+
+    /// Where packed bytes `start..start + bytes` of elements without gaps begin; `None` for others, and outside the promised range.
+    #[inline]
+    fn run_at(&self, start: u64, bytes: u64) -> Option<*mut u8> {
+        let end = i64::try_from(start.checked_add(bytes)?).ok()?;
+        let inside = start as i64 >= self.low && end <= self.high && self.datatype.is_contiguous();
+        inside.then(|| self.address.wrapping_add(start as usize))
+    }
+
+    /// As [`Memory::send_view`] at displacement 0, where the bytes lie in one run; `None`: ask for the view.
+    #[inline]
+    pub fn run(&self, start: u64, bytes: u64) -> Option<&[u8]> {
+        let at = self.run_at(start, bytes)?;
+        // SAFETY: inside the range that the constructor's caller promised.
+        Some(unsafe { std::slice::from_raw_parts(at, bytes as usize) })
+    }
+
+    /// Copies data to packed offset `start`, where the elements there lie in one run; false: nothing was done, ask for
+    /// [`Memory::recv_view`].
+    #[inline]
+    pub fn fill_run(&self, start: u64, data: &[u8]) -> bool {
+        let at = if self.writable { self.run_at(start, data.len() as u64) } else { None };
+        // SAFETY: inside the range that the constructor's caller promised, writable and otherwise untouched; `data` is none of it.
+        at.is_some_and(|at| unsafe {
+            buffer::copy_bytes(data.as_ptr(), at, data.len());
+            true
+        })
     }
 
     /// The whole elements at packed bytes `start..start + bytes`, for a reduction.

@@ -16,6 +16,8 @@ use weft_sim::{SimBell, SimPort};
 use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
 
+mod elsewhere;
+
 /// The ways to other processes.
 #[derive(Debug)]
 #[allow(
@@ -245,10 +247,7 @@ impl Transport for Transports {
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {
             Transports::Shm(shm) => shm.send_now(route, header, payload),
-            Transports::Fabric(fabric) => fabric.send_now(route, header, payload),
-            Transports::Both(both) => both.send_now(route, header, payload),
-            // Not worth a place in the hottest function of all.
-            Transports::Alone(_) | Transports::Sim(_) => false,
+            other => other.send_now_elsewhere(route, header, payload),
         }
     }
 
@@ -261,11 +260,8 @@ impl Transport for Transports {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
-            Transports::Fabric(fabric) => fabric.send_copy(peer, header, len, fill),
-            Transports::Both(both) => both.send_copy(peer, header, len, fill),
-            Transports::Sim(port) => port.send_copy(peer, header, len, fill),
+            other => other.send_copy_elsewhere(peer, header, len, fill),
         }
     }
 
@@ -294,11 +290,8 @@ impl Transport for Transports {
     #[inline(always)]
     fn receive<H: Handler>(&mut self, peer: PeerId, handler: H) -> Option<H::Outcome> {
         match self {
-            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
-            Transports::Fabric(fabric) => fabric.receive(peer, handler),
-            Transports::Both(both) => both.receive(peer, handler),
-            Transports::Sim(port) => port.receive(peer, handler),
+            other => other.receive_elsewhere(peer, handler),
         }
     }
 
@@ -306,21 +299,15 @@ impl Transport for Transports {
     fn is_idle(&self) -> bool {
         match self {
             Transports::Shm(shm) => shm.is_idle(),
-            Transports::Alone(_) => true,
-            Transports::Fabric(fabric) => fabric.is_idle(),
-            Transports::Both(both) => both.is_idle(),
-            Transports::Sim(_) => false,
+            other => other.is_idle_elsewhere(),
         }
     }
 
     #[inline(always)]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
         match self {
-            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.poll(burst, left, sink),
-            Transports::Fabric(fabric) => fabric.poll(burst, left, sink),
-            Transports::Both(both) => both.poll(burst, left, sink),
-            Transports::Sim(port) => port.poll(burst, left, sink),
+            other => other.poll_elsewhere(burst, left, sink),
         }
     }
 
@@ -338,22 +325,16 @@ impl Transport for Transports {
     #[inline]
     fn progress(&mut self) -> bool {
         match self {
-            Transports::Alone(_) => false,
             Transports::Shm(shm) => shm.progress(),
-            Transports::Fabric(fabric) => fabric.progress(),
-            Transports::Both(both) => both.progress(),
-            Transports::Sim(port) => port.progress(),
+            other => other.progress_elsewhere(),
         }
     }
 
     #[inline]
     fn lost(&mut self) -> Option<PeerId> {
         match self {
-            Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.lost(),
-            Transports::Fabric(fabric) => fabric.lost(),
-            Transports::Both(both) => both.lost(),
-            Transports::Sim(port) => port.lost(),
+            other => other.lost_elsewhere(),
         }
     }
 

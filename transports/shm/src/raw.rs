@@ -294,7 +294,7 @@ impl RingMemory for RawRing {
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes, and the two do not overlap.
 #[inline(never)]
-unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every access lies inside `len` bytes of either side: moves of size s from the front and to the end are
     // used only for lengths in s..=2s.
     unsafe {

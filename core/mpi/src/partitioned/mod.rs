@@ -23,6 +23,10 @@
 //! that find no room or no budget leave as messages with the same names in source and tag, which the started receive
 //! asks for.
 //!
+//! Between processes of a node the grant also tells of a stage (`weft_engine::StageIn`), memory that both ends share: a partition that is
+//! ready is put down there, which is one store of its bytes and a bit, and a receive that is waited for, tested or asked looks there
+//! (`staged`). The sender may be some starts ahead; where the stage has no room for a start, its partitions go as packets.
+//!
 //! With several threads, marking and looking take no lock ([`Board`]): a thread marks, announces, and sends by itself when nobody holds
 //! the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
 //!
@@ -122,6 +126,13 @@ impl Requests {
         match self.local_mut(handle) {
             Local::PartitionedSend(side) => Some(side.start().map(|()| side.mourn(engine))),
             Local::PartitionedReceive(side) => {
+                if side.starts_at_once(engine) {
+                    if side.needs_watching() {
+                        self.watched.add(handle);
+                    }
+                    self.watched.staged = true;
+                    return Some(Ok(()));
+                }
                 let started = side.start();
                 if started.is_ok() && !side.meet(engine, handle) {
                     self.watched.lonely.push(handle);

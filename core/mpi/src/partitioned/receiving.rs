@@ -126,6 +126,17 @@ impl ReceiveSide {
         Ok(())
     }
 
+    /// Starts again a receive whose sender knows its stage. False: nothing was done.
+    #[inline]
+    pub(super) fn starts_at_once(&mut self, engine: &mut Engine) -> bool {
+        let (Some(landing), false) = (self.landing, self.active || engine.losses() != 0) else { return false };
+        if self.stage.is_none() || self.error.is_some() || self.start().is_err() {
+            return false;
+        }
+        engine.open_landing(landing, self.started as u32);
+        true
+    }
+
     /// Grants the epoch when the sender is known. False while it is not.
     pub(super) fn meet(&mut self, engine: &mut Engine, handle: Handle) -> bool {
         if let Meeting::Listening { request, room } = &self.meeting {

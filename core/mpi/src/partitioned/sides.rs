@@ -87,6 +87,19 @@ impl Moving {
     }
 }
 
+/// Puts a partition down.
+#[inline]
+fn put_down(stage: &mut StageOut, start: u32, partition: u32, partitions: &Partitions) {
+    let (begin, bytes) = (u64::from(partition) * partitions.bytes, partitions.bytes);
+    match partitions.memory.run(begin, bytes) {
+        Some(data) => stage.put(start, partition, data),
+        None => {
+            let data = partitions.memory.send_view(0, begin, bytes);
+            stage.put_with(start, partition, |out| data.pack_to_transport(0, out));
+        }
+    }
+}
+
 /// The request of `MPI_Psend_init`.
 #[derive(Debug)]
 pub struct SendSide {
@@ -233,9 +246,7 @@ impl SendSide {
         if !self.ready.mark_leaving(index) {
             return false;
         }
-        let bytes = self.partitions.bytes;
-        let data = self.partitions.memory.send_view(0, u64::from(index) * bytes, bytes);
-        stage.put(start, index, |out| data.pack_to_transport(0, out));
+        put_down(stage, start, index, &self.partitions);
         self.handed_over = self.ready.is_full();
         true
     }
@@ -317,8 +328,7 @@ impl SendSide {
                 && stage.has_room(parts.epoch)
             {
                 for partition in start..end {
-                    let data = self.partitions.memory.send_view(0, u64::from(partition) * bytes, bytes);
-                    stage.put(parts.epoch, partition, |out| data.pack_to_transport(0, out));
+                    put_down(stage, parts.epoch, partition, &self.partitions);
                 }
                 continue;
             }

@@ -68,7 +68,9 @@ impl Staged {
                 fresh &= !(lowest(run) << within);
                 let (begin, length) = (u64::from(first + within) * self.bytes, u64::from(run) * self.bytes);
                 let data = self.stage.payload(self.start, at, within, run);
-                into.memory.recv_view(0, begin, length).unpack(0, data);
+                if !into.memory.fill_run(begin, data) {
+                    into.memory.recv_view(0, begin, length).unpack(0, data);
+                }
                 arrived.add(begin..begin + length);
                 some = true;
             }

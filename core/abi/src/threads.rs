@@ -263,11 +263,11 @@ pub(crate) fn test(number: u32, request: Handle) -> Outcome<Option<Done>> {
 
 /// Whether a request in a lane has ended, after one round of progress of everything if it has not.
 pub(crate) fn is_done(number: u32, request: Handle) -> Outcome<bool> {
-    let mut ended = |inner: &mut Inner| {
+    let ended = |inner: &mut Inner| {
         let id = inner.find(request).ok_or(())?;
         Ok(inner.engine.is_complete(id))
     };
-    if lane(number).look(&mut ended).map_err(|()| stale(request))? {
+    if lane(number).look(ended).map_err(|()| stale(request))? {
         return Ok(true);
     }
     Ok(poll_in(number, |inner| ended(inner).unwrap_or_default().then_some(())).is_some())

@@ -3,6 +3,7 @@
  *
  * Covers: 2.9, 3.5, 3.7.3, 11.6
  * Ranks: 2
+ * Timeout: 180
  */
 #include "check.h"
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* Every collective, blocking, nonblocking with overlap, and persistent. */
+#include "compute.h"
 #include "operations.h"
 
 static const struct program program = {
@@ -25,34 +26,6 @@ static const struct operation *find_operation(const char *name)
     return NULL;
 }
 
-static volatile double computed;
-
-/* Computes, without any communication, for that many steps. */
-static void compute(long steps)
-{
-    double value = computed;
-    long i;
-    for (i = 0; i < steps; i++)
-        value = value * 0.999999 + 1e-9;
-    computed = value;
-}
-
-static double steps_per_second;
-
-static void calibrate(void)
-{
-    double began, best = 0;
-    int turn;
-    for (turn = 0; turn < 5; turn++) {
-        double rate;
-        began = MPI_Wtime();
-        compute(1000000);
-        rate = 1000000 / (MPI_Wtime() - began);
-        best = rate > best ? rate : best;
-    }
-    MPI_Allreduce(&best, &steps_per_second, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-}
-
 static double largest(double mine)
 {
     double most;
@@ -63,27 +36,31 @@ static double largest(double mine)
 /* Seconds of one call in a form, with computation between start and completion. */
 static double time_of(const struct operation *operation, enum form form, size_t size, long steps, int count)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
+    /* Persistent ones: one for each root, started in turn. */
+    enum { MOST_ROOTS = 64 };
+    MPI_Request kept[MOST_ROOTS], once = MPI_REQUEST_NULL;
     double took = 0;
-    int i, warmup = count / 10 + 2;
-    if (form == PERSISTENT)
-        operation->run(size, 0, PERSISTENT, &request);
+    int i, warmup = count / 10 + 2, roots = ranks < MOST_ROOTS ? ranks : MOST_ROOTS;
+    for (i = 0; form == PERSISTENT && i < roots; i++)
+        operation->run(size, i, PERSISTENT, &kept[i]);
     for (i = -warmup; i < count; i++) {
         double began;
+        int root = (i + warmup) % roots;
+        MPI_Request *request = form == PERSISTENT ? &kept[root] : &once;
         MPI_Barrier(MPI_COMM_WORLD);
         began = MPI_Wtime();
         if (form == PERSISTENT)
-            MPI_Start(&request);
+            MPI_Start(request);
         else
-            operation->run(size, (i + warmup) % ranks, form, &request);
+            operation->run(size, root, form, request);
         compute(steps);
         if (form != BLOCKING)
-            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            MPI_Wait(request, MPI_STATUS_IGNORE);
         if (i >= 0)
             took += MPI_Wtime() - began;
     }
-    if (form == PERSISTENT)
-        MPI_Request_free(&request);
+    for (i = 0; form == PERSISTENT && i < roots; i++)
+        MPI_Request_free(&kept[i]);
     return largest(took / count);
 }
 

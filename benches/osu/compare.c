@@ -11,6 +11,7 @@
  *   LINE     one-way time of the bare cache line, in seconds
  */
 #define _GNU_SOURCE
+#include "compute.h"
 #include "line.h"
 #include "operations.h"
 #include "pairs.h"
@@ -149,8 +150,10 @@ static void one_partitioned(size_t size)
 enum kind { OF_PAIRS, CALL, START_AND_WAIT, PERSISTENT_START, OVERLAP };
 
 static const struct operation *operation;
-static MPI_Request persistent = MPI_REQUEST_NULL;
-static double compute_seconds;
+/* One for each root, and started in turn. */
+enum { MOST_ROOTS = 64 };
+static MPI_Request persistent[MOST_ROOTS];
+static double compute_seconds; /* as long as the computation takes alone */
 
 /* The root of a rooted operation: the next rank with every call. With one root for all calls it would send, or the others would,
  * without ever waiting, and the row would be a rate of issue instead of a time. Between two ranks, two calls are a round trip. */
@@ -175,18 +178,16 @@ static void one_start_and_wait(size_t size)
 static void one_persistent_start(size_t size)
 {
     (void)size;
-    MPI_Start(&persistent);
-    MPI_Wait(&persistent, MPI_STATUS_IGNORE);
+    MPI_Request *request = &persistent[next_root() % MOST_ROOTS];
+    MPI_Start(request);
+    MPI_Wait(request, MPI_STATUS_IGNORE);
 }
 
 static void one_overlapped(size_t size)
 {
     MPI_Request request;
-    double until;
     operation->run(size, next_root(), NONBLOCKING, &request);
-    until = now() + compute_seconds;
-    while (now() < until)
-        ;
+    compute((long)(compute_seconds * steps_per_second));
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
@@ -286,6 +287,7 @@ static double time_of(const struct row *row, size_t size)
 static void measure(const struct row *row, size_t size)
 {
     double took, bare = measure_line(), bare_after;
+    int root, roots = ranks < MOST_ROOTS ? ranks : MOST_ROOTS;
 
     options.window = 64;
     while (options.window > 4 && (size_t)options.window * size > ((size_t)8 << 20))
@@ -297,8 +299,8 @@ static void measure(const struct row *row, size_t size)
     if (row->kind == PERSISTENT_START)
         return;
 #endif
-    if (row->kind == PERSISTENT_START)
-        operation->run(size, 0, PERSISTENT, &persistent);
+    for (root = 0; row->kind == PERSISTENT_START && root < roots; root++)
+        operation->run(size, root, PERSISTENT, &persistent[root]);
     compute_seconds = 0;
     took = time_of(row, size) * row->part;
     if (row->kind == OVERLAP) {
@@ -307,8 +309,8 @@ static void measure(const struct row *row, size_t size)
         took = time_of(row, size) - compute_seconds;
         took = took < 1e-9 ? 1e-9 : took;
     }
-    if (row->kind == PERSISTENT_START)
-        MPI_Request_free(&persistent);
+    for (root = 0; row->kind == PERSISTENT_START && root < roots; root++)
+        MPI_Request_free(&persistent[root]);
     bare_after = measure_line();
     if (rank == 0) {
         int messages = options.window * row->windows;
@@ -373,6 +375,7 @@ int main(int argc, char **argv)
     requests = malloc(sizeof *requests * 2 * 64);
     share_line();
     list_rows();
+    calibrate();
     make_operands(out, in);
     for (k = 0; k < ROWS; k++) {
         if (!in_list(names, rows[k].name) || (rows[k].pair && ranks != 2))

@@ -178,6 +178,19 @@ static inline void check_world(void)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 }
 
+/* The seed of a random program: that of WEFT_SEED at rank 0, otherwise 0; told, so that what fails or hangs can be run again. */
+static inline unsigned check_seed(void)
+{
+    const char *text = getenv("WEFT_SEED");
+    unsigned seed = text != NULL ? (unsigned)strtoul(text, NULL, 0) : 0;
+    MPI_Bcast(&seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD);
+    if (check_rank == 0) {
+        printf("WEFT_SEED=%u\n", seed);
+        fflush(stdout);
+    }
+    return seed;
+}
+
 static inline void check_start(int *argc, char ***argv)
 {
     MPI_Init(argc, argv);

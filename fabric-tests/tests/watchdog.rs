@@ -42,6 +42,7 @@ deadlocks! {
     tag: 2, ["source=1, tag=3", "rank 0 has not received a message with tag 8 from rank 1 of MPI_COMM_WORLD (4 bytes)"];
     finalized: 2, ["rank 1: MPI_Finalize, called at", "cycle: 0 waits for 1 (MPI_Recv tag 2), 1 waits for 0 (MPI_Finalize)"];
     absent: 4, ["ranks 0-2: MPI_Barrier(MPI_COMM_WORLD", "MPI_Barrier: rank 3 has not entered it"];
+    later: 3, ["ranks 0-1: MPI_Waitall: 0 of 2 complete", "pending: collective(MPI_COMM_WORLD, collective operation", "cycle: 0 waits for 2 (MPI_Waitall), 2 waits for 0 (MPI_Recv tag 9)"];
     wildcard: 3, ["ranks 0-2: MPI_Recv(source=MPI_ANY_SOURCE, tag=MPI_ANY_TAG, MPI_COMM_WORLD"];
     waitall: 2, ["rank 0: MPI_Waitall: 1 of 3 complete", "pending: receive(source=1, tag=1, MPI_COMM_WORLD"];
     waitany: 2, ["rank 1: MPI_Waitany: 0 of 2 complete", "pending: receive(source=0, tag=1, MPI_COMM_WORLD"];
@@ -92,6 +93,7 @@ lives! {
     live_disconnect: 2, ["rank 0: MPI_Comm_disconnect("];
     live_late_session: 2, ["rank 0: MPI_Comm_create_from_group(from a group)"];
     live_session_end: 2, ["rank 0: MPI_Session_finalize(1 operations of the session must end first)"];
+    live_later: 3, ["MPI_Waitall: 0 of 2 complete"];
     live_lock: 3, ["rank 1: MPI_Win_lock("];
 }
 

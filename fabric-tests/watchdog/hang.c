@@ -50,6 +50,22 @@ static void finalized(void) {
     if (rank == 0) receive(1, 2, MPI_COMM_WORLD);
 }
 
+/* Nonblocking collectives by shared memory, where there is such a thing: the last rank does something else. */
+static void later_with(void (*last)(void)) {
+    MPI_Request requests[2];
+    int sum;
+    for (int i = 0; i < 4; i++) MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == size - 1) last();
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
+static void receive_nothing(void) { receive(0, 9, MPI_COMM_WORLD); }
+static void compute_long(void) { compute(4); }
+static void later(void) { later_with(receive_nothing); }
+static void live_later(void) { later_with(compute_long); }
+
 /* The last rank waits for a message where the others meet. */
 static void absent(void) {
     if (rank == size - 1)
@@ -437,7 +453,7 @@ static const struct {
     {"live_late_session", live_late_session}, {"live_session_end", live_session_end}, {"live_session", live_session}, {"live_new_session", live_new_session},
     {"live_thread", live_thread}, {"live_compute", live_compute}, {"live_sleep", live_sleep},
     {"live_stopped", live_stopped}, {"live_test", live_test}, {"live_background", live_background},
-    {"live_lock", live_lock},
+    {"live_lock", live_lock}, {"later", later}, {"live_later", live_later},
 };
 
 int main(int argc, char **argv) {

@@ -98,8 +98,12 @@ pub(crate) struct Shared {
     lock: BiasedLock<()>,
     /// The lanes other than lane 0.
     pub(crate) lanes: Arc<Lanes>,
-    /// Whether what a thread remembers is still true.
+    /// Whether what a thread remembers of communicators, datatypes and partitioned requests is still true.
     pub(crate) changes: Arc<Changes>,
+    /// Whether what it remembers of groups and attributes is.
+    pub(crate) answers: Changes,
+    /// The rank in the job.
+    pub(crate) rank: u32,
     /// Whether ranks outnumber cores.
     oversubscribed: bool,
     /// How often a blocking receive looks before it posts a request.
@@ -178,6 +182,8 @@ pub(crate) fn start() -> weft_types::Result<()> {
             lock: BiasedLock::new((), 0),
             lanes: Arc::clone(&started.lanes),
             changes: Arc::clone(&started.comms.changes),
+            answers: Changes::default(),
+            rank: started.job.rank,
             oversubscribed: started.spins() == 1,
             spins: started.spins(),
             cores_each: u32::try_from(started.job.cores / ranks).unwrap_or(u32::MAX),

@@ -14,6 +14,7 @@ mod generated;
 mod imp;
 mod leftovers;
 mod raise;
+mod remembered;
 mod snapshot;
 mod threads;
 mod watch;

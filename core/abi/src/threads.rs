@@ -13,7 +13,9 @@ use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_engine::{Completion, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{Error, Handle, HandleKind, Result as Outcome, abi};
 
-pub(crate) use self::several::{common_lane, test_all, test_any, test_some, wait_all, wait_any, wait_some};
+pub(crate) use self::several::{
+    are_all_done, common_lane, first_of, test_all, test_any, test_some, wait_all, wait_any, wait_some,
+};
 use crate::ctypes::*;
 use crate::gate::{self, Blocked};
 use crate::imp::probe::or_hopeless;
@@ -257,6 +259,27 @@ pub(crate) fn test(number: u32, request: Handle) -> Outcome<Option<Done>> {
     gate::progress_process();
     gate::progress_lanes(number);
     Ok(turn_in(number, &mut |inner| take(inner, request).ok().flatten()).1)
+}
+
+/// Whether a request in a lane has ended, after one round of progress of everything if it has not.
+pub(crate) fn is_done(number: u32, request: Handle) -> Outcome<bool> {
+    let mut ended = |inner: &mut Inner| {
+        let id = inner.find(request).ok_or(())?;
+        Ok(inner.engine.is_complete(id))
+    };
+    if lane(number).look(&mut ended).map_err(|()| stale(request))? {
+        return Ok(true);
+    }
+    Ok(poll_in(number, |inner| ended(inner).unwrap_or_default().then_some(())).is_some())
+}
+
+/// How a request in a lane has ended, which stays as it is.
+pub(crate) fn peek(number: u32, request: Handle) -> Done {
+    let peeked = lane(number).look(|inner| {
+        let id = inner.find(request)?;
+        Some(Done::of(inner.engine.peek(id)?, inner.engine.owner(id)))
+    });
+    peeked.unwrap_or_else(|| Done::new(MpiStatus::EMPTY))
 }
 
 /// Takes a request of a lane that has ended.

@@ -19,8 +19,8 @@ use weft::lanes::request_handle;
 use weft::stall::Awaited as Described;
 use weft_boot::stall::{self, Blocked};
 use weft_engine::{RequestId, Selector};
-use weft_types::Handle;
 use weft_types::params::Watchdog;
+use weft_types::{Handle, PeerId};
 
 use crate::ctypes::{MPI_Request, MPI_Win};
 use crate::gate;
@@ -100,6 +100,11 @@ impl Awaited<'_> {
     }
 }
 
+/// Nanoseconds that a call sleeps before the ends of those that it waits for are looked after.
+const MINDS: u64 = 1_000_000_000;
+/// Most of them: a call that waits for each of more processes hears of the first that is lost.
+const MOST_MINDED: usize = 64;
+
 /// One blocked call as the watchdog sees it.
 pub(crate) struct Wait<'a> {
     /// The procedure, as far as the waiting place knows it.
@@ -116,6 +121,8 @@ struct Nap {
     from: u64,
     /// When the last sleep ended: everything was looked at after that.
     looked: u64,
+    /// When to see to it that the ends of those that are waited for are noticed.
+    minds: u64,
     /// When to tell next.
     next: u64,
     /// When to print next.
@@ -143,18 +150,20 @@ impl<'a> Wait<'a> {
     /// The call is about to sleep; it has looked at everything since [`Wait::awake`] and found nothing to go on with.
     pub(crate) fn before_sleep(&self) {
         let period = PERIOD.load(Ordering::Relaxed);
-        if period == 0 {
-            return;
-        }
         let now = stall::now();
         let mut nap = self.nap.take().unwrap_or_else(|| {
             let first = now + period;
-            Box::new(Nap { since: now, from: now, looked: 0, next: first, prints: first, told: false })
+            let minds = now + MINDS;
+            Box::new(Nap { since: now, from: now, looked: 0, minds, next: first, prints: first, told: false })
         });
         if self.moved.replace(false) {
             nap.from = now;
         }
-        if now >= nap.next && nap.looked > nap.from {
+        if now >= nap.minds {
+            nap.minds = u64::MAX;
+            self.mind_the_needed(nap.since);
+        }
+        if period != 0 && now >= nap.next && nap.looked > nap.from {
             nap.next = now + period;
             self.tell(&mut nap, now);
         }
@@ -167,6 +176,16 @@ impl<'a> Wait<'a> {
             nap.looked = stall::now();
             self.nap.set(Some(nap));
         }
+    }
+
+    /// The ways to the processes that the call waits for are made, so that their ends are noticed: nothing may ever have been sent there.
+    #[cold]
+    fn mind_the_needed(&self, since: u64) {
+        gate::with(|process| {
+            let call = process.describe(self.call, &self.described(process), since);
+            let needed = call.needs.iter().filter(|ranks| ranks.len() == 1).flat_map(stall::Ranks::iter);
+            needed.take(MOST_MINDED).for_each(|rank| process.engine.mind(PeerId(rank)));
+        });
     }
 
     fn described(&self, process: &Process) -> Described {

@@ -25,6 +25,8 @@ pub use script::{Room, Script, is_one_round};
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.
 const AHEAD: u64 = 2;
+/// The same of a call that nobody attends to: what is written when it starts is what others find while this member does something else.
+const AHEAD_UNATTENDED: u64 = 7;
 /// The same in two phases, where contributions stay until the results made of them are written.
 const AHEAD_IN_TWO_PHASES: u64 = 4;
 
@@ -280,7 +282,11 @@ impl Run {
         }
         let round = self.first + self.written;
         // Not too far ahead of its own reading: it reads its own payloads, too, and what is near is in the cache.
-        let most = if script.is_in_two_phases() { AHEAD_IN_TWO_PHASES } else { AHEAD };
+        let most = match (script.is_in_two_phases(), self.unattended) {
+            (true, _) => AHEAD_IN_TWO_PHASES,
+            (false, true) => AHEAD_UNATTENDED,
+            (false, false) => AHEAD,
+        };
         let ahead = self.written - self.held() >= most;
         if ahead
             || phase == Phase::Results && self.read <= script.parts_round(piece)

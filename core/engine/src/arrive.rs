@@ -203,7 +203,10 @@ impl State {
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
             Some(Kind::Lost) => {
-                self.hearsay = Some(PeerId(header.id()));
+                let lost = PeerId(header.id());
+                if !self.hearsay.contains(&lost) {
+                    self.hearsay.push(lost);
+                }
                 Todo::Nothing
             }
             Some(Kind::Part) => self.part(index, header, payload),

@@ -127,6 +127,14 @@ impl Engine {
         Ok(index)
     }
 
+    /// Something waits for this process: its end shall be noticed, also where nothing was ever sent to it, so the way there is made. A way
+    /// that cannot be made is told to whoever sends.
+    pub fn mind(&mut self, id: PeerId) {
+        if id != self.state.config.me {
+            let _ = self.contact(id);
+        }
+    }
+
     /// Index of a peer, remembered from now on.
     #[inline]
     pub(crate) fn meet(&mut self, id: PeerId) -> u32 {

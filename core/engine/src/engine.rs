@@ -56,8 +56,9 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
-    /// A process that others lost, as they said: why their messages have a wrong length. Nothing else is believed of it.
-    pub(crate) hearsay: Option<PeerId>,
+    /// Processes that others lost, as they said: why messages of collectives with them have a wrong length. Nothing else is believed of
+    /// it. At most one for each process of the job, and empty as long as none is lost.
+    pub(crate) hearsay: Vec<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -92,7 +93,7 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
-            hearsay: None,
+            hearsay: Vec::new(),
             changes: 0,
             ended_watched: false,
             wary: false,

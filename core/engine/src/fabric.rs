@@ -12,7 +12,7 @@ use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
 };
-use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
+use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
@@ -36,9 +36,9 @@ pub enum Fabric {
 #[derive(Clone, Debug)]
 pub enum FabricBell {
     /// See [`UdpBell`].
-    Softroce(UdpBell),
+    Softroce(Bells<UdpBell>),
     /// See [`VerbsBell`].
-    Verbs(VerbsBell),
+    Verbs(Bells<VerbsBell>),
     /// See [`OfiBell`].
     Ofi(OfiBell),
 }
@@ -66,26 +66,35 @@ macro_rules! each_bell {
 }
 
 impl Fabric {
-    /// Opens an emulated RDMA device at `address` for process `me`. Also returns how others find it: what their `directory` must
+    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their `directory` must
     /// answer.
     ///
     /// # Errors
     /// The socket cannot be had; what the device refused.
-    pub fn softroce(me: PeerId, address: IpAddr, directory: Box<dyn Directory>) -> Result<(Fabric, String)> {
+    pub fn softroce(
+        me: PeerId,
+        address: IpAddr,
+        rails: u32,
+        directory: Box<dyn Directory>,
+    ) -> Result<(Fabric, String)> {
         let link_mtu = if address.is_loopback() { LOOPBACK_MTU } else { ETHERNET_MTU };
-        let card = Udp::open(address, Some(0), link_mtu).map_err(|error| {
-            Error::new(
-                ErrorClass::OTHER,
-                format!("softroce cannot open a UDP socket at {address}: {error}. Is the network up? See weft-doctor"),
-            )
-        })?;
-        let rdma = Rdma::open(card, me, directory)?;
+        let open = || {
+            Udp::open(address, Some(0), link_mtu).map_err(|error| {
+                Error::new(
+                    ErrorClass::OTHER,
+                    format!("softroce cannot open a UDP socket at {address}: {error}. Is the network up? See weft-doctor"),
+                )
+            })
+        };
+        let cards = (0..rails.clamp(1, 2)).map(|_| open()).collect::<Result<_>>()?;
+        let rdma = Rdma::open_rails(cards, me, directory)?;
         let name = rdma.card().to_string();
         Ok((Fabric::Softroce(rdma), name))
     }
 
     /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address of this
-    /// host that the others reach, where there is such a one; `rail`, if it can be used. Returns what [`Fabric::softroce`] does.
+    /// host that the others reach, where there is such a one; `rail`, if it can be used. With two `rails` also the next best port of the
+    /// same kind, if there is one. Returns what [`Fabric::softroce`] does.
     ///
     /// # Errors
     /// There is no library, no device that can be used (with the reason for each), or it refused something.
@@ -93,6 +102,7 @@ impl Fabric {
         me: PeerId,
         address: Option<IpAddr>,
         rail: Option<&str>,
+        rails: u32,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
         let wish = Wish { address, numa_node: own_numa_node() };
@@ -106,8 +116,11 @@ impl Fabric {
         })?;
         // The launcher shares the devices out among the ranks of a node.
         choices.sort_by_key(|choice| rail.is_some_and(|rail| choice.device != rail));
-        let best = choices.into_iter().next().expect("none is an error");
-        let rdma = Rdma::open(Verbs::open(best)?, me, directory)?;
+        let mut choices = choices.into_iter();
+        let best = choices.next().expect("none is an error");
+        let other = choices.find(|choice| (choice.link, choice.emulated) == (best.link, best.emulated));
+        let ports = [best].into_iter().chain(other.filter(|_| rails > 1));
+        let rdma = Rdma::open_rails(ports.map(Verbs::open).collect::<Result<_>>()?, me, directory)?;
         let name = rdma.card().to_string();
         Ok((Fabric::Verbs(rdma), name))
     }
@@ -127,7 +140,16 @@ impl Fabric {
         match self {
             Fabric::Softroce(_) => None,
             Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
-            Fabric::Ofi(ofi) => Some(format!("{}; {}", ofi.library(), ofi.why())),
+            Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
+        }
+    }
+
+    /// Whether a device of hardware carries the messages, past the kernel.
+    pub fn drives_a_device(&self) -> bool {
+        match self {
+            Fabric::Softroce(_) => false,
+            Fabric::Verbs(rdma) => !rdma.hca().choice().emulated,
+            Fabric::Ofi(ofi) => ofi.drives_a_device(),
         }
     }
 
@@ -355,7 +377,11 @@ impl Transport for Fabric {
 impl FabricBell {
     /// Wakes the threads of this process that sleep on the fabric or are about to.
     pub fn ring(&self) {
-        each_bell!(self, bell => bell.ring());
+        match self {
+            FabricBell::Softroce(bells) => bells.first().ring(),
+            FabricBell::Verbs(bells) => bells.first().ring(),
+            FabricBell::Ofi(bell) => bell.ring(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
+use crate::schedule::PeerMap;
 use crate::types::{RequestId, Selector};
 use weft_api::Transport;
 use weft_api::offload::Offload;
@@ -183,10 +184,11 @@ impl State {
         }
     }
 
-    /// Some process that was lost.
-    pub(crate) fn any_lost(&self) -> Option<PeerId> {
-        let dead = (0..self.peers.len()).find(|&index| self.peers.at(index).dead)?;
-        Some(self.peers.at(dead).id)
+    /// Some process of these that was lost, as this one knows or has heard.
+    pub(crate) fn any_lost_of(&self, processes: &dyn PeerMap) -> Option<PeerId> {
+        let known = (0..self.peers.len()).map(|index| self.peers.at(index)).filter(|peer| peer.dead);
+        let mut lost = known.map(|peer| peer.id).chain(self.hearsay.iter().copied());
+        lost.find(|&peer| processes.contains(peer))
     }
 
     /// Whether a process is known to be gone.

@@ -35,7 +35,7 @@ pub use engine::{Engine, Levels};
 pub use fabric::{Fabric, FabricBell};
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
-pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, script};
+pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };

@@ -62,10 +62,15 @@ impl Engine {
     /// # Errors
     /// As [`Engine::join_rounds`].
     pub fn add_slots(&mut self, block: u64, rounds: &mut Rounds) -> Result<()> {
-        let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
-        let bytes = weft_shm::Rounds::slots_bytes(rounds.0.members());
-        rounds.0.add_slots(shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?);
+        rounds.0.add_slots(self.slots(block, rounds.0.members())?);
         Ok(())
+    }
+
+    /// The block of that name, when it has room for the long payloads of so many members.
+    pub(crate) fn slots(&mut self, block: u64, members: u32) -> Result<weft_shm::pool::Block> {
+        let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
+        let bytes = weft_shm::Rounds::slots_bytes(members);
+        shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))
     }
 }
 
@@ -327,6 +332,16 @@ pub fn needs_slots(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<
     // The longest payload is the same where members share cores: what is too long for a cell stays so in pieces.
     let script = script((shape, bytes, element), Group { rank: 0, size }, false, false)?;
     Some(script.payload() > IN_CELL as u64)
+}
+
+/// Rounds of the longest nonblocking calls that go by cells: two times what a member writes at their start. What is longer would wait for
+/// attention again and again, where a message waits once.
+const MOST_UNATTENDED: u64 = 14;
+
+/// As [`needs_slots`] for a nonblocking call; `None` also for what is too long for one. The same at all members.
+pub fn needs_slots_later(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<bool> {
+    let script = script((shape, bytes, element), Group { rank: 0, size }, false, false)?;
+    (script.rounds() <= MOST_UNATTENDED).then(|| script.payload() > IN_CELL as u64)
 }
 
 impl Operands for Bound {

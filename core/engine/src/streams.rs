@@ -67,6 +67,7 @@ impl Open {
 impl Engine {
     /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its members.
     pub fn open_stream(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>) -> Stream {
+        self.close_streams();
         let alive = Arc::new(());
         let open = Open { rounds, context, peers, calls: VecDeque::new(), alive: Arc::downgrade(&alive) };
         let all = &mut self.state.streams.open;
@@ -89,11 +90,21 @@ impl Engine {
         all.iter_mut().filter(|open| open.as_ref().is_some_and(Open::is_over)).for_each(|open| *open = None);
     }
 
-    /// Leaves the cells of a stream in which nothing was started, because a process is gone.
-    pub fn leave_stream(&mut self, stream: &Stream, lost: PeerId) {
-        if let Some(open) = &mut self.state.streams.open[stream.index as usize] {
-            open.rounds.leave_for_loss(lost);
-        }
+    /// The cells of a stream: to look at, to add long payloads to, to leave.
+    pub fn rounds_of(&mut self, stream: &Stream) -> &mut Rounds {
+        let open = self.state.streams.open[stream.index as usize].as_mut();
+        &mut open.expect("a stream that is alive is open").rounds
+    }
+
+    /// Adds the memory for long payloads of a stream that one member took.
+    ///
+    /// # Errors
+    /// As [`Engine::join_rounds`].
+    pub fn add_slots_to(&mut self, stream: &Stream, block: u64) -> Result<()> {
+        let members = self.rounds_of(stream).cells_here().members();
+        let block = self.slots(block, members)?;
+        self.rounds_of(stream).cells().add_slots(block);
+        Ok(())
     }
 
     /// Starts the communicator's call of that number in a stream: `call` makes it for the stream's cells. `None` when that made none, or the

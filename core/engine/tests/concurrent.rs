@@ -344,12 +344,13 @@ fn seeds(run: fn(u64), usual: u64) {
     if let Some(seed) = number("WEFT_SEED") {
         return run(seed);
     }
-    for seed in 0..number("WEFT_SEEDS").unwrap_or(usual) {
+    let seeds = number("WEFT_SEEDS").or(number("WEFT_PROGRAMS_OF_MESSAGES"));
+    for seed in 0..seeds.unwrap_or(usual) {
         run(seed);
     }
 }
 
-/// `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+/// `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, `WEFT_PROGRAMS_OF_MESSAGES=n` if nothing is said of seeds.
 #[test]
 fn messages_arrive_once_whole_and_in_order_whatever_the_fabric_does() {
     seeds(run, 500);

@@ -4,6 +4,8 @@
 //! Sizes lie around every border of every protocol. Covers (musts.md): section 3.2.4 truncation, section 3.4 modes,
 //! section 3.5 order, section 3.8 probe, matched probe and cancel.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
@@ -85,8 +87,29 @@ fn bytes(scratch: &Arc<Scratch>) -> Vec<u8> {
 }
 
 /// Around: empty, inline 48, packet 256 (minus 8 and 24 of prefixes), lead 1024, eager 2048, budget 8192.
+const BORDERS: [usize; 11] = [0, 8, 48, 232, 248, 256, 512, 1024, 2048, 8192, 20_000];
+
+/// How a message was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Met {
+    /// By a receive that was posted before.
+    Posted,
+    /// By a receive that came after it.
+    Late,
+    /// By a receive of one call, which finds it there.
+    AtOnce,
+    /// By a matched probe, and then its receive.
+    Extracted,
+    /// By nobody: its sender took it back.
+    Cancelled,
+}
+
+thread_local! {
+    /// How often a message of that length, synchronous or not, was met so.
+    static SEEN: RefCell<BTreeMap<(usize, bool, Met), u32>> = RefCell::default();
+}
+
 fn size(random: &mut Random) -> usize {
-    const BORDERS: [usize; 11] = [0, 8, 48, 232, 248, 256, 512, 1024, 2048, 8192, 20_000];
     let border = BORDERS[random.below(BORDERS.len() as u64) as usize];
     (border + random.below(3) as usize).saturating_sub(1)
 }
@@ -154,13 +177,20 @@ impl Model {
         match posted.iter().position(|&recv| accepts(self.recvs[recv].selector, &self.sends[index])) {
             Some(at) => {
                 let recv = posted.remove(at);
-                self.matched(recv, index);
+                self.matched(recv, index, Met::Posted);
             }
             None => self.unexpected[to as usize].push(index),
         }
     }
 
-    fn matched(&mut self, recv: usize, send: usize) {
+    fn note(&self, send: usize, met: Met) {
+        let send = &self.sends[send];
+        let what = (send.data.len(), send.mode == SendMode::Synchronous, met);
+        SEEN.with_borrow_mut(|seen| *seen.entry(what).or_default() += 1);
+    }
+
+    fn matched(&mut self, recv: usize, send: usize, met: Met) {
+        self.note(send, met);
         self.recvs[recv].got = Some(send);
         self.sends[send].fate = Fate::Received;
     }
@@ -178,7 +208,7 @@ impl Model {
         match self.oldest(at, wanted) {
             Some(place) => {
                 let send = self.unexpected[at as usize].remove(place);
-                self.matched(recv, send);
+                self.matched(recv, send, Met::Late);
             }
             None => self.posted[at as usize].push(recv),
         }
@@ -191,6 +221,7 @@ impl Model {
         let Some(completion) = done else { return };
         let place = self.oldest(at, wanted).expect("only a message that is there is received");
         let send = self.unexpected[at as usize].remove(place);
+        self.note(send, Met::AtOnce);
         self.sends[send].fate = Fate::Received;
         let sent = bytes(&self.sends[send].data);
         let fits = sent.len().min(room.len());
@@ -233,7 +264,7 @@ impl Model {
             ErrorClass::ARG
         );
         self.recvs.push(RecvOp { at, selector: (0, None, None), room, request, got: None, over: false });
-        self.matched(self.recvs.len() - 1, send);
+        self.matched(self.recvs.len() - 1, send, Met::Extracted);
     }
 
     fn cancel_recv(&mut self, at: u32) {
@@ -267,6 +298,7 @@ impl Model {
             Fate::Unmatched => {
                 assert!(engine.is_complete(request), "a cancelled send completes");
                 if engine.take(request).status.cancelled {
+                    self.note(send, Met::Cancelled);
                     self.sends[send].fate = Fate::Cancelled;
                     self.unexpected[to as usize].retain(|&other| other != send);
                 }
@@ -358,14 +390,42 @@ fn program(seed: u64) {
     model.wind_up();
 }
 
-/// `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+/// Every length around every border was met in every way that does not hang on chance much: so the programs are about what they say.
+fn all_borders_were_crossed() {
+    SEEN.with_borrow(|seen| {
+        let times = |length: usize, synchronous: bool, met: Met| {
+            seen.get(&(length, synchronous, met)).copied().unwrap_or_default()
+        };
+        for border in BORDERS {
+            let around = [border.saturating_sub(1), border, border + 1];
+            for synchronous in [false, true] {
+                for met in [Met::Posted, Met::Late] {
+                    for length in around {
+                        assert!(times(length, synchronous, met) > 0, "{length} {synchronous} {met:?}");
+                    }
+                }
+                let of_all = |met| around.iter().map(|&length| times(length, synchronous, met)).sum::<u32>();
+                assert!(of_all(Met::Extracted) > 0, "{border} {synchronous} extracted");
+                // Only a send that is pending can be taken back, and only one that is there is found at once.
+                assert!(!synchronous || of_all(Met::Cancelled) > 0, "{border} cancelled");
+            }
+        }
+        assert!(seen.keys().any(|&(_, _, met)| met == Met::AtOnce));
+    });
+}
+
+/// `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, `WEFT_PROGRAMS_OF_MESSAGES=n` if nothing is said of seeds.
 #[test]
 fn random_programs_match_as_ordered_lists_do() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     if let Some(seed) = number("WEFT_SEED") {
         return program(seed);
     }
-    for seed in 0..number("WEFT_SEEDS").unwrap_or(600) {
+    let seeds = number("WEFT_SEEDS").or(number("WEFT_PROGRAMS_OF_MESSAGES")).unwrap_or(600);
+    for seed in 0..seeds {
         program(seed);
+    }
+    if seeds >= 600 {
+        all_borders_were_crossed();
     }
 }

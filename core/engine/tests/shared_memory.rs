@@ -177,7 +177,8 @@ fn world_on_nodes(nodes: &[u32], oversubscribed: bool) {
             let peers: Vec<PeerId> =
                 (0..ranks).filter(|&peer| nodes[peer as usize] == node).map(PeerId).collect();
             let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let (fabric, card) = Fabric::softroce(PeerId(me), address, Box::new(cards.clone())).unwrap();
+            let (fabric, card) =
+                Fabric::softroce(PeerId(me), address, 1 + me % 2, Box::new(cards.clone())).unwrap();
             cards.0.lock().unwrap().insert(me, card);
             if peers.len() == 1 {
                 return Some(Transports::over(fabric));
@@ -205,7 +206,8 @@ fn a_sleeper_is_woken_by_either_way() {
     let (cards, segment) = (Cards::default(), weft_shm::create().unwrap());
     let fabric = |me: u32| {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (fabric, card) = Fabric::softroce(PeerId(me), address, Box::new(cards.clone())).unwrap();
+        let (fabric, card) =
+            Fabric::softroce(PeerId(me), address, 1 + me % 2, Box::new(cards.clone())).unwrap();
         cards.0.lock().unwrap().insert(me, card);
         fabric
     };

@@ -116,7 +116,8 @@ fn members(ranks: u32, oversubscribed: bool, work: impl Fn(Member) + Send + Sync
     let file = weft_shm::create().expect("a memory file");
     let mut engines: Vec<Engine> = (0..ranks).map(|me| engine(&file, me, ranks, oversubscribed)).collect();
     let block = engines[0].take_block(ranks, false);
-    assert_ne!(block, 0);
+    let slots = engines[0].take_block(ranks, true);
+    assert!(block != 0 && slots != 0);
     std::thread::scope(|scope| {
         for (me, mut engine) in (0..ranks).zip(engines) {
             let work = &work;
@@ -128,6 +129,7 @@ fn members(ranks: u32, oversubscribed: bool, work: impl Fn(Member) + Send + Sync
                     std::thread::yield_now();
                 }
                 let stream = engine.open_stream(rounds, ContextId(8).collective(), peers);
+                engine.add_slots_to(&stream, slots).expect("added");
                 work(Member { me, ranks, engine, stream, calls: FIRST });
             });
         }
@@ -140,7 +142,7 @@ fn random_sequences(ranks: u32, oversubscribed: bool) {
     members(ranks, oversubscribed, |mut member| {
         // What is called is the same at all, what is waited for first is not.
         let (mut calls, mut own) = (Random::new(seed), Random::new(seed + 1 + u64::from(member.me)));
-        for number in 0..60 {
+        for number in 0..30 {
             let mut pending = Vec::new();
             for call in 0..1 + calls.below(20) {
                 let number = number * 100 + call;
@@ -148,7 +150,9 @@ fn random_sequences(ranks: u32, oversubscribed: bool) {
                     let nothing = Arguments::new(Memory::none(), Memory::none());
                     pending.push((member.start(Shape::Barrier, 0, &nothing), Memory::none(), Vec::new()));
                 } else {
-                    pending.push(member.allreduce(number, 1 + calls.below(14) as usize));
+                    // In a cell, in a slot, in several.
+                    let most = [14, 14, 14, 14, 2_000, 20_000][calls.below(6) as usize];
+                    pending.push(member.allreduce(number, 1 + calls.below(most) as usize));
                 }
             }
             while !pending.is_empty() {

@@ -2,13 +2,14 @@
 
 /// What mpiexec can do, by example first.
 pub(crate) const TEXT: &str = "\
-mpiexec starts MPI programs (and any others) as the ranks of one job on this machine.
+mpiexec starts MPI programs (and any others) as the ranks of one job, on this machine or on several hosts.
 
   mpiexec -n 4 ./program arguments          four processes
   mpiexec -n 1 ./master : -n 3 ./worker     several programs in one job (they share MPI_COMM_WORLD)
   mpiexec -n 4 -l ./program                 tell whose line is whose
   mpiexec -n 4 --timeout 60 ./program       end the job after a minute
   mpiexec -n 2 --bind-to core ./program     one core for each rank
+  mpiexec --hosts a:4,b:4 ./program         four processes on each of two hosts
 
 One or two dashes mean the same. Options stand before the program; what follows it belongs to it.
 

@@ -60,30 +60,36 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
     let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
-    let devices = described_devices().map_err(|why| refuse(why, 2))?;
-    let (placements, local_cpus, rails, bindings) = match nothing_to_place {
-        true => {
-            let rails = devices::assign_names(&devices, &vec![allowed.clone(); size as usize]);
-            let free = Placement { cpus: None, numa_node: None };
-            (vec![free; size as usize], Vec::new(), rails, Vec::new())
-        }
-        false => {
-            let machine = described_machine().map_err(|why| refuse(why, 2))?;
-            let (topology, here) = machine.unwrap_or_else(|| (Topology::read(&LiveSystem, &allowed), true));
-            let mut placements = policy::place(&topology, size as usize, bind_to, map_by);
-            let rails = policy::rails(&devices, &topology, &placements);
-            let report =
-                |(rank, placement)| policy::report(&topology, rank, placement, rails[rank].as_deref());
-            let mut lines: Vec<String> =
-                placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
-            // All or none: without a place for one there is none for any.
-            let local_cpus: Option<Vec<CpuSet>> =
-                placements.iter().map(|placement| placement.cpus.clone()).collect();
-            if !here {
-                lines.push(NOT_HERE.to_owned());
-                placements.fill(Placement { cpus: None, numa_node: None });
+    let described = described_machine().map_err(|why| refuse(why, 2))?;
+    let is_here = described.as_ref().is_none_or(|machine| machine.is_here);
+    let free = || vec![Placement { cpus: None, numa_node: None }; size as usize];
+    let own_rails =
+        |devices: &[Device]| devices::assign_names(devices, &vec![allowed.clone(); size as usize]);
+    let (placements, local_cpus, rails, bindings) = if nothing_to_place {
+        let devices = described.filter(|machine| machine.is_here).map(|machine| machine.devices);
+        (free(), Vec::new(), own_rails(&devices.unwrap_or_else(|| devices::read(&LiveSystem))), Vec::new())
+    } else {
+        let (topology, devices) = match described {
+            Some(machine) => (machine.topology, machine.devices),
+            None => (Topology::read(&LiveSystem, &allowed), devices::read(&LiveSystem)),
+        };
+        let placements = policy::place(&topology, size as usize, bind_to, map_by);
+        let rails = policy::rails(&devices, &topology, &placements);
+        let report = |(rank, placement)| policy::report(&topology, rank, placement, rails[rank].as_deref());
+        let mut lines: Vec<String> =
+            placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
+        match is_here {
+            true => {
+                // All or none: without a place for one there is none for any.
+                let local_cpus: Option<Vec<CpuSet>> =
+                    placements.iter().map(|placement| placement.cpus.clone()).collect();
+                (placements, local_cpus.unwrap_or_default(), rails, lines)
             }
-            (placements, local_cpus.unwrap_or_default(), rails, lines)
+            // The plan is shown; ranks run here, where its CPUs and devices mean nothing.
+            false => {
+                lines.push(NOT_HERE.to_owned());
+                (free(), Vec::new(), own_rails(&devices::read(&LiveSystem)), lines)
+            }
         }
     };
     let used: CpuSet = placements
@@ -164,8 +170,8 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
 fn allocation_note() -> Option<String> {
     let nodes = std::env::var("SLURM_JOB_NUM_NODES").ok()?.trim().parse::<u32>().ok()?;
     let note = format!(
-        "the Slurm allocation has {nodes} nodes, and this version starts all ranks on this one; srun --mpi=pmi2 ./program \
-         uses them all"
+        "the Slurm allocation has {nodes} nodes, and all ranks start on this one, as no hosts are named: srun --mpi=pmi2 ./program, or \
+         mpiexec --hosts $(scontrol show hostnames | paste -sd,) ./program, uses them all"
     );
     Some(note).filter(|_| nodes > 1)
 }
@@ -173,23 +179,21 @@ fn allocation_note() -> Option<String> {
 const NOT_HERE: &str = "planned for the machine that HWLOC_XMLFILE or HWLOC_SYNTHETIC describes; ranks are not bound here \
                         (HWLOC_THISSYSTEM=1 says that it is this machine)";
 
-/// The machine hwloc's variables describe, if they do, and whether it is said to be this one.
-fn described_machine() -> Result<Option<(Topology, bool)>, String> {
-    let Some(Described { source, text, is_xml, is_here }) = described()? else { return Ok(None) };
-    let topology = if is_xml { described::xml(&text) } else { described::synthetic(&text) };
-    Ok(Some((topology.map_err(|why| format!("{source}: {why}"))?, is_here)))
+/// A machine that hwloc's variables describe.
+struct DescribedMachine {
+    topology: Topology,
+    /// Its RDMA devices; synthetic descriptions have none.
+    devices: Vec<Device>,
+    /// Whether it is said to be this one.
+    is_here: bool,
 }
 
-/// The RDMA devices of this machine, or of the one that hwloc's variables describe.
-fn described_devices() -> Result<Vec<Device>, String> {
-    match described()? {
-        None => Ok(devices::read(&LiveSystem)),
-        Some(Described { source, text, is_xml: true, .. }) => {
-            devices::xml(&text).map_err(|why| format!("{source}: {why}"))
-        }
-        // Synthetic descriptions have no devices.
-        Some(_) => Ok(Vec::new()),
-    }
+fn described_machine() -> Result<Option<DescribedMachine>, String> {
+    let Some(Described { source, text, is_xml, is_here }) = described()? else { return Ok(None) };
+    let named = |why: String| format!("{source}: {why}");
+    let topology = if is_xml { described::xml(&text) } else { described::synthetic(&text) };
+    let devices = if is_xml { devices::xml(&text).map_err(named)? } else { Vec::new() };
+    Ok(Some(DescribedMachine { topology: topology.map_err(named)?, devices, is_here }))
 }
 
 /// The environment of a program's ranks, on whatever host: what is inherited, what mpiexec was told, and what all ranks of a job must have the

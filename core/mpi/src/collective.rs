@@ -23,6 +23,10 @@ impl PeerMap for Group {
     fn peer(&self, rank: Rank) -> PeerId {
         Group::peer(self, rank)
     }
+
+    fn contains(&self, process: PeerId) -> bool {
+        self.rank_of(process).is_some()
+    }
 }
 
 impl Process {

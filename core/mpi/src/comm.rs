@@ -190,27 +190,32 @@ impl Comm {
     /// # Errors
     /// `MPI_ERR_INFO_VALUE` for rules of collectives that cannot be read.
     pub fn accept_hints(&mut self, hints: &Info) -> Result<()> {
-        for key in HINTS {
+        // First what can be wrong, so that nothing is accepted by halves.
+        let rules = hints.text(COLLECTIVES);
+        rules.map(crate::collective::tuning::read_hint).transpose()?;
+        let decides = |of: &Comm| (of.is_reproducible(), of.hints.text(COLLECTIVES).map(str::to_owned));
+        let before = decides(self);
+        for key in HINTS.into_iter().chain([REPRODUCIBLE]) {
             if let Some(value) = hints.text(key).filter(|value| ["true", "false"].contains(value)) {
                 self.hints.set(key.as_bytes(), value.as_bytes())?;
             }
         }
-        if let Some(value) = hints.text(REPRODUCIBLE).filter(|value| ["true", "false"].contains(value)) {
-            self.hints.set(REPRODUCIBLE.as_bytes(), value.as_bytes())?;
-            self.plans = Plans::default();
-            // Which way the next calls go is found out again, at all members.
-            self.node = Node::default();
-        }
-        if let Some(text) = hints.text(COLLECTIVES) {
-            crate::collective::tuning::read_hint(text)?;
+        if let Some(text) = rules {
             self.hints.set(COLLECTIVES.as_bytes(), text.as_bytes())?;
-            self.plans = Plans::default();
-            self.node = Node::default();
         }
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
         }
+        if decides(self) != before {
+            self.forget_ways();
+        }
         Ok(())
+    }
+
+    /// Which way its next collectives go is found out again. All members do this between the same two calls.
+    pub(crate) fn forget_ways(&mut self) {
+        self.plans = Plans::default();
+        self.node = Node::default();
     }
 
     /// The name, or what stands for it in error texts.

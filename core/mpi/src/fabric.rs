@@ -24,20 +24,47 @@ pub(crate) enum Ways {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Between {
     way: Way,
-    /// What, why, and why not the others.
-    why: String,
     /// What was hoped for and is not so.
     downgrade: Option<String>,
+    /// Whether devices must carry the messages.
+    needs_device: bool,
 }
 
-impl std::fmt::Display for Ways {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// What a machine has, as far as this process cares.
+fn facts(job: &Job, parameters: &Parameters) -> Facts {
+    let library_path = std::env::var("LD_LIBRARY_PATH").ok();
+    Facts {
+        cpus: job.binding.clone().unwrap_or_default(),
+        eager_limit: u64::from(parameters.eager_limit),
+        ..Facts::gather(&machine::LiveSystem, library_path.as_deref())
+    }
+}
+
+impl Ways {
+    /// In words: what leads where, why, and why not the others.
+    pub(crate) fn explain(&self, job: &Job, parameters: &Parameters) -> String {
+        let wish = Wish::from(parameters);
+        // What is opened all the same although the plan would refuse it (a library in an unusual place) was asked for by name.
+        let named = |way: Way| format!("{way} (WEFT_TRANSPORT asks for it)");
+        let line = |route: std::result::Result<transport::Route, String>, way: Way| {
+            route.map_or_else(|_| named(way), |route| route.line())
+        };
         match self {
-            Ways::Alone => write!(f, "no transport is needed"),
-            Ways::Shm => write!(f, "all peers over shm"),
-            Ways::Fabric(between) => write!(f, "all peers over {}", between.why),
+            Ways::Alone => "no transport is needed".to_owned(),
+            Ways::Shm => {
+                format!("all peers over {}", line(transport::mates(&facts(job, parameters), &wish), Way::Shm))
+            }
+            Ways::Fabric(between) => {
+                let facts = facts(job, parameters);
+                let route = match is_on_one_node(job) {
+                    true => transport::mates(&facts, &wish),
+                    false => transport::far(&facts, &wish),
+                };
+                format!("all peers over {}", line(route, between.way))
+            }
             Ways::Both(between) => {
-                write!(f, "peers of this node over shm, all others over {}", between.why)
+                let route = transport::far(&facts(job, parameters), &wish);
+                format!("peers of this node over shm, all others over {}", line(route, between.way))
             }
         }
     }
@@ -85,10 +112,11 @@ fn is_on_one_node(job: &Job) -> bool {
 /// # Errors
 /// What was asked for cannot be had, with the reasons and the remedy.
 pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
-    let forced = match parameters.transport {
+    let wish = Wish::from(parameters);
+    match wish.forced {
         _ if job.size == 1 => return Ok(Ways::Alone),
-        params::Fabric::Auto | params::Fabric::Shm if is_on_one_node(job) => return Ok(Ways::Shm),
-        params::Fabric::Shm => {
+        None | Some(Way::Shm) if is_on_one_node(job) => return Ok(Ways::Shm),
+        Some(Way::Shm) => {
             return Err(Error::new(
                 ErrorClass::OTHER,
                 format!(
@@ -98,36 +126,23 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
                 ),
             ));
         }
-        params::Fabric::Auto => None,
-        params::Fabric::Softroce => Some(Way::Softroce),
-        params::Fabric::Verbs => Some(Way::Verbs),
-        params::Fabric::Ofi => Some(Way::Ofi),
-    };
-    let rdma = match parameters.rdma {
-        params::Rdma::Auto => Rdma::Auto,
-        params::Rdma::Require => Rdma::Require,
-        params::Rdma::Prefer => Rdma::Prefer,
-    };
-    let between = match forced {
+        _ => {}
+    }
+    let needs_device = wish.rdma == Rdma::Require;
+    let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
-        Some(way) if rdma == Rdma::Auto => {
-            Between { way, why: format!("{way} (WEFT_TRANSPORT)"), downgrade: None }
-        }
+        Some(way) if wish.rdma == Rdma::Auto => Between { way, downgrade: None, needs_device },
         _ => {
-            let library_path = std::env::var("LD_LIBRARY_PATH").ok();
-            let facts = Facts {
-                cpus: job.binding.clone().unwrap_or_default(),
-                eager_limit: u64::from(parameters.eager_limit),
-                ..Facts::gather(&machine::LiveSystem, library_path.as_deref())
-            };
-            let route = transport::far(&facts, &Wish { forced, rdma })
+            let route = transport::far(&facts(job, parameters), &wish)
                 .map_err(|why| Error::new(ErrorClass::OTHER, why))?;
-            Between { way: route.way, why: route.line(), downgrade: route.downgrade }
+            Between { way: route.way, downgrade: route.downgrade, needs_device }
         }
     };
     // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
     let has_node = job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft;
-    Ok(if forced.is_none() && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
+    // What was asked for all peers and fell to something else binds those of this node to nothing.
+    let is_forced = wish.forced == Some(between.way);
+    Ok(if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
 }
 
 /// The launcher's key under which a process says how it is found.
@@ -163,14 +178,28 @@ fn fabric(
             Fabric::ofi(me, &wanted, directory)
         }
         Way::Verbs => {
-            Fabric::verbs(me, (!is_on_one_node(job)).then_some(address), job.rail.as_deref(), directory)
+            let address = (!is_on_one_node(job)).then_some(address);
+            Fabric::verbs(me, address, job.rail.as_deref(), parameters.rails, directory)
         }
-        Way::Softroce | Way::Shm => Fabric::softroce(me, address, directory),
+        Way::Softroce | Way::Shm => Fabric::softroce(me, address, parameters.rails, directory),
     }?;
+    if between.needs_device && !fabric.drives_a_device() {
+        let chosen = fabric.why().unwrap_or_default();
+        let chosen = chosen.lines().next().unwrap_or_default();
+        return Err(Error::new(
+            ErrorClass::OTHER,
+            format!(
+                "WEFT_RDMA=require, but what could be opened is no RDMA device: {chosen}. WEFT_RDMA=prefer allows it \
+                 (weft-info --explain transports)"
+            ),
+        ));
+    }
     if parameters.verbose > u32::from(job.rank != 0)
         && let Some(why) = fabric.why()
     {
-        eprintln!("weft: {why}");
+        // Of the rest, which may be long, whoever asks for more hears.
+        let shown = why.lines().take(if parameters.verbose > 1 { usize::MAX } else { 1 });
+        shown.for_each(|line| eprintln!("weft: {line}"));
     }
     let mut launcher = launcher.clone();
     launcher.put(&key(job.rank), &format!("{}:{card}", between.way))?;

@@ -84,7 +84,7 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters, ways: &Ways
         job.local_ranks.len(),
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
-        ways,
+        ways.explain(job, parameters),
         match parameters.single_copy {
             Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
             _ => "are read from the sender's memory where that is allowed and faster",

@@ -26,6 +26,7 @@ use weft_coll::{Call, Vector};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
 use weft_engine::{
     Arguments, Begin, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
+    needs_slots_later,
 };
 use weft_types::params::Choice;
 use weft_types::{Error, Handle, PeerId, Rank, Result, abi};
@@ -45,6 +46,8 @@ pub enum OnNode {
     Joining(Box<Rounds>),
     /// By rounds.
     Ready(Box<Rounds>),
+    /// By rounds, and the next call agrees on memory for long payloads of nonblocking ones, which had to do without.
+    Wants(Box<Rounds>),
     /// By rounds, and a call is under way.
     Lent,
 }
@@ -60,6 +63,8 @@ pub struct Node {
     calls: u32,
     /// Calls that need long payloads go by messages: there is no memory.
     no_slots: bool,
+    /// The same of nonblocking ones.
+    no_later_slots: bool,
 }
 
 /// What became of a blocking call in [`Process::by_rounds`].
@@ -73,15 +78,26 @@ pub enum Begun {
     Messages(RequestId),
     /// It goes by rounds.
     Rounds(UnderWay),
-    /// The members must agree on memory first; then the call begins again. `true`: on memory for long payloads.
-    Agree(Handle, bool),
+    /// The members must agree on memory first; then the call begins again.
+    Agree(Handle, Needed),
+}
+
+/// Memory on which the members of a communicator agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// Cells of blocking calls, and of nonblocking ones.
+    Cells,
+    /// Room for long payloads of blocking calls.
+    Slots,
+    /// Room for long payloads of nonblocking calls.
+    LaterSlots,
 }
 
 /// An agreement on memory under way.
 #[derive(Debug)]
 pub struct Agreement {
     comm: Handle,
-    slots: bool,
+    needed: Needed,
     /// The request that ends with it.
     pub request: RequestId,
     heard: Memory,
@@ -142,9 +158,14 @@ impl Process {
         let of = self.comms.get_mut(comm)?;
         let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => rounds,
+            OnNode::Wants(rounds) => {
+                of.node.way = OnNode::Ready(rounds);
+                self.asked = Asked::Answered(Begun::Agree(comm, Needed::LaterSlots));
+                return Ok(true);
+            }
             OnNode::Undecided => {
                 of.node.way = OnNode::Undecided;
-                self.asked = Asked::Answered(Begun::Agree(comm, false));
+                self.asked = Asked::Answered(Begun::Agree(comm, Needed::Cells));
                 return Ok(true);
             }
             way @ (OnNode::Never | OnNode::Joining(_) | OnNode::Lent) => {
@@ -160,7 +181,7 @@ impl Process {
         // Also a member that has left takes part in this: the others may not know yet.
         if needs_slots && !rounds.cells_here().has_slots() && !of.node.no_slots {
             of.node.way = OnNode::Ready(rounds);
-            self.asked = Asked::Answered(Begun::Agree(comm, true));
+            self.asked = Asked::Answered(Begun::Agree(comm, Needed::Slots));
             return Ok(true);
         }
         if let Err(error) = begun {
@@ -197,7 +218,18 @@ impl Process {
         let (Some((shape, bytes, element, in_place)), Some(kernel)) = (shape(call), kernel(reduction)) else {
             return Ok(None);
         };
-        if needs_slots(shape, of.size, bytes, element) != Some(false) || of.hints.text(KEY).is_some() {
+        let Some(long) = needs_slots_later(shape, of.size, bytes, element) else { return Ok(None) };
+        if of.hints.text(KEY).is_some() {
+            return Ok(None);
+        }
+        if long && !self.engine.rounds_of(stream).cells_here().has_slots() {
+            // A start is local: the members agree in the next call that is not.
+            if !of.node.no_later_slots {
+                of.node.way = match std::mem::take(&mut of.node.way) {
+                    OnNode::Ready(rounds) => OnNode::Wants(rounds),
+                    way => way,
+                };
+            }
             return Ok(None);
         }
         arguments.send.check_distinct(&arguments.recv)?;
@@ -260,13 +292,14 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::start_collective`].
-    pub fn agree_on_memory(&mut self, comm: Handle, slots: bool) -> Result<Agreement> {
+    pub fn agree_on_memory(&mut self, comm: Handle, needed: Needed) -> Result<Agreement> {
         let of = self.comms.get(comm)?;
         let (rank, size) = (of.rank.0, of.size);
         let blocks = match rank {
             0 => {
-                let block = self.engine.take_block(size, slots);
-                [block, if slots || block == 0 { 0 } else { self.engine.take_block(size, false) }]
+                let cells = needed == Needed::Cells;
+                let block = self.engine.take_block(size, !cells);
+                [block, if cells && block != 0 { self.engine.take_block(size, false) } else { 0 }]
             }
             _ => [if self.engine.can_map_blocks() { u64::MAX } else { 0 }; 2],
         };
@@ -279,7 +312,7 @@ impl Process {
             Call::Allreduce { vector: Vector { count: 2, element: 8, commutative: true }, in_place: false };
         let arguments = Arguments::new(said, heard.clone());
         let request = self.start_collective(comm, &call, arguments, Some(reduction))?;
-        Ok(Agreement { comm, slots, request, heard, taken })
+        Ok(Agreement { comm, needed, request, heard, taken })
     }
 
     /// The agreement is over, well or not. The next calls of the communicator know what it came to, once [`Process::have_joined`] says so.
@@ -297,22 +330,28 @@ impl Process {
         }
         let Ok(of) = self.comms.get_mut(agreement.comm) else { return };
         let number = of.collectives;
-        match (&mut of.node.way, agreement.slots) {
-            (OnNode::Ready(rounds), true) => {
-                if block == 0 || self.engine.add_slots(block, rounds).is_err() {
-                    of.node.no_slots = true;
-                    // The others may have heard of memory: what they do in it now must fail.
-                    let alone = block != 0 || !ended_well;
-                    if alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
-                        let _: Error =
-                            match of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some()) {
-                                Some(lost) => rounds.leave_for_loss(lost),
-                                None => rounds.leave_for_memory(),
-                            };
-                    }
+        // The others may have heard of memory though this member did not, or cannot use it: what they do in it must fail.
+        let alone = block != 0 || !ended_well;
+        let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+        let leave = |rounds: &mut Rounds| match lost {
+            Some(lost) => rounds.leave_for_loss(lost),
+            None => rounds.leave_for_memory(),
+        };
+        match (&mut of.node.way, agreement.needed) {
+            (OnNode::Ready(rounds), Needed::Slots) => {
+                of.node.no_slots = block == 0 || self.engine.add_slots(block, rounds).is_err();
+                if of.node.no_slots && alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
+                    let _: Error = leave(rounds);
                 }
             }
-            (way @ OnNode::Undecided, false) => {
+            (_, Needed::LaterSlots) => {
+                let Some(stream) = &of.node.later else { return };
+                of.node.no_later_slots = block == 0 || self.engine.add_slots_to(stream, block).is_err();
+                if of.node.no_later_slots && alone {
+                    let _: Error = leave(self.engine.rounds_of(stream));
+                }
+            }
+            (way @ OnNode::Undecided, Needed::Cells) => {
                 let peers: Vec<PeerId> = of.group.peers().collect();
                 let mut join = |block: u64| {
                     let joined = (block != 0).then(|| self.engine.join_rounds(block, of.rank.0, &peers));
@@ -345,7 +384,7 @@ impl Process {
             };
             // Some may never have heard where the cells are. Who sees the cause of these may rely on that of the others.
             if let Some(stream) = &of.node.later {
-                self.engine.leave_stream(stream, lost);
+                self.engine.rounds_of(stream).leave_for_loss(lost);
             }
             rounds.leave_for_loss(lost);
         }

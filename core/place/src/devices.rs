@@ -60,6 +60,9 @@ impl Device {
     }
 }
 
+/// What a described port runs at, in Gbit/s: descriptions do not tell.
+const DESCRIBED_RATE: u32 = 100;
+
 const FOLDER: &str = "/sys/class/infiniband";
 
 /// The devices of a system, by name.
@@ -104,8 +107,8 @@ fn device(system: &dyn System, name: String) -> Device {
     Device { pci, numa_node, cpus, rate, ports: told.join(", "), speech, name }
 }
 
-/// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. Which of their ports are up is not in
-/// there; they count as active.
+/// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. They are active if one of their ports is;
+/// where the file does not tell of ports, they count as active.
 ///
 /// Errors: a set of CPUs that cannot be read.
 pub fn xml(text: &str) -> Result<Vec<Device>, String> {
@@ -114,8 +117,8 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
     let mut around: Vec<(CpuSet, Option<String>)> = Vec::new();
     let mut devices: Vec<Device> = Vec::new();
     let mut memories: Vec<(u32, CpuSet)> = Vec::new();
-    // The info entries of the device whose tag is open.
-    let mut open = false;
+    // The info entries of the device whose tag is open, and whether one of them told of an active port.
+    let (mut open, mut has_active_port) = (false, false);
     for tag in tags(text) {
         if tag == "/object" {
             around.pop();
@@ -126,8 +129,11 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
             let (name, value) = (attribute(info, "name"), attribute(info, "value").unwrap_or_default());
             let Some(device) = devices.last_mut() else { continue };
             match name {
-                // "4" is an active port.
-                Some("Port1State") if value != "4" => device.rate = None,
+                Some(name) if name.starts_with("Port") && name.ends_with("State") => {
+                    // "4" is an active port.
+                    has_active_port |= value == "4";
+                    device.rate = Some(DESCRIBED_RATE).filter(|_| has_active_port);
+                }
                 Some("BoardID") if value.starts_with("HFI") => device.speech = Speech::OmniPath,
                 _ => {}
             }
@@ -158,10 +164,10 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
                 pci: pci.clone(),
                 numa_node: None,
                 cpus: cpus.clone(),
-                rate: Some(100),
+                rate: Some(DESCRIBED_RATE),
                 ports,
             });
-            open = !attributes.ends_with('/');
+            (open, has_active_port) = (!attributes.ends_with('/'), false);
         }
         if !attributes.ends_with('/') {
             around.push((cpus, pci));

@@ -146,3 +146,18 @@ fn a_device_whose_port_is_down_is_nobodys() {
     assert_eq!(near(&down, 2, MapBy::Socket), ["mlx5_1", "mlx5_1"]);
     assert_eq!(near(&down.replace("value=\"4\"", "value=\"1\""), 1, MapBy::Core), ["none"]);
 }
+
+#[test]
+fn a_device_is_used_if_one_of_its_ports_is_up() {
+    let text = machine(1, 1, &[1; 4], &[(0, "mlx4_0")]);
+    let with = |states: [u32; 2]| {
+        let ports =
+            [1, 2].map(|port| format!("<info name=\"Port{port}State\" value=\"{}\"/>", states[port - 1]));
+        text.replacen("<info name=\"Port1State\" value=\"4\"/>", &ports.concat(), 1)
+    };
+    for (states, device) in [([1, 4], "mlx4_0"), ([4, 1], "mlx4_0"), ([1, 1], "none")] {
+        assert_eq!(near(&with(states), 1, MapBy::Core), [device], "{states:?}");
+    }
+    let silent = text.replacen("<info name=\"Port1State\" value=\"4\"/>", "", 1);
+    assert_eq!(near(&silent, 1, MapBy::Core), ["mlx4_0"]);
+}

@@ -25,11 +25,26 @@ pub fn cpu_quota(system: &dyn System) -> Option<usize> {
     tightest
 }
 
-/// Bytes of memory that this process may lock (`ulimit -l`); `None` when it is not limited or the kernel does not tell.
+/// Bytes of memory that this process may lock (`ulimit -l`); `None` when it is not limited or the kernel does not tell. Whoever has
+/// `CAP_IPC_LOCK` in the machine's first user namespace, where the kernel asks for it, is not limited whatever stands there.
 pub fn memlock(system: &dyn System) -> Option<u64> {
+    if may_lock_all(system) {
+        return None;
+    }
     let limits = system.read("/proc/self/limits")?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+fn may_lock_all(system: &dyn System) -> bool {
+    const CAP_IPC_LOCK: u64 = 1 << 14;
+    let status = system.read("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capable = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    // In the first namespace all user ids are themselves.
+    let map = system.read("/proc/self/uid_map").unwrap_or_default();
+    let is_first = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    is_first && capable.is_some_and(|bits| bits & CAP_IPC_LOCK != 0)
 }
 
 /// The smallest limit of `path` and of all groups above it.
@@ -104,6 +119,27 @@ mod tests {
         );
         assert_eq!(read(&format!("{head}Max locked memory         unlimited  unlimited    bytes\n")), None);
         assert_eq!(read(head), None);
+    }
+
+    #[test]
+    fn the_capability_to_lock_memory_is_no_limit() {
+        let read = |capabilities: &str, map: &str| {
+            let files = [
+                ("/proc/self/limits", "Max locked memory         8388608    unlimited    bytes\n".to_owned()),
+                ("/proc/self/status", format!("Name:\tx\nCapPrm:\t0\nCapEff:\t{capabilities}\n")),
+                ("/proc/self/uid_map", map.to_owned()),
+            ];
+            memlock(&Snapshot(files.map(|(path, text)| (path.to_owned(), text)).into()))
+        };
+        let first = "         0          0 4294967295\n";
+        assert_eq!(read("000001ffffffffff", first), None);
+        assert_eq!(read("0000000000004000", first), None);
+        assert_eq!(read("0000000000003fff", first), Some(8 << 20));
+        assert_eq!(
+            read("000001ffffffffff", "         0     100000      65536\n"),
+            Some(8 << 20),
+            "root of a container alone"
+        );
     }
 
     #[test]

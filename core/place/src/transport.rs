@@ -10,6 +10,7 @@ use crate::cpus::CpuSet;
 use crate::devices::{self, Device, Speech};
 use crate::libraries::library;
 use crate::system::System;
+use weft_types::params::{self, Parameters};
 
 /// A transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +65,25 @@ pub struct Wish {
     pub forced: Option<Way>,
     /// See [`Rdma`].
     pub rdma: Rdma,
+}
+
+impl From<&Parameters> for Wish {
+    fn from(parameters: &Parameters) -> Wish {
+        Wish {
+            forced: match parameters.transport {
+                params::Fabric::Auto => None,
+                params::Fabric::Shm => Some(Way::Shm),
+                params::Fabric::Softroce => Some(Way::Softroce),
+                params::Fabric::Verbs => Some(Way::Verbs),
+                params::Fabric::Ofi => Some(Way::Ofi),
+            },
+            rdma: match parameters.rdma {
+                params::Rdma::Auto => Rdma::Auto,
+                params::Rdma::Require => Rdma::Require,
+                params::Rdma::Prefer => Rdma::Prefer,
+            },
+        }
+    }
 }
 
 /// What a machine has, as far as transports care.
@@ -132,8 +152,8 @@ pub struct Route {
 pub struct Plan {
     /// Those of this node.
     pub mates: Route,
-    /// Those of other nodes.
-    pub far: Route,
+    /// Those of other nodes; or why none leads there.
+    pub far: Result<Route, String>,
 }
 
 /// Whom a route leads to.
@@ -168,15 +188,23 @@ const COMPARED: f64 = 4096.0;
 /// Decides.
 ///
 /// # Errors
-/// What was asked for cannot be had, with the reason for each transport and the remedy.
+/// What was asked for cannot be had, not even for the processes of this node, with the reason for each transport and the remedy.
 pub fn plan(facts: &Facts, wish: &Wish) -> Result<Plan, String> {
-    Ok(Plan { mates: route(Peer::Mate, facts, wish)?, far: route(Peer::Far, facts, wish)? })
+    Ok(Plan { mates: mates(facts, wish)?, far: far(facts, wish) })
+}
+
+/// The route to the processes of this node.
+///
+/// # Errors
+/// As [`plan`].
+pub fn mates(facts: &Facts, wish: &Wish) -> Result<Route, String> {
+    route(Peer::Mate, facts, wish)
 }
 
 /// The route to the processes of other nodes.
 ///
 /// # Errors
-/// As [`plan`].
+/// What was asked for cannot be had, with the reason for each transport and the remedy.
 pub fn far(facts: &Facts, wish: &Wish) -> Result<Route, String> {
     route(Peer::Far, facts, wish)
 }
@@ -342,42 +370,49 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
 }
 
 fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
-    let driven = facts.active(&[Speech::OmniPath, Speech::Other]);
-    if driven.is_empty() && forced && facts.libfabric.is_some() {
-        return Ok(Offer {
-            way: Way::Ofi,
-            why: "libfabric, over the host's network".to_owned(),
-            rails: vec!["the host's network".to_owned()],
-            rdma: false,
-            latency: 12e-6,
-            bandwidth: 3e9,
+    // Its verbs provider drives InfiniBand and RoCE devices too, but gives less than verbs themselves: they are left to these unless
+    // libfabric was asked for.
+    let all = [Speech::OmniPath, Speech::Other, Speech::InfiniBand, Speech::Roce];
+    let driven = facts.active(if forced { &all } else { &all[..2] });
+    let Some(library) = facts.libfabric.as_ref().map(|_| "libfabric") else {
+        return Err(match driven.first() {
+            Some(device) => format!(
+                "libfabric.so.1, which drives {}, is not installed (Debian: apt-get install libfabric1)",
+                device.name
+            ),
+            None if forced => {
+                "libfabric.so.1 is not installed (Debian: apt-get install libfabric1)".to_owned()
+            }
+            None => NO_DEVICE_OF_LIBFABRIC.to_owned(),
         });
-    }
-    if driven.is_empty() && forced {
-        return Err("libfabric.so.1 is not installed (Debian: apt-get install libfabric1)".to_owned());
-    }
-    let Some(device) = driven.first() else {
-        return Err(
-            "no device that only libfabric drives (Omni-Path); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it"
-                .to_owned(),
-        );
     };
-    if facts.libfabric.is_none() {
-        return Err(format!(
-            "libfabric.so.1, which drives {}, is not installed (Debian: apt-get install libfabric1)",
-            device.name
-        ));
-    }
+    // Those of hardware first.
+    let Some(device) = driven.iter().min_by_key(|device| device.pci.is_none()) else {
+        return match forced {
+            true => Ok(Offer {
+                way: Way::Ofi,
+                why: format!("{library}, over the host's network"),
+                rails: vec!["the host's network".to_owned()],
+                rdma: false,
+                latency: 12e-6,
+                bandwidth: 3e9,
+            }),
+            false => Err(NO_DEVICE_OF_LIBFABRIC.to_owned()),
+        };
+    };
     let gigabits = f64::from(device.rate.unwrap_or(1));
+    let is_hardware = device.pci.is_some();
     Ok(Offer {
         way: Way::Ofi,
-        why: format!("libfabric drives the {} device {}", device.speech.name(), device.name),
+        why: format!("{library} drives the {} device {}", device.speech.name(), device.name),
         rails: vec![device.name.clone()],
-        rdma: true,
-        latency: 1.5e-6,
+        rdma: is_hardware,
+        latency: if is_hardware { 1.5e-6 } else { 1e-5 },
         bandwidth: gigabits * 1e9 / 8.0,
     })
 }
+
+const NO_DEVICE_OF_LIBFABRIC: &str = "no device that only libfabric drives (Omni-Path); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it";
 
 /// How messages of which length travel.
 fn protocols(way: Way, facts: &Facts) -> Vec<String> {
@@ -439,7 +474,12 @@ impl Plan {
         let mut text = "to ranks of this node       ".to_owned();
         self.mates.explain(&mut text);
         text.push_str("to ranks of other nodes     ");
-        self.far.explain(&mut text);
+        match &self.far {
+            Ok(route) => route.explain(&mut text),
+            Err(why) => {
+                let _ = writeln!(text, "none: {why}");
+            }
+        }
         text
     }
 }

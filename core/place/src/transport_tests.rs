@@ -28,7 +28,7 @@ const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto };
 
 fn ways(facts: &Facts) -> (Way, Way) {
     let plan = plan(facts, &AUTO).expect("a plan");
-    (plan.mates.way, plan.far.way)
+    (plan.mates.way, plan.far.expect("a way").way)
 }
 
 fn why_not(route: &Route, way: Way) -> &str {
@@ -52,14 +52,15 @@ fn each_kind_of_machine_takes_its_best_way() {
 fn every_way_that_is_not_taken_has_its_reason() {
     let facts = machine(vec![device("mlx5_0", Speech::InfiniBand, "", true)]);
     let plan = plan(&facts, &AUTO).expect("a plan");
-    for route in [&plan.mates, &plan.far] {
+    let far = plan.far.as_ref().expect("a way");
+    for route in [&plan.mates, far] {
         let mut told: Vec<Way> = route.others.iter().map(|(way, _)| *way).chain([route.way]).collect();
         told.sort();
         assert_eq!(told, Way::ALL, "each exactly once");
     }
-    assert!(why_not(&plan.far, Way::Shm).contains("other nodes"));
-    assert!(why_not(&plan.far, Way::Softroce).contains("us for 4 KiB"), "{:?}", plan.far);
-    assert_eq!(plan.far.rails, ["mlx5_0"]);
+    assert!(why_not(far, Way::Shm).contains("other nodes"));
+    assert!(why_not(far, Way::Softroce).contains("us for 4 KiB"), "{far:?}");
+    assert_eq!(far.rails, ["mlx5_0"]);
     let text = plan.explain();
     for word in [
         "to ranks of this node",
@@ -97,15 +98,16 @@ fn what_is_missing_is_named_with_its_remedy_and_said_unasked() {
 fn who_asks_for_rdma_gets_it_or_an_error() {
     let bare = machine(vec![]);
     let require = Wish { rdma: Rdma::Require, ..AUTO };
-    let why = plan(&bare, &require).expect_err("no device");
+    let why = far(&bare, &require).expect_err("no device");
     assert!(
         why.contains("WEFT_RDMA=require") && why.contains("no RDMA device") && why.contains("prefer"),
         "{why}"
     );
     let rich = machine(vec![device("mlx5_0", Speech::Roce, "", true)]);
     let found = plan(&rich, &require).expect("a device");
-    assert_eq!((found.mates.way, found.far.way), (Way::Shm, Way::Verbs), "memory needs no device");
-    assert!(why_not(&found.far, Way::Softroce).contains("WEFT_RDMA=require"));
+    let between = found.far.expect("a device");
+    assert_eq!((found.mates.way, between.way), (Way::Shm, Way::Verbs), "memory needs no device");
+    assert!(why_not(&between, Way::Softroce).contains("WEFT_RDMA=require"));
     // By name: as strict, unless falling is allowed.
     let named = Wish { forced: Some(Way::Verbs), ..AUTO };
     let why = plan(&bare, &named).expect_err("no device");
@@ -124,13 +126,19 @@ fn a_forced_way_is_taken_for_all_peers() {
     let facts = machine(vec![device("mlx5_0", Speech::InfiniBand, "", true)]);
     for way in [Way::Verbs, Way::Ofi, Way::Softroce] {
         let plan = plan(&facts, &Wish { forced: Some(way), ..AUTO }).expect("usable");
-        assert_eq!((plan.mates.way, plan.far.way), (way, way));
+        assert_eq!((plan.mates.way, plan.far.expect("usable").way), (way, way));
         assert!(why_not(&plan.mates, Way::Shm).contains("WEFT_TRANSPORT"));
     }
     let bare = Facts { libfabric: None, ..machine(vec![]) };
     let why = plan(&bare, &Wish { forced: Some(Way::Ofi), ..AUTO }).expect_err("no library");
     assert!(why.contains("apt-get install libfabric1"), "{why}");
-    assert!(plan(&facts, &Wish { forced: Some(Way::Shm), ..AUTO }).is_err(), "other nodes share no memory");
+    let memory = plan(&facts, &Wish { forced: Some(Way::Shm), ..AUTO }).expect("this node shares memory");
+    assert_eq!(memory.mates.way, Way::Shm);
+    assert!(
+        memory
+            .explain()
+            .contains("other nodes     none: WEFT_TRANSPORT=shm cannot be had: other nodes share no memory")
+    );
 }
 
 #[test]
@@ -143,4 +151,41 @@ fn the_nearest_rail_is_taken() {
         facts.cpus = cpus.parse().expect("a list");
         assert_eq!(far(&facts, &AUTO).expect("a route").rails, [rail]);
     }
+}
+
+#[test]
+fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
+    let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require };
+    for speech in [Speech::InfiniBand, Speech::Roce, Speech::OmniPath] {
+        let facts = machine(vec![device("d0", speech, "", true)]);
+        let route = far(&facts, &named).expect("a device carries the messages");
+        assert_eq!((route.way, &route.rails[..]), (Way::Ofi, &["d0".to_owned()][..]), "{speech:?}");
+    }
+    for devices in [
+        vec![],
+        vec![device("mlx5_0", Speech::InfiniBand, "", false)],
+        vec![device("rxe0", Speech::Roce, "", true)],
+    ] {
+        let facts = machine(devices);
+        assert!(far(&facts, &named).is_err(), "sockets and emulations are no RDMA devices");
+        let route = far(&facts, &Wish { rdma: Rdma::Auto, ..named }).expect("nobody asked for RDMA");
+        assert_eq!(route.way, Way::Ofi);
+    }
+    let both =
+        machine(vec![device("rxe0", Speech::Roce, "", true), device("mlx5_0", Speech::Roce, "", true)]);
+    assert_eq!(far(&both, &named).expect("a device").rails, ["mlx5_0"]);
+}
+
+#[test]
+fn parameters_say_what_is_wished_for() {
+    let wish = |settings: &[(&str, &str)]| {
+        let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        Wish::from(&Parameters::from_environment(settings).expect("known words").0)
+    };
+    assert_eq!(wish(&[]), Wish::default());
+    for way in Way::ALL {
+        assert_eq!(wish(&[("WEFT_TRANSPORT", way.name())]).forced, Some(way));
+    }
+    assert_eq!(wish(&[("WEFT_RDMA", "require")]).rdma, Rdma::Require);
+    assert_eq!(wish(&[("WEFT_RDMA", "prefer")]).rdma, Rdma::Prefer);
 }

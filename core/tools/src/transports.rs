@@ -2,8 +2,8 @@
 
 use crate::single_copy;
 use weft_boot::machine::{LiveSystem, allowed_cpus};
-use weft_place::transport::{self, Facts, Rdma, Way, Wish};
-use weft_types::params::{self, Choice, Parameters};
+use weft_place::transport::{self, Facts, Wish};
+use weft_types::params::{Choice, Parameters};
 
 /// What this machine has.
 fn facts(parameters: &Parameters, library_path: Option<&str>) -> Facts {
@@ -15,24 +15,8 @@ fn facts(parameters: &Parameters, library_path: Option<&str>) -> Facts {
     }
 }
 
-fn wish(parameters: &Parameters) -> Wish {
-    let forced = match parameters.transport {
-        // Shared memory is what leads to node-mates anyway, and it leads nowhere else.
-        params::Fabric::Auto | params::Fabric::Shm => None,
-        params::Fabric::Softroce => Some(Way::Softroce),
-        params::Fabric::Verbs => Some(Way::Verbs),
-        params::Fabric::Ofi => Some(Way::Ofi),
-    };
-    let rdma = match parameters.rdma {
-        params::Rdma::Auto => Rdma::Auto,
-        params::Rdma::Require => Rdma::Require,
-        params::Rdma::Prefer => Rdma::Prefer,
-    };
-    Wish { forced, rdma }
-}
-
 /// The parameters that count here.
-fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_types::Result<Parameters> {
+pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_types::Result<Parameters> {
     let names = ["WEFT_TRANSPORT", "WEFT_RDMA", "WEFT_SINGLE_COPY", "WEFT_EAGER_LIMIT"];
     let set = names.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?)));
     Ok(Parameters::from_environment(set)?.0)
@@ -45,14 +29,14 @@ fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_types::Result<
 pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
     let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
-    Ok(transport::plan(&facts, &wish(&parameters))?.explain())
+    Ok(transport::plan(&facts, &Wish::from(&parameters))?.explain())
 }
 
 /// What leads to other nodes, in a line.
 pub(crate) fn far(variable: &impl Fn(&str) -> Option<String>) -> String {
     let found = parameters(variable).map_err(|error| error.text().to_owned()).and_then(|parameters| {
         let facts = Facts::gather(&LiveSystem, variable("LD_LIBRARY_PATH").as_deref());
-        transport::far(&facts, &wish(&parameters))
+        transport::far(&facts, &Wish::from(&parameters))
     });
     found.map_or_else(
         |why| why,
@@ -80,6 +64,14 @@ mod tests {
         if LiveSystem.list("/sys/class/infiniband").is_empty() {
             assert!(text(verbs).expect_err("no device here").contains("no RDMA device"));
         }
+    }
+
+    #[test]
+    fn shared_memory_alone_leads_to_this_node_only() {
+        let shm = |name: &str| (name == "WEFT_TRANSPORT").then(|| "shm".to_owned());
+        let text = text(shm).expect("this node can be reached");
+        assert!(text.contains("to ranks of this node       shm"), "{text}");
+        assert!(text.contains("to ranks of other nodes     none: WEFT_TRANSPORT=shm"), "{text}");
     }
 
     use weft_place::System;

@@ -84,7 +84,8 @@ int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
     for (int s = 0; s < WINDOW; s++) requests[s] = MPI_REQUEST_NULL;
-    for (unsigned seed = 1; seed <= 3; seed++) {
+    unsigned program = check_seed();
+    for (unsigned seed = 3 * program + 1; seed <= 3 * program + 3; seed++) {
         make_plan(seed * 7919);
         unsigned own = seed + 100 * (unsigned)check_rank;
         for (int i = 0; i < MESSAGES; i++) {

@@ -38,13 +38,15 @@ static unsigned roll(unsigned *state, unsigned n)
     return (unsigned)(((uint64_t)(*state >> 4) * n) >> 28);
 }
 
+static unsigned program;
+
 enum { STANDARD, SYNCHRONOUS, BUFFER, READY };
 
 /* The same at every rank: what the threads t exchange in this round. Ready sends only where receives are posted before. */
 static int plan_of(struct message *plan, int t, int round, int posted)
 {
     static const unsigned limits[] = {1, 60, 300, 5000, LARGEST};
-    unsigned state = (unsigned)(7919 * round + 131 * t + 17);
+    unsigned state = (unsigned)(7919 * round + 131 * t + 17) + program * 2654435761u;
     int count = 0;
     for (int from = 0; from < check_size; from++)
         for (int i = 0; i < EACH; i++, count++) {
@@ -236,7 +238,7 @@ static void partitions(int t, int round)
 static void *work(void *argument)
 {
     int t = (int)(intptr_t)argument;
-    unsigned state = (unsigned)(20261121 + 10 * t + check_rank);
+    unsigned state = (unsigned)(20261121 + 10 * t + check_rank) + program * 40503u;
     for (int round = 0; round < ROUNDS; round++) {
         exchange(t, round, &state);
         if (round % 5 == 4) partitions(t, round);
@@ -253,6 +255,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     check_world();
     CHECK_INT(provided, MPI_THREAD_MULTIPLE);
+    program = check_seed();
     CHECK_OK(MPI_Buffer_attach(buffer, sizeof buffer));
     for (int t = 0; t < THREADS; t++) CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &own[t]));
     CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &shared));

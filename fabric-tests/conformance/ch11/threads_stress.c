@@ -12,6 +12,7 @@
 #define THREADS 4
 #define LARGEST 150000
 static MPI_Comm own[THREADS], shared;
+static unsigned program;
 
 static unsigned next_of(unsigned *state)
 {
@@ -95,7 +96,7 @@ static void exchange(MPI_Comm comm, int t, int tag, unsigned *state, unsigned se
 static void *work(void *argument)
 {
     int t = (int)(intptr_t)argument;
-    unsigned state = 20261121u + (unsigned)t;
+    unsigned state = 20261121u + (unsigned)t + program * 2654435761u;
     unsigned char *out = check_alloc(LARGEST), *in = check_alloc(LARGEST);
     for (int i = 0; i < 160; i++) {
         unsigned seed = (unsigned)(1000 * i);
@@ -124,6 +125,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     check_world();
     CHECK_INT(provided, MPI_THREAD_MULTIPLE);
+    program = check_seed();
     CHECK_OK(MPI_Buffer_attach(buffer, sizeof buffer));
     for (int t = 0; t < THREADS; t++) CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &own[t]));
     CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &shared));

@@ -19,7 +19,7 @@ pub mod sleepers;
 pub mod verbs;
 pub mod zero_copy;
 
-pub use pollable::Pollable;
+pub use pollable::{Bells, Pollable};
 
 use std::cell::Cell;
 use std::ops::ControlFlow;

@@ -1,6 +1,8 @@
 //! Bells that sleep on descriptors, so that one sleep can wait for two transports.
 
 use crate::Bell;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -15,5 +17,59 @@ pub trait Pollable: Bell {
     /// How long a sleep may last at most when `limit` is wished: a transport with a clock of its own must be called by then.
     fn limit(&self, limit: Duration) -> Duration {
         limit
+    }
+}
+
+/// The bells of one transport that has one or two devices.
+#[derive(Clone, Debug)]
+pub struct Bells<B> {
+    first: B,
+    second: Option<B>,
+}
+
+impl<B> Bells<B> {
+    /// Sleeps until one of them is rung.
+    pub const fn new(first: B, second: Option<B>) -> Bells<B> {
+        Bells { first, second }
+    }
+
+    /// The first one: whoever rings it wakes all who sleep on both.
+    pub const fn first(&self) -> &B {
+        &self.first
+    }
+}
+
+impl<B: Pollable> Bell for Bells<B> {
+    fn arm(&self) {
+        self.first.arm();
+        self.second.iter().for_each(B::arm);
+    }
+
+    fn sleep(&self, limit: Duration) {
+        if self.second.is_none() {
+            return self.first.sleep(limit);
+        }
+        let mut list = Vec::with_capacity(4);
+        self.descriptors(&mut list);
+        let mut list: Vec<_> = list.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        // A sleep that a signal ends is over: sleeps may end early for no reason.
+        let _ = ppoll(&mut list, Some(TimeSpec::from_duration(self.limit(limit))), None);
+        self.disarm();
+    }
+
+    fn disarm(&self) {
+        self.first.disarm();
+        self.second.iter().for_each(B::disarm);
+    }
+}
+
+impl<B: Pollable> Pollable for Bells<B> {
+    fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
+        self.first.descriptors(list);
+        self.second.iter().for_each(|second| second.descriptors(list));
+    }
+
+    fn limit(&self, limit: Duration) -> Duration {
+        self.second.iter().fold(self.first.limit(limit), |limit, second| second.limit(limit))
     }
 }

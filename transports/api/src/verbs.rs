@@ -477,7 +477,7 @@ pub trait Hca {
     /// When the range lies in no buffer.
     fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8];
 
-    /// A completion queue for `depth` entries.
+    /// A completion queue for at least `depth` entries.
     ///
     /// # Errors
     /// [`HcaRefusal::Exhausted`].
@@ -529,6 +529,10 @@ pub trait Hca {
 
     /// How often the device was told of send requests so far.
     fn doorbells(&self) -> u64;
+
+    /// Whether the queue pairs together have so many requests under way that completions of a few hundred more might find no room in their
+    /// queue. Whoever posts waits until something has completed.
+    fn is_crowded(&self) -> bool;
 
     /// Posts a receive request to a shared queue.
     ///

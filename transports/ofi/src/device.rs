@@ -11,8 +11,8 @@ pub(crate) use object::Object;
 use crate::library::{InfoList, Library, library};
 use crate::offer::Offer;
 use crate::omni_path;
-use crate::select::Wanted;
-use crate::survey::{choose, describe, find_again};
+use crate::select::{Collectives, Wanted};
+use crate::survey::{choose, collectives, describe, find_again};
 use crate::sys::*;
 use object::wait_object;
 use std::ffi::{c_int, c_void};
@@ -208,6 +208,11 @@ impl Device {
     /// Version and file of the library.
     pub(crate) fn library(&self) -> String {
         self.library.to_string()
+    }
+
+    /// Who runs collectives, and why.
+    pub(crate) fn collectives(&self) -> Collectives {
+        collectives(self.library, &self.offer)
     }
 
     /// What an error number means.

@@ -261,6 +261,38 @@ impl fmt::Display for Why {
     }
 }
 
+/// What a provider offers beyond messages that could run a collective without the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collectives {
+    /// `FI_COLLECTIVE`.
+    pub whole: bool,
+    /// `FI_TRIGGER`: deferred work.
+    pub triggered: bool,
+    /// It drives a device, which then might run them.
+    pub by_device: bool,
+}
+
+impl fmt::Display for Collectives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("libfabric: the engine runs collectives: ")?;
+        match (self.whole, self.triggered, self.by_device) {
+            (false, false, _) => {
+                f.write_str("the provider offers neither them (FI_COLLECTIVE) nor deferred work (FI_TRIGGER)")
+            }
+            (whole, _, by_device) => {
+                let what = if whole { "FI_COLLECTIVE" } else { "FI_TRIGGER" };
+                let why = match by_device {
+                    false => "is messages of its own on the processor",
+                    true => {
+                        "is not used: its manual promises no end where a member is lost, which MPI_ERR_PROC_ABORTED needs"
+                    }
+                };
+                write!(f, "the provider's {what} {why}")
+            }
+        }
+    }
+}
+
 fn names(bits: u64, known: &[(u64, &str)]) -> String {
     let mut left = bits;
     let mut texts = Vec::new();

@@ -132,6 +132,26 @@ pub(crate) fn choose(library: &'static Library, wanted: &Wanted) -> Result<(Offe
     }
 }
 
+/// Who runs a job's collectives, as far as the provider of an offer is concerned.
+pub(crate) fn collectives(library: &'static Library, offer: &Offer) -> select::Collectives {
+    let offers = |caps: u64| {
+        let hints = library.blank().map(|mut hints| {
+            fill_hints(&mut hints, caps);
+            // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
+            unsafe { (*(*hints.first()).fabric_attr).prov_name = owned_text(&offer.provider) };
+            hints
+        });
+        let list = hints.and_then(|hints| library.offers(&hints));
+        // Whoever cannot be asked offers nothing.
+        list.is_ok_and(|list| list.iter().any(|info| describe(info).domain == offer.domain))
+    };
+    select::Collectives {
+        whole: offers(FI_COLLECTIVE),
+        triggered: offers(FI_TRIGGER),
+        by_device: offer.drives_a_device(),
+    }
+}
+
 /// The description of an offer with just those capabilities that will be used: others cost time.
 pub(crate) fn find_again(library: &'static Library, offer: &Offer) -> Result<(InfoList, *mut fi_info, bool)> {
     let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);

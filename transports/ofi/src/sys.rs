@@ -419,6 +419,7 @@ constants! {
     FI_RMA: u64 = 1 << 2;
     FI_TAGGED: u64 = 1 << 3;
     FI_ATOMIC: u64 = 1 << 4;
+    FI_COLLECTIVE: u64 = 1 << 6;
     FI_READ: u64 = 1 << 8;
     FI_WRITE: u64 = 1 << 9;
     FI_RECV: u64 = 1 << 10;
@@ -426,6 +427,7 @@ constants! {
     FI_TRANSMIT: u64 = 1 << 11;
     FI_REMOTE_READ: u64 = 1 << 12;
     FI_REMOTE_WRITE: u64 = 1 << 13;
+    FI_TRIGGER: u64 = 1 << 20;
     FI_DELIVERY_COMPLETE: u64 = 1 << 28;
     FI_LOCAL_COMM: u64 = 1 << 51;
     FI_REMOTE_COMM: u64 = 1 << 52;

@@ -161,6 +161,11 @@ impl Ofi {
         &self.why
     }
 
+    /// Who runs collectives, and why: a line. Asks the library, which takes milliseconds.
+    pub fn collectives(&self) -> String {
+        self.slots.device_ref().collectives().to_string()
+    }
+
     /// Whether the provider drives a device itself, and not the kernel's sockets.
     pub fn drives_a_device(&self) -> bool {
         self.slots.device_ref().offer().drives_a_device()

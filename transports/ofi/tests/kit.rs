@@ -47,7 +47,10 @@ impl Fabric for Processes {
 
 fn over(provider: &str, mortal: bool) {
     let Some(wanted) = wanted(provider) else { return };
-    println!("{}", Processes::new(1, &wanted, false).ends[0].why());
+    let alone = Processes::new(1, &wanted, false);
+    println!("{}\n{}", alone.ends[0].why(), alone.ends[0].collectives());
+    assert!(alone.ends[0].collectives().starts_with("libfabric: the engine runs collectives: "));
+    drop(alone);
     kit::every_property(|processes| Processes::new(processes, &wanted, mortal));
 }
 
@@ -64,4 +67,10 @@ fn tcp_alone_has_every_property() {
 #[test]
 fn shared_memory_has_every_property() {
     over("shm", false);
+}
+
+/// Registered memory for real: regions for everything, keys and addresses of the provider's. Runs where a device is, `scripts/rxe-vm` for one.
+#[test]
+fn verbs_below_rxm_has_every_property() {
+    over("verbs;ofi_rxm", true);
 }

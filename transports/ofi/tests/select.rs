@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use weft_ofi::offer::{Nic, Offer};
-use weft_ofi::select::{Choice, Merit, REMOTE_MEMORY, Wanted, Why, explain, select};
+use weft_ofi::select::{Choice, Collectives, Merit, REMOTE_MEMORY, Wanted, Why, explain, select};
 use weft_ofi::sys::*;
 
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -104,7 +104,13 @@ fn verbs() -> Offer {
     let memory = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
     at(
         "10.0.0.1",
-        Offer { mr_mode: memory, nic: card(200), tx_size: 384, ..offer("verbs;ofi_rxm", "mlx5_0") },
+        Offer {
+            mr_mode: memory,
+            protocol: FI_PROTO_RXM,
+            nic: card(200),
+            tx_size: 384,
+            ..offer("verbs;ofi_rxm", "mlx5_0")
+        },
     )
 }
 
@@ -115,7 +121,7 @@ fn tcp(ip: &str) -> Offer {
 
 /// fi_tcp(7) below fi_rxm(7), as 1.17 answers.
 fn tcp_rxm(ip: &str) -> Offer {
-    at(ip, Offer { tx_size: 2048, rx_size: 2048, ..offer("tcp;ofi_rxm", "eth0") })
+    at(ip, Offer { protocol: FI_PROTO_RXM, tx_size: 2048, rx_size: 2048, ..offer("tcp;ofi_rxm", "eth0") })
 }
 
 /// fi_shm(7): inside a node only.
@@ -151,7 +157,7 @@ fn udp(ip: &str) -> Offer {
 
 /// fi_udp(7) below fi_rxd(7): no remote memory worth the name, no order promised.
 fn udp_rxd(ip: &str) -> Offer {
-    at(ip, Offer { caps: BASE | REACH, msg_order: 0, ..offer("udp;ofi_rxd", "eth0") })
+    at(ip, Offer { caps: BASE | REACH, protocol: FI_PROTO_RXD, msg_order: 0, ..offer("udp;ofi_rxd", "eth0") })
 }
 
 fn wanted(address: &str) -> Wanted {
@@ -227,6 +233,29 @@ fn each_requirement_that_is_not_met_is_named() {
         assert_eq!(select(std::slice::from_ref(&bad), &wanted(HERE)), Err(vec![(0, why.clone())]));
         let (name, choice) = chosen(&[bad, tcp(HERE)], &wanted(HERE));
         assert_eq!((name.as_str(), choice.others), ("tcp", vec![(0, why)]), "the fallback is found");
+    }
+}
+
+#[test]
+fn packets_are_no_longer_than_what_leaves_in_one_step() {
+    for layered in [opx(), psm2(), cxi(), efa(), verbs(), tcp_rxm(HERE), udp_rxd(HERE), shm()] {
+        assert_eq!(layered.eager_bytes(), 16 << 10, "{layered}");
+    }
+    assert_eq!(tcp(HERE).eager_bytes(), usize::MAX, "a socket takes all there is");
+}
+
+#[test]
+fn the_reason_why_collectives_are_not_handed_over_is_told() {
+    let told = |whole, triggered, by_device| Collectives { whole, triggered, by_device }.to_string();
+    for (whole, triggered, by_device, word) in [
+        (false, false, true, "neither"),
+        (true, true, false, "FI_COLLECTIVE is messages of its own"),
+        (false, true, false, "FI_TRIGGER is messages of its own"),
+        (true, false, true, "FI_COLLECTIVE is not used"),
+        (false, true, true, "FI_TRIGGER is not used"),
+    ] {
+        let text = told(whole, triggered, by_device);
+        assert!(text.contains(word) && text.starts_with("libfabric: the engine runs collectives"), "{text}");
     }
 }
 

@@ -1,12 +1,11 @@
 //! Beginning and ending: first contact, silence, loss, rest.
 
-use crate::flight::Holds;
-use crate::handshake::{Hello, Step};
+use crate::flight::{Deed, Holds};
+use crate::handshake::{Hello, PeerCard, Step};
 use crate::peers::State;
-use crate::transport::{MOST_POSTED, Rdma, cannot};
+use crate::transport::{MOST_POSTED, Rdma};
 use weft_api::verbs::{
-    Access, Data, Hca, Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, Remote, RemoteAddress,
-    RemoteKey, Sending, Service, Work, WorkRequest,
+    Access, Data, Hca, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Sending, Work, WorkRequest,
 };
 use weft_types::{PeerId, Result};
 
@@ -14,6 +13,8 @@ use weft_types::{PeerId, Result};
 pub(crate) const SILENCE: Nanos = 2_000_000_000;
 
 pub(crate) const FIRST_RETRY: Nanos = 20_000_000;
+/// The pause from which on every question goes by another rail than the one before, where there is one.
+const UNANSWERED: Nanos = 4 * FIRST_RETRY;
 const LONGEST_RETRY: Nanos = 1_000_000_000;
 
 /// How connections send: 67 ms of silence, then seven tries; a peer without receive requests is waited for.
@@ -26,29 +27,35 @@ const NOT_READY_CODE: u8 = 12;
 pub(crate) const NOWHERE: RemoteAddress = RemoteAddress { address: 0, key: RemoteKey(0) };
 
 impl<H: Hca> Rdma<H> {
-    /// Makes the own end of a connection.
-    pub(crate) fn make_pair(&mut self) -> Result<QueuePairNumber> {
-        let plan = QueuePairPlan {
-            domain: ProtectionDomain(0),
-            service: Service::ReliableConnection,
-            send_queue: self.completions,
-            receive_queue: self.completions,
-            shared_receive_queue: Some(self.receives),
-            max_send: MOST_POSTED as u32,
-            max_receive: 0,
-            qkey: 0,
-        };
-        self.hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))
+    /// The device of a rail.
+    pub(crate) fn hca_of(&mut self, rail: u8) -> &mut H {
+        &mut self.rails[usize::from(rail)].hca
     }
 
-    /// Asks a process that was never talked to.
-    pub(crate) fn begin(&mut self, id: PeerId) -> Result<()> {
+    pub(crate) fn now(&self) -> Nanos {
+        self.rails[0].hca.now()
+    }
+
+    /// Makes the own end of a connection.
+    pub(crate) fn make_pair(&mut self, rail: u8) -> Result<QueuePairNumber> {
+        self.rails[usize::from(rail)].make_pair(MOST_POSTED as u32)
+    }
+
+    /// How many rails lead to a process: a device of ours and one of it each.
+    pub(crate) fn rails_to(&self, card: &PeerCard) -> u8 {
+        (self.rails.len() as u8).min(card.rails())
+    }
+
+    /// Asks a process for a connection that it does not have yet.
+    pub(crate) fn begin(&mut self, id: PeerId, channel: u8) -> Result<()> {
         let card = self.directory.find(id)?;
-        let pair = self.make_pair()?;
-        let now = self.hca.now();
+        // The other connection prefers the other rail.
+        let rail = channel.min(self.rails_to(&card) - 1);
+        let pair = self.make_pair(rail)?;
+        let now = self.now();
         // Who was never heard may compute for long before its first call.
         let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: Nanos::MAX };
-        let index = self.peers.insert(id, card, state, pair, now);
+        let index = self.peers.insert((id, channel), card, state, (rail, pair), now);
         self.asking.push(index);
         self.say(Step::Ask, index);
         Ok(())
@@ -62,14 +69,16 @@ impl<H: Hca> Rdma<H> {
 
     pub(crate) fn say(&mut self, step: Step, index: u32) {
         let peer = self.peers.at(index);
-        let (card, pair, epoch) = (peer.card, peer.pair, peer.epoch);
+        let (pair, epoch, rail) = (peer.pair, peer.epoch, peer.rail);
+        let Some(card) = peer.card.rail(rail) else { return };
         let hello = Hello {
             step,
             from: self.me,
             to: peer.id,
+            channel: peer.channel,
             queue_pair: pair,
             first_packet: self.first_packet(pair, epoch),
-            mtu: self.hca.limits().mtu,
+            mtu: self.rails[usize::from(rail)].hca.limits().mtu,
             life: self.life,
             epoch,
             received: peer.received,
@@ -82,48 +91,46 @@ impl<H: Hca> Rdma<H> {
         request.data = Data::Inline(&parts);
         request.signaled = false;
         // A datagram that finds no room is a lost one: it is said again.
-        let _ = self.hca.post_send(self.card.datagrams, &request);
+        let own = &mut self.rails[usize::from(rail)];
+        let _ = own.hca.post_send(own.card.datagrams, &request);
     }
 
     /// Opens the own end towards what the peer told.
     fn open_pair(&mut self, index: u32, hello: Hello) -> bool {
         let peer = self.peers.at(index);
-        let pair = peer.pair;
+        let (pair, rail) = (peer.pair, peer.rail);
+        let Some(card) = peer.card.rail(rail) else { return false };
         let remote = Remote {
-            address: peer.card.address,
+            address: card.address,
             queue_pair: hello.queue_pair,
             first_packet: hello.first_packet,
-            mtu: hello.mtu.min(self.hca.limits().mtu),
+            mtu: hello.mtu.min(self.rails[usize::from(rail)].hca.limits().mtu),
             max_incoming_reads: SENDING.max_reads,
             not_ready_code: NOT_READY_CODE,
             // What may be done is a matter of each region.
             access: Access::ALL,
         };
         let first_packet = self.first_packet(pair, hello.epoch);
-        self.hca.open_queue_pair(pair, Some((remote, Sending { first_packet, ..SENDING }))).is_ok()
+        self.hca_of(rail).open_queue_pair(pair, Some((remote, Sending { first_packet, ..SENDING }))).is_ok()
     }
 
-    /// A question or an answer came.
-    pub(crate) fn greeted(&mut self, hello: Hello) {
+    /// A question or an answer came, by a rail.
+    pub(crate) fn greeted(&mut self, rail: u8, hello: Hello) {
         if hello.to != self.me || hello.from == self.me {
             return;
         }
-        let id = hello.from;
-        let known = self.peers.find(id);
+        let known = self.peers.find_channel(hello.from, hello.channel);
         let index = match (known, hello.step) {
             (Some(index), _) => index,
-            (None, Step::Ask) => {
-                // Without means to connect, the peer asks again until there are some, or gives up.
-                let Ok(pair) = self.make_pair() else { return };
-                let Ok(card) = self.directory.find(id) else { return self.hca.destroy_queue_pair(pair) };
-                let now = self.hca.now();
-                let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, until: Nanos::MAX };
-                self.peers.insert(id, card, state, pair, now)
-            }
+            // Without means to connect, the peer asks again until there are some, or gives up.
+            (None, Step::Ask) => match self.meet(rail, hello) {
+                Some(index) => index,
+                None => return,
+            },
             (None, _) => return, // To a question that we never asked.
         };
         let peer = self.peers.at_mut(index);
-        let mine = peer.epoch;
+        let (mine, here) = (peer.epoch, peer.rail == rail);
         if hello.step == Step::Rest {
             let of_this_one =
                 matches!(peer.state, State::Open { remote_pair } if remote_pair == hello.queue_pair);
@@ -138,19 +145,28 @@ impl<H: Hca> Rdma<H> {
             (State::Gone, Step::Ask) => self.say(Step::Refuse, index),
             (State::Gone, _) | (_, Step::Rest) => {}
             (_, Step::Refuse) => self.lose(index),
-            (State::Asking { .. }, Step::Ask) if hello.epoch >= mine => self.begin_with(index, hello),
-            (State::Asking { .. }, Step::Answer) if hello.epoch == mine => self.begin_with(index, hello),
-            (State::Open { remote_pair }, Step::Ask) if hello.epoch == mine => {
-                if remote_pair == hello.queue_pair {
-                    // Our answer was lost.
-                    self.say(Step::Answer, index);
-                } else {
-                    self.lose(index);
+            // When both have asked at the same time by different rails, the one of the lower number is right.
+            (State::Asking { .. }, Step::Ask)
+                if hello.epoch > mine || hello.epoch == mine && (here || hello.from < self.me) =>
+            {
+                if !here && !self.move_to(index, rail) {
+                    return; // Nor can the question be answered there.
                 }
+                self.begin_with(index, hello);
+            }
+            (State::Asking { .. }, Step::Answer) if hello.epoch == mine && here => {
+                self.begin_with(index, hello);
+            }
+            // Our answer was lost.
+            (State::Open { remote_pair }, Step::Ask)
+                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
+            {
+                self.say(Step::Answer, index);
             }
             (State::Open { .. } | State::Failing { again: true }, Step::Ask) if hello.epoch > mine => {
                 // It has found the connection broken. What had arrived by it is taken in before the answer.
-                self.questions.push((index, hello));
+                self.questions.retain(|&(of, ..)| of != index);
+                self.questions.push((index, rail, hello));
                 self.break_off(index);
             }
             // Late ones.
@@ -158,16 +174,49 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
+    /// Somebody asks who was not known.
+    fn meet(&mut self, rail: u8, hello: Hello) -> Option<u32> {
+        let card = self.directory.find(hello.from).ok()?;
+        if rail >= self.rails_to(&card)
+            || self.peers.get(hello.from).is_some_and(|peer| matches!(peer.state, State::Gone))
+        {
+            return None;
+        }
+        let pair = self.make_pair(rail).ok()?;
+        let now = self.now();
+        let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, until: Nanos::MAX };
+        let index = self.peers.insert((hello.from, hello.channel), card, state, (rail, pair), now);
+        self.peers.at_mut(index).epoch = hello.epoch;
+        Some(index)
+    }
+
+    /// The connection that is asked for shall be on another rail.
+    pub(crate) fn move_to(&mut self, index: u32, rail: u8) -> bool {
+        let peer = self.peers.at(index);
+        let (old_rail, old_pair) = (peer.rail, peer.pair);
+        if rail >= self.rails_to(&peer.card) {
+            return false;
+        }
+        let Ok(pair) = self.make_pair(rail) else { return false };
+        self.hca_of(old_rail).destroy_queue_pair(old_pair);
+        self.peers.forget_pair(old_rail, old_pair);
+        self.peers.has_pair(index, rail, pair);
+        self.counts.moves += 1;
+        true
+    }
+
     /// Connects to what the peer told.
-    fn begin_with(&mut self, index: u32, hello: Hello) {
+    pub(crate) fn begin_with(&mut self, index: u32, hello: Hello) {
         if !self.open_pair(index, hello) {
             return self.lose(index);
         }
-        let now = self.hca.now();
+        let now = self.now();
         let peer = self.peers.at_mut(index);
+        let again = peer.life != 0;
         peer.state = State::Open { remote_pair: hello.queue_pair };
-        (peer.life, peer.epoch, peer.heard) = (hello.life, hello.epoch, now);
+        (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         self.asking.retain(|&asking| asking != index);
+        self.counts.reconnections += u64::from(again);
         if hello.step == Step::Ask {
             self.say(Step::Answer, index);
         }
@@ -177,9 +226,10 @@ impl<H: Hca> Rdma<H> {
     /// Repeats questions whose answer is overdue: at first contact for ever, since a program answers when it calls MPI, and may compute for
     /// long before it does so for the first time (of deaths the network or the launcher tells); after a failure for a while.
     pub(crate) fn ask_again(&mut self) {
-        let now = self.hca.now();
+        let now = self.now();
         for place in (0..self.asking.len()).rev() {
             let index = self.asking[place];
+            let rails = self.rails_to(&self.peers.at(index).card);
             let peer = self.peers.at_mut(index);
             let State::Asking { next, pause, until } = &mut peer.state else { continue };
             if now >= *until {
@@ -187,6 +237,11 @@ impl<H: Hca> Rdma<H> {
             } else if now >= *next {
                 *pause = (*pause * 2).min(LONGEST_RETRY);
                 *next = now + *pause;
+                // An answer that does not come may be one that cannot come by this rail.
+                let other = (peer.rail + 1) % rails;
+                if *pause >= UNANSWERED && other != peer.rail && self.move_to(index, other) {
+                    self.peers.at_mut(index).epoch += 1;
+                }
                 self.say(Step::Ask, index);
             }
         }
@@ -199,12 +254,12 @@ impl<H: Hca> Rdma<H> {
             let peer = self.peers.at_mut(index);
             let silent = now.saturating_sub(peer.heard) >= SILENCE;
             let open = matches!(peer.state, State::Open { .. });
-            if !silent || peer.resting || !peer.flight.is_empty() || !open {
+            if !silent || peer.channel > 0 || peer.resting || !peer.flight.is_empty() || !open {
                 continue;
             }
             peer.heard = now;
             // One that finds no room now is asked the next time.
-            let _ = self.post(index, NOTHING, Data::Segments(&[]), Holds::Question);
+            let _ = self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Question);
         }
     }
 
@@ -212,7 +267,9 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn say_rest(&mut self) {
         let open: Vec<u32> = (0..)
             .zip(self.peers.all())
-            .filter(|(_, peer)| matches!(peer.state, State::Open { .. }) && !peer.resting)
+            .filter(|(_, peer)| {
+                peer.channel == 0 && matches!(peer.state, State::Open { .. }) && !peer.resting
+            })
             .map(|(index, _)| index)
             .collect();
         for index in open {
@@ -220,9 +277,9 @@ impl<H: Hca> Rdma<H> {
             for _ in 0..2 {
                 self.say(Step::Rest, index);
             }
-            self.hca.progress();
+            self.rails.iter_mut().for_each(|rail| _ = rail.hca.progress());
         }
-        self.hca.progress();
+        self.rails.iter_mut().for_each(|rail| _ = rail.hca.progress());
     }
 }
 

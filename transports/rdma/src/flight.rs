@@ -11,13 +11,13 @@
 //! whether it was done, and what it found, nobody knows.
 
 use std::collections::VecDeque;
-use weft_api::verbs::{Data, RemoteAddress, Segment, Work};
-use weft_api::zero_copy::Token;
+use weft_api::verbs::{Data, RemoteAddress, RemoteKey, Segment, Work};
+use weft_api::zero_copy::{RemoteMemory, Token};
 
 /// Requests of which at least one is signalled.
 pub(crate) const SIGNAL_EVERY: u32 = 16;
 /// Bytes kept inside a request: the header and payload of most small messages.
-const FEW: usize = 40;
+pub(crate) const FEW: usize = 40;
 
 /// What is held for a request until it completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +34,13 @@ pub(crate) enum Holds {
     SlotAndToken(u32, Token),
     /// The place for what an atomic finds, and somebody's token.
     Found(u32, Token),
+    /// A share of somebody's token.
+    Share(u32),
 }
 
 impl Holds {
     const fn has_token(self) -> bool {
-        matches!(self, Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..))
+        matches!(self, Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) | Holds::Share(_))
     }
 }
 
@@ -48,33 +50,30 @@ pub(crate) enum Deed {
     /// A write of nothing.
     Nothing,
     Message,
-    Write(RemoteAddress),
-    Read(RemoteAddress),
+    Write(RemoteMemory),
+    Read(RemoteMemory),
     /// Never repeated.
     Atomic,
 }
 
 impl Deed {
+    /// What is asked of the device of a rail.
     #[inline]
-    pub(crate) fn of(work: &Work, data: &Data<'_>) -> Deed {
-        match *work {
-            Work::Send { .. } => Deed::Message,
-            Work::Write { .. } if matches!(data, Data::Segments([])) => Deed::Nothing,
-            Work::Write { to, .. } => Deed::Write(to),
-            Work::Read { from } => Deed::Read(from),
-            Work::CompareSwap { .. } | Work::FetchAdd { .. } | Work::Datagram { .. } => Deed::Atomic,
-        }
-    }
-
-    fn work(self) -> Work {
+    pub(crate) fn work(self, rail: u8) -> Work {
         match self {
             Deed::Nothing => crate::contact::NOTHING,
             Deed::Message => Work::Send { immediate: None },
-            Deed::Write(to) => Work::Write { to, immediate: None },
-            Deed::Read(from) => Work::Read { from },
+            Deed::Write(to) => Work::Write { to: remote(to, rail), immediate: None },
+            Deed::Read(from) => Work::Read { from: remote(from, rail) },
             Deed::Atomic => unreachable!("atomics are not repeated"),
         }
     }
+}
+
+/// With the key of a rail.
+#[inline]
+pub(crate) fn remote(memory: RemoteMemory, rail: u8) -> RemoteAddress {
+    RemoteAddress { address: memory.address, key: RemoteKey((memory.key >> (32 * rail)) as u32) }
 }
 
 /// Where a request's bytes are.
@@ -114,6 +113,7 @@ pub(crate) struct Flight {
 pub(crate) type Over = (Holds, bool);
 
 impl Flight {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -123,11 +123,13 @@ impl Flight {
     }
 
     /// The identifier of the next request.
+    #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.first + self.requests.len() as u64
     }
 
     /// Whether the next request is to be signalled although nobody waits for it.
+    #[inline]
     pub(crate) const fn must_signal(&self) -> bool {
         self.unsignaled + 1 >= SIGNAL_EVERY
     }
@@ -147,6 +149,14 @@ impl Flight {
             Data::Inline(parts) => self.keep(parts),
         };
         self.requests.push_back(Request { holds, deed, kept });
+        self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
+    }
+
+    /// A request was posted that takes `length` bytes of its own and that nobody awaits.
+    #[inline]
+    pub(crate) fn push_few(&mut self, signaled: bool, deed: Deed, few: &[u8; FEW], length: usize) {
+        let kept = Kept::Few(length as u8, *few);
+        self.requests.push_back(Request { holds: Holds::Nothing, deed, kept });
         self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
     }
 
@@ -200,7 +210,9 @@ impl Flight {
                 *holds = match *holds {
                     Holds::Nothing | Holds::Question => Holds::Token(token),
                     Holds::Slot(slot) => Holds::SlotAndToken(slot, token),
-                    Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) => return false,
+                    Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) | Holds::Share(_) => {
+                        return false;
+                    }
                 };
                 true
             }
@@ -250,11 +262,23 @@ impl Flight {
         Some(over)
     }
 
-    /// All requests with their identifiers, to be posted in this order: what each does, with which bytes, and whether it is signalled
-    /// (the last one is). Ends early when `post` fails.
+    /// Every segment that is left, with what its request holds.
+    pub(crate) fn each_segment(&mut self, mut change: impl FnMut(Holds, &mut Segment)) {
+        for request in &mut self.requests {
+            let segments = match &mut request.kept {
+                Kept::Segment(segment) => std::slice::from_mut(segment),
+                Kept::Segments(segments) => segments,
+                Kept::Few(..) | Kept::Bytes(_) => continue,
+            };
+            segments.iter_mut().for_each(|segment| change(request.holds, segment));
+        }
+    }
+
+    /// All requests with their identifiers, to be posted in this order: what each holds and does, with which bytes (as they were on the
+    /// device before), and whether it is signalled (the last one is). Ends early when `post` fails.
     pub(crate) fn repeat<E>(
         &mut self,
-        mut post: impl FnMut(u64, Work, Data<'_>, bool) -> Result<(), E>,
+        mut post: impl FnMut(u64, Holds, Deed, Data<'_>, bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut bytes = &*self.bytes.make_contiguous();
         let last = self.requests.len().saturating_sub(1);
@@ -275,7 +299,7 @@ impl Flight {
                 Kept::Segments(segments) => Data::Segments(segments),
             };
             let signaled = at == last || request.holds.has_token() || (at + 1) % SIGNAL_EVERY as usize == 0;
-            post(self.first + at as u64, request.deed.work(), data, signaled)?;
+            post(self.first + at as u64, request.holds, request.deed, data, signaled)?;
         }
         Ok(())
     }
@@ -284,7 +308,7 @@ impl Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_api::verbs::{LocalKey, RemoteKey};
+    use weft_api::verbs::LocalKey;
 
     const NONE: Data<'_> = Data::Segments(&[]);
 
@@ -315,7 +339,7 @@ mod tests {
 
     /// Two messages, a write, a read, a message, an atomic, a write, a closing one.
     fn mixed() -> Flight {
-        let at = |address| RemoteAddress { address, key: RemoteKey(1) };
+        let at = |address| RemoteMemory { address, key: 1 };
         let here = [Segment { address: 7, length: 9, key: LocalKey(3) }];
         let mut flight = Flight { messages: u32::MAX, ..Flight::default() };
         let long = [5; 100];
@@ -330,14 +354,14 @@ mod tests {
         flight
     }
 
-    fn repeated(flight: &mut Flight) -> Vec<(u64, Work, usize, bool)> {
+    fn repeated(flight: &mut Flight) -> Vec<(u64, Deed, usize, bool)> {
         let mut all = Vec::new();
-        let taken = flight.repeat(|id, work, data, signaled| {
+        let taken = flight.repeat(|id, _, deed, data, signaled| {
             let bytes = match data {
                 Data::Inline(parts) => parts.iter().map(|part| part.len()).sum(),
                 Data::Segments(segments) => segments.len(),
             };
-            all.push((id, work, bytes, signaled));
+            all.push((id, deed, bytes, signaled));
             Ok::<(), ()>(())
         });
         assert_eq!(taken, Ok(()));
@@ -346,10 +370,9 @@ mod tests {
 
     #[test]
     fn what_the_peer_has_seen_is_not_repeated() {
-        let send = Work::Send { immediate: None };
-        let read = Work::Read { from: RemoteAddress { address: 200, key: RemoteKey(1) } };
-        let write =
-            |address| Work::Write { to: RemoteAddress { address, key: RemoteKey(1) }, immediate: None };
+        let send = Deed::Message;
+        let at = |address| RemoteMemory { address, key: 1 };
+        let (read, write) = (Deed::Read(at(200)), |address| Deed::Write(at(address)));
         // None of the three messages has arrived: the count is as it was.
         let mut flight = mixed();
         let over = flight.settle(u32::MAX).unwrap();

@@ -11,9 +11,34 @@ use std::str::FromStr;
 use weft_api::verbs::{DeviceAddress, QueuePairNumber};
 use weft_types::{Error, ErrorClass, PeerId};
 
-/// What must be known of a process before it was ever talked to: 64 bytes at most in the launcher's key-value store.
+/// What must be known of a process before it was ever talked to: 64 bytes at most for each device in the launcher's key-value store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCard {
+    /// Its first device.
+    pub first: RailCard,
+    /// Its second, if it has one.
+    pub second: Option<RailCard>,
+}
+
+impl PeerCard {
+    /// Its device on a rail.
+    pub const fn rail(&self, rail: u8) -> Option<RailCard> {
+        match rail {
+            0 => Some(self.first),
+            1 => self.second,
+            _ => None,
+        }
+    }
+
+    /// How many devices it has.
+    pub const fn rails(&self) -> u8 {
+        1 + self.second.is_some() as u8
+    }
+}
+
+/// One device of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RailCard {
     /// Where its device is reached.
     pub address: DeviceAddress,
     /// Its queue pair for datagrams.
@@ -24,21 +49,35 @@ pub struct PeerCard {
 
 impl std::fmt::Display for PeerCard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.first.fmt(f)?;
+        self.second.map_or(Ok(()), |second| write!(f, "+{second}"))
+    }
+}
+
+impl std::fmt::Display for RailCard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{:x}/{:x}", self.address, self.datagrams.0, self.qkey)
     }
+}
+
+fn parse_rail(text: &str) -> Option<RailCard> {
+    let mut parts = text.split('/');
+    let address = parts.next()?.parse().ok()?;
+    let number = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let qkey = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let ends = parts.next().is_none() && number < 1 << 24;
+    ends.then_some(RailCard { address, datagrams: QueuePairNumber(number), qkey })
 }
 
 impl FromStr for PeerCard {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<PeerCard, Error> {
-        let parse = || {
-            let mut parts = text.split('/');
-            let address = parts.next()?.parse().ok()?;
-            let number = u32::from_str_radix(parts.next()?, 16).ok()?;
-            let qkey = u32::from_str_radix(parts.next()?, 16).ok()?;
-            let ends = parts.next().is_none() && number < 1 << 24;
-            ends.then_some(PeerCard { address, datagrams: QueuePairNumber(number), qkey })
+        let parse = || match text.split_once('+') {
+            None => Some(PeerCard { first: parse_rail(text)?, second: None }),
+            Some((first, second)) => {
+                Some(PeerCard { first: parse_rail(first)?, second: Some(parse_rail(second)?) })
+            }
         };
         parse().ok_or_else(|| {
             Error::new(
@@ -71,6 +110,8 @@ pub struct Hello {
     pub from: PeerId,
     /// To whom.
     pub to: PeerId,
+    /// Which connection of the two: 0 is the one of messages, 1 the other for large operations.
+    pub channel: u8,
     /// The queue pair for this connection.
     pub queue_pair: QueuePairNumber,
     /// The first packet number it will send.
@@ -102,7 +143,7 @@ impl Hello {
         };
         let words = [
             MAGIC,
-            step,
+            step | u32::from(self.channel) << 8,
             self.from.0,
             self.to.0,
             self.queue_pair.0,
@@ -125,7 +166,7 @@ impl Hello {
         let word = |i: usize| {
             u32::from_le_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
         };
-        let step = match word(1) {
+        let step = match word(1) & 0xff {
             1 => Step::Ask,
             2 => Step::Answer,
             3 => Step::Rest,
@@ -136,6 +177,7 @@ impl Hello {
             step,
             from: PeerId(word(2)),
             to: PeerId(word(3)),
+            channel: (word(1) >> 8) as u8,
             queue_pair: QueuePairNumber(word(4)),
             first_packet: word(5),
             mtu: word(6),
@@ -144,6 +186,7 @@ impl Hello {
             received: word(9),
         };
         let sane = word(0) == MAGIC
+            && word(1) >> 8 < 2
             && hello.queue_pair.0 < 1 << 24
             && hello.first_packet < 1 << 24
             && (256..=4096).contains(&hello.mtu)
@@ -172,21 +215,29 @@ mod tests {
 
     #[test]
     fn cards_and_hellos_come_back() {
-        let card = PeerCard {
+        let rail = RailCard {
             address: "[fe80::1]:4791".parse().unwrap(),
             datagrams: QueuePairNumber(0xab_cdef),
             qkey: 0x1234_5678,
         };
+        let card = PeerCard { first: rail, second: None };
         assert_eq!(card.to_string().parse::<PeerCard>().unwrap(), card);
+        let two = PeerCard { second: Some(RailCard { qkey: 7, ..rail }), ..card };
+        assert_eq!(two.to_string().parse::<PeerCard>().unwrap(), two);
+        assert!(
+            format!("{two}+").parse::<PeerCard>().is_err() && format!("{card}+").parse::<PeerCard>().is_err()
+        );
         assert!("10.0.0.1:4791/1000000/0".parse::<PeerCard>().is_err(), "25 bits");
-        let on_infiniband = PeerCard { address: "[fe80::2:c903]:4791@1f".parse().unwrap(), ..card };
+        let lid = RailCard { address: "[fe80::2:c903]:4791@1f".parse().unwrap(), ..rail };
+        let on_infiniband = PeerCard { first: lid, second: None };
         assert_eq!(on_infiniband.to_string().parse::<PeerCard>().unwrap(), on_infiniband);
-        assert_eq!(on_infiniband.address.lid, 0x1f);
+        assert_eq!(on_infiniband.first.address.lid, 0x1f);
         assert!("10.0.0.1:4791@0/10/0".parse::<PeerCard>().is_err(), "one form of each address");
         let hello = Hello {
             step: Step::Ask,
             from: PeerId(3),
             to: PeerId(u32::MAX),
+            channel: 1,
             queue_pair: QueuePairNumber(17),
             first_packet: 0xff_ffff,
             mtu: 1024,

@@ -17,9 +17,11 @@ mod flight;
 pub mod handshake;
 mod one_sided;
 mod peers;
+mod rail;
 mod recovery;
+mod shares;
 mod slots;
 mod transport;
 
-pub use handshake::PeerCard;
+pub use handshake::{PeerCard, RailCard};
 pub use transport::{Counts, Directory, Held, MAX_COPY, Rdma};

@@ -1,12 +1,14 @@
 //! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, Holds};
+use crate::flight::{Deed, FEW, Holds, remote};
 use crate::peers::State;
-use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, MOST_POSTED, Rdma};
+use crate::rail::MOST_RAILS;
+use crate::shares::SHARED;
+use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, MOST_POSTED, NO_KEY, Rdma};
 use weft_api::Refused;
 use weft_api::verbs::{
-    Access, Data, Hca, HcaRefusal, RegionKeys, RemoteAddress, RemoteKey, Segment, Work, WorkRequest,
+    Access, Data, Hca, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment, Work, WorkRequest,
 };
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Outcome, Region, RegionId, RemoteMemory, RemoteRun, Token,
@@ -19,15 +21,15 @@ const MAX_RUNS: usize = 16;
 /// Numbers that atomics find, at a time.
 pub(crate) const FOUND: u32 = 256;
 
-/// Regions of this process by their number.
+/// Regions of this process by their number: their keys on each rail.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
-    keys: Vec<Option<RegionKeys>>,
+    keys: Vec<Option<[RegionKeys; MOST_RAILS]>>,
     free: Vec<u32>,
 }
 
 impl Registered {
-    fn insert(&mut self, keys: RegionKeys) -> RegionId {
+    fn insert(&mut self, keys: [RegionKeys; MOST_RAILS]) -> RegionId {
         match self.free.pop() {
             Some(place) => {
                 self.keys[place as usize] = Some(keys);
@@ -40,42 +42,47 @@ impl Registered {
         }
     }
 
-    fn remove(&mut self, id: RegionId) -> Option<RegionKeys> {
+    fn remove(&mut self, id: RegionId) -> Option<[RegionKeys; MOST_RAILS]> {
         let keys = self.keys.get_mut(id.0 as usize)?.take()?;
         self.free.push(id.0);
         Some(keys)
     }
 
-    fn segment(&self, run: &LocalRun, offset: u64, length: u64) -> Option<Segment> {
-        let keys = self.keys.get(run.region.0 as usize)?.as_ref()?;
+    fn segment(&self, rail: u8, run: &LocalRun, offset: u64, length: u64) -> Option<Segment> {
+        let keys = self.keys.get(run.region.0 as usize)?.as_ref()?[usize::from(rail)];
         Some(Segment { address: run.address + offset, length: length as u32, key: keys.local })
+    }
+
+    /// What a region that has this key on one rail is called on another.
+    pub(crate) fn key_on(&self, key: LocalKey, from: u8, to: u8) -> LocalKey {
+        let mut regions = self.keys.iter().flatten();
+        let region = regions.find(|keys| keys[usize::from(from)].local == key);
+        region.map_or(NO_KEY, |keys| keys[usize::from(to)].local)
     }
 }
 
+/// Of a region on a rail that is not there.
+const NO_KEYS: RegionKeys = RegionKeys { local: NO_KEY, remote: RemoteKey(0) };
+
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     Get,
     Put,
 }
 
 impl Way {
-    fn work(self, at: RemoteMemory) -> Work {
+    pub(crate) fn deed(self, at: RemoteMemory) -> Deed {
         match self {
-            Way::Get => Work::Read { from: remote(at) },
-            Way::Put => Work::Write { to: remote(at), immediate: None },
+            Way::Get => Deed::Read(at),
+            Way::Put => Deed::Write(at),
         }
     }
 }
 
-/// The first rail's key.
-fn remote(memory: RemoteMemory) -> RemoteAddress {
-    RemoteAddress { address: memory.address, key: RemoteKey(memory.key as u32) }
-}
-
 impl<H: Hca> Rdma<H> {
     pub(crate) fn what_zero_copy_can(&self) -> ZeroCopy {
-        let limits = self.hca.limits();
+        let limits = &self.limits;
         ZeroCopy {
             get: limits.max_reads > 0,
             put: true,
@@ -85,8 +92,8 @@ impl<H: Hca> Rdma<H> {
             atomic_with_packets: limits.works_in_calls,
             local_regions: true,
             follows_mappings: limits.follows_mappings,
-            // Of one connection (section 9.5), and there is one.
-            put_before_send: true,
+            // Of one connection (section 9.5): a large one may be shared between two.
+            put_before_send: self.rails.len() == 1,
             max_bytes: u64::from(limits.max_message),
             max_copy: MAX_COPY,
             max_runs: MAX_RUNS,
@@ -106,19 +113,31 @@ impl<H: Hca> Rdma<H> {
         memory: MemoryRange,
         access: Access,
     ) -> Result<Region, Unregistered> {
-        match self.hca.register(memory.address, memory.length, access) {
-            Ok(keys) => {
-                let remote = RemoteMemory { address: memory.address, key: u64::from(keys.remote.0) };
-                Ok(Region { id: self.registered.insert(keys), remote })
+        let mut keys = [NO_KEYS; MOST_RAILS];
+        for at in 0..self.rails.len() {
+            match self.rails[at].hca.register(memory.address, memory.length, access) {
+                Ok(here) => keys[at] = here,
+                Err(why) => {
+                    for (rail, keys) in self.rails[..at].iter_mut().zip(keys) {
+                        rail.hca.deregister(keys);
+                    }
+                    return Err(match why {
+                        HcaRefusal::Exhausted => Unregistered::Exhausted,
+                        _ => Unregistered::Cannot,
+                    });
+                }
             }
-            Err(HcaRefusal::Exhausted) => Err(Unregistered::Exhausted),
-            Err(_) => Err(Unregistered::Cannot),
         }
+        let [first, second] = keys.map(|keys| u64::from(keys.remote.0));
+        let remote = RemoteMemory { address: memory.address, key: first | second << 32 };
+        Ok(Region { id: self.registered.insert(keys), remote })
     }
 
     pub(crate) fn deregister_memory(&mut self, region: RegionId) {
         if let Some(keys) = self.registered.remove(region) {
-            self.hca.deregister(keys);
+            for (rail, keys) in self.rails.iter_mut().zip(keys) {
+                rail.hca.deregister(keys);
+            }
         }
     }
 
@@ -127,7 +146,12 @@ impl<H: Hca> Rdma<H> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
-            State::Open { .. } if peer.flight.len() + requests <= MOST_POSTED - 2 => Ok(index),
+            State::Open { .. }
+                if peer.flight.len() + requests <= MOST_POSTED - 2
+                    && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
+            {
+                Ok(index)
+            }
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -164,12 +188,22 @@ impl<H: Hca> Rdma<H> {
         if let ([remote], [local]) = (remote, local) {
             // One request, without lists.
             let index = self.room_for(peer, 1)?;
-            let segment = [self.segment(local, 0, remote.length)];
+            if remote.length >= SHARED
+                && let Some(token) = token
+                && let Some(beside) = self.beside(index, remote)
+            {
+                return self.share(way, (index, beside), remote, local, token);
+            }
+            let rail = self.peers.at(index).rail;
+            let segment = [self.segment(rail, local, 0, remote.length)];
             let holds = token.map_or(Holds::Nothing, Holds::Token);
-            return self.post(index, way.work(remote.memory), Data::Segments(&segment), holds);
+            let deed = way.deed(remote.memory);
+            return self.post(index, deed, deed.work(rail), Data::Segments(&segment), holds);
         }
-        let most = self.hca.limits().max_segments as usize;
-        let parts = self.cut(remote, local, most.max(1));
+        let most = self.limits.max_segments as usize;
+        let index = self.room_for(peer, 1)?;
+        let rail = self.peers.at(index).rail;
+        let parts = self.cut(rail, remote, local, most.max(1));
         let index = self.room_for(peer, parts.len())?;
         if parts.is_empty() {
             // Nothing is to be moved, and nothing will complete.
@@ -183,14 +217,15 @@ impl<H: Hca> Rdma<H> {
             .iter()
             .enumerate()
             .map(|(at, (memory, segments))| {
-                let request = WorkRequest::new(first + at as u64, way.work(*memory), segments);
+                let request = WorkRequest::new(first + at as u64, way.deed(*memory).work(rail), segments);
                 WorkRequest { signaled: tells && at == last, ..request }
             })
             .collect();
         let pair = self.peers.at(index).pair;
-        let doorbells = self.hca.doorbells();
-        let posted = self.hca.post_sends(pair, &requests);
-        self.counts.doorbells += self.hca.doorbells() - doorbells;
+        let hca = &mut self.rails[usize::from(rail)].hca;
+        let doorbells = hca.doorbells();
+        let posted = hca.post_sends(pair, &requests);
+        self.counts.doorbells += hca.doorbells() - doorbells;
         match posted {
             Ok(()) => self.counts.requests += requests.len() as u64,
             Err(HcaRefusal::Full) => return Err(Refused::Full),
@@ -205,21 +240,21 @@ impl<H: Hca> Rdma<H> {
             let signaled = tells && at == last;
             let holds = token.filter(|_| at == last).map_or(Holds::Nothing, Holds::Token);
             let data = Data::Segments(segments);
-            self.noted(index, holds, signaled, Deed::of(&way.work(*memory), &data), &data);
+            self.noted(index, holds, signaled, way.deed(*memory), &data);
         }
         Ok(())
     }
 
-    fn segment(&self, run: &LocalRun, offset: u64, length: u64) -> Segment {
+    pub(crate) fn segment(&self, rail: u8, run: &LocalRun, offset: u64, length: u64) -> Segment {
         // A region that is not there is refused by the device, as any wrong key.
-        let nobody =
-            Segment { address: run.address + offset, length: length as u32, key: crate::transport::NO_KEY };
-        self.registered.segment(run, offset, length).unwrap_or(nobody)
+        let nobody = Segment { address: run.address + offset, length: length as u32, key: NO_KEY };
+        self.registered.segment(rail, run, offset, length).unwrap_or(nobody)
     }
 
     /// Cuts two lists of runs with the same number of bytes into requests: one run there, at most `most` here.
     fn cut(
         &self,
+        rail: u8,
         remote: &[RemoteRun],
         local: &[LocalRun],
         most: usize,
@@ -234,7 +269,7 @@ impl<H: Hca> Rdma<H> {
                 && let Some(here) = run
             {
                 let length = (here.length - used).min(there.length - done);
-                let segment = self.segment(here, used, length);
+                let segment = self.segment(rail, here, used, length);
                 match parts.last_mut() {
                     Some((_, segments)) if begun && segments.len() < most => segments.push(segment),
                     _ => parts.push((there.memory.plus(done), vec![segment])),
@@ -257,22 +292,24 @@ impl<H: Hca> Rdma<H> {
         token: Option<Token>,
     ) -> Result<(), Refused> {
         let index = self.room_for(peer, 1)?;
-        let work = Way::Put.work(to);
-        if length <= INLINE.min(self.hca.limits().max_inline as usize) {
+        let rail = self.peers.at(index).rail;
+        let deed = Deed::Write(to);
+        let work = deed.work(rail);
+        if length <= INLINE.min(self.limits.max_inline as usize) {
             let mut bytes = [0; INLINE];
             fill(&mut bytes[..length]);
             let holds = token.map_or(Holds::Nothing, Holds::Token);
-            if self.post(index, work, Data::Inline(&[&bytes[..length]]), holds).is_err() {
+            if self.post(index, deed, work, Data::Inline(&[&bytes[..length]]), holds).is_err() {
                 self.fail_filled(index, token);
             }
             return Ok(());
         }
         let slot = self.take_slot()?;
         // From here on nothing is refused any more: there is room, so a device that does not take the request has lost the connection.
-        fill(self.hca.bytes_mut(self.send_slots.address(slot), length));
-        let segment = [self.send_slots.segment(slot, length as u32)];
+        fill(self.rails[usize::from(rail)].hca.bytes_mut(self.send_slots.address(rail, slot), length));
+        let segment = [self.send_slots.segment(rail, slot, length as u32)];
         let holds = token.map_or(Holds::Slot(slot), |token| Holds::SlotAndToken(slot, token));
-        if self.post(index, work, Data::Segments(&segment), holds).is_err() {
+        if self.post(index, deed, work, Data::Segments(&segment), holds).is_err() {
             self.send_slots.give_back(slot);
             self.fail_filled(index, token);
         }
@@ -290,7 +327,17 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         let peer = self.peers.at(index);
         let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
-        open && self.post(index, Way::Put.work(to), Data::Inline(&[bytes]), Holds::Nothing).is_ok()
+        let deed = Deed::Write(to);
+        let work = deed.work(peer.rail);
+        if !open {
+            return false;
+        }
+        if bytes.len() <= FEW {
+            let mut few = [0; FEW];
+            few[..bytes.len()].copy_from_slice(bytes);
+            return self.post_few(index, deed, work, &few, bytes.len()).is_ok();
+        }
+        self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
     pub(crate) fn change(
@@ -301,14 +348,16 @@ impl<H: Hca> Rdma<H> {
         token: Token,
     ) -> Result<(), Refused> {
         let index = self.room_for(peer, 1)?;
-        let at = remote(at);
+        let rail = self.peers.at(index).rail;
+        let at = remote(at, rail);
         let work = match operation {
             Atomic::FetchAdd(add) => Work::FetchAdd { at, add },
             Atomic::CompareSwap { compare, swap } => Work::CompareSwap { at, compare, swap },
         };
         let slot = self.found.take().ok_or(Refused::Full)?;
-        let segment = [self.found.segment(slot, 8)];
-        let posted = self.post(index, work, Data::Segments(&segment), Holds::Found(slot, token));
+        let segment = [self.found.segment(rail, slot, 8)];
+        let posted =
+            self.post(index, Deed::Atomic, work, Data::Segments(&segment), Holds::Found(slot, token));
         if posted.is_err() {
             self.found.give_back(slot);
         }
@@ -317,6 +366,11 @@ impl<H: Hca> Rdma<H> {
 
     pub(crate) fn tell(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
         let index = self.room_for(peer, 1)?;
+        if let Some(beside) = self.peers.find_channel(peer, 1)
+            && !self.peers.at(beside).flight.is_empty()
+        {
+            return self.tell_of_both((index, beside), token);
+        }
         let flight = &mut self.peers.at_mut(index).flight;
         if flight.is_empty() {
             self.ended.push_back(Completed { token, outcome: Outcome::Done(0) });
@@ -325,7 +379,7 @@ impl<H: Hca> Rdma<H> {
         if flight.join(token) {
             return Ok(());
         }
-        self.post(index, NOTHING, Data::Segments(&[]), Holds::Token(token))
+        self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Token(token))
     }
 }
 

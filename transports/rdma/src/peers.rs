@@ -20,10 +20,26 @@ pub(crate) enum State {
     Gone,
 }
 
-/// One process.
+/// A message that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    /// By this device.
+    pub(crate) rail: u8,
+    /// In this slot of it.
+    pub(crate) slot: u16,
+    pub(crate) bytes: u32,
+}
+
+/// One connection to a process: the one of messages, or the one beside it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
+    /// Which connection of the two it is: see [`Hello`](crate::handshake::Hello).
+    pub(crate) channel: u8,
+    /// The device that its queue pair is on.
+    pub(crate) rail: u8,
+    /// The device that its flight was posted on.
+    pub(crate) flown: u8,
     /// Where it is found.
     pub(crate) card: PeerCard,
     pub(crate) state: State,
@@ -34,8 +50,7 @@ pub(crate) struct Peer {
     pub(crate) epoch: u32,
     /// Messages that have arrived, ever, wrapping.
     pub(crate) received: u32,
-    /// Slots with messages that have arrived, and their bytes.
-    pub(crate) inbox: VecDeque<(u32, u32)>,
+    pub(crate) inbox: VecDeque<Arrived>,
     pub(crate) flight: Flight,
     /// Whether it stands in the list of those with messages.
     pub(crate) listed: bool,
@@ -45,28 +60,39 @@ pub(crate) struct Peer {
     pub(crate) resting: bool,
     /// When it was heard last, as far as anybody looked.
     pub(crate) heard: Nanos,
+    /// When this connection was made.
+    pub(crate) made: Nanos,
 }
 
 /// All of them; an entry's place stays the same.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     entries: Vec<Peer>,
-    by_id: NumberMap<u32>,
+    /// By channel.
+    by_id: [NumberMap<u32>; 2],
     by_pair: NumberMap<u32>,
+}
+
+/// Numbers of queue pairs have 24 bits.
+fn pair_on(rail: u8, pair: QueuePairNumber) -> u32 {
+    pair.0 | u32::from(rail) << 24
 }
 
 impl Peers {
     pub(crate) fn insert(
         &mut self,
-        id: PeerId,
+        (id, channel): (PeerId, u8),
         card: PeerCard,
         state: State,
-        pair: QueuePairNumber,
+        (rail, pair): (u8, QueuePairNumber),
         now: Nanos,
     ) -> u32 {
         let index = self.entries.len() as u32;
         self.entries.push(Peer {
             id,
+            channel,
+            rail,
+            flown: rail,
             card,
             state,
             pair,
@@ -79,28 +105,37 @@ impl Peers {
             open: false,
             resting: false,
             heard: now,
+            made: now,
         });
-        self.by_id.insert(id.0, index);
-        self.by_pair.insert(pair.0, index);
+        self.by_id[usize::from(channel)].insert(id.0, index);
+        self.by_pair.insert(pair_on(rail, pair), index);
         index
     }
 
+    /// The connection of messages.
     pub(crate) fn find(&self, id: PeerId) -> Option<u32> {
-        self.by_id.get(&id.0).copied()
+        self.by_id[0].get(&id.0).copied()
     }
 
-    pub(crate) fn of_pair(&self, pair: QueuePairNumber) -> Option<u32> {
-        self.by_pair.get(&pair.0).copied()
+    /// One of the connections.
+    pub(crate) fn find_channel(&self, id: PeerId, channel: u8) -> Option<u32> {
+        self.by_id[usize::from(channel)].get(&id.0).copied()
+    }
+
+    pub(crate) fn of_pair(&self, rail: u8, pair: QueuePairNumber) -> Option<u32> {
+        self.by_pair.get(&pair_on(rail, pair)).copied()
     }
 
     pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
         self.find(id).map(|index| self.at(index))
     }
 
+    #[inline]
     pub(crate) fn at(&self, index: u32) -> &Peer {
         &self.entries[index as usize]
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut Peer {
         &mut self.entries[index as usize]
     }
@@ -109,14 +144,15 @@ impl Peers {
         &self.entries
     }
 
-    /// It has another pair.
-    pub(crate) fn has_pair(&mut self, index: u32, pair: QueuePairNumber) {
-        self.at_mut(index).pair = pair;
-        self.by_pair.insert(pair.0, index);
+    /// It has another pair, on a device.
+    pub(crate) fn has_pair(&mut self, index: u32, rail: u8, pair: QueuePairNumber) {
+        let peer = self.at_mut(index);
+        (peer.rail, peer.pair) = (rail, pair);
+        self.by_pair.insert(pair_on(rail, pair), index);
     }
 
     /// The pair is destroyed: its number may come again.
-    pub(crate) fn forget_pair(&mut self, pair: QueuePairNumber) {
-        self.by_pair.remove(&pair.0);
+    pub(crate) fn forget_pair(&mut self, rail: u8, pair: QueuePairNumber) {
+        self.by_pair.remove(&pair_on(rail, pair));
     }
 }

@@ -8,10 +8,12 @@
 
 use crate::contact::FIRST_RETRY;
 use crate::flight::Holds;
-use crate::handshake::Step;
+use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::transport::Rdma;
-use weft_api::verbs::{Completion, CompletionStatus, DeviceAddress, Hca, Nanos};
+use weft_api::verbs::{
+    Completion, CompletionStatus, DeviceAddress, Hca, Nanos, QueuePairNumber, WorkRequest,
+};
 use weft_api::zero_copy::{Completed, Outcome};
 
 /// How long a peer whose connection has failed is asked for another.
@@ -20,7 +22,8 @@ pub(crate) const PATIENCE: Nanos = 10_000_000_000;
 impl<H: Hca> Rdma<H> {
     /// A request of a connection, or a receive, ended otherwise than in success.
     pub(crate) fn failed(&mut self, index: u32, done: Completion, received: bool) {
-        let peer = self.peers.at_mut(index);
+        let peer = self.peers.at(index);
+        let rail = peer.rail;
         if !matches!(peer.state, State::Open { .. }) {
             return; // It has failed before, and the rest follows.
         }
@@ -46,7 +49,7 @@ impl<H: Hca> Rdma<H> {
                 if flight.tells_of(done.id)
                     && let Some((holds, _)) = flight.retire(done.id)
                 {
-                    self.give_back(holds, false);
+                    self.give_back(rail, holds, false);
                     self.break_off(index);
                 } else {
                     // Nobody would hear that it did not happen.
@@ -59,37 +62,49 @@ impl<H: Hca> Rdma<H> {
     /// Those before it went well, or they would have said so.
     fn retire_before(&mut self, index: u32, id: u64) {
         let Some(before) = id.checked_sub(1) else { return };
+        let rail = self.peers.at(index).rail;
         while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(before) {
-            self.give_back(holds, true);
+            self.give_back(rail, holds, true);
         }
     }
 
     /// A connection has failed and its peer may live.
     pub(crate) fn break_off(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
-        if peer.resting {
+        let (id, state, rail, pair) = (peer.id, peer.state, peer.rail, peer.pair);
+        if self.peers.get(id).is_some_and(|peer| peer.resting) {
             // It need not answer any more.
             return self.lose(index);
         }
-        if matches!(peer.state, State::Open { .. }) {
-            peer.state = State::Failing { again: true };
-            self.hca.stop_queue_pair(peer.pair);
+        if matches!(state, State::Open { .. }) {
+            self.peers.at_mut(index).state = State::Failing { again: true };
+            self.hca_of(rail).stop_queue_pair(pair);
             self.failing.push(index);
         }
     }
 
-    /// A peer is given up. What had arrived is still taken in; then [`Rdma::bury`] ends it.
+    /// A peer is given up, with all its connections. What had arrived is still taken in; then [`Rdma::bury`] ends it.
     pub(crate) fn lose(&mut self, index: u32) {
+        let id = self.peers.at(index).id;
+        for channel in 0..2 {
+            if let Some(index) = self.peers.find_channel(id, channel) {
+                self.end(index);
+            }
+        }
+    }
+
+    fn end(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
-        match peer.state {
-            State::Failing { again: false } | State::Gone => return,
-            State::Failing { again: true } => {}
+        let (rail, pair) = (peer.rail, peer.pair);
+        let state = std::mem::replace(&mut peer.state, State::Failing { again: false });
+        match state {
+            State::Failing { .. } => {}
+            State::Gone => peer.state = State::Gone,
             State::Asking { .. } | State::Open { .. } => {
-                self.hca.stop_queue_pair(peer.pair);
+                self.hca_of(rail).stop_queue_pair(pair);
                 self.failing.push(index);
             }
         }
-        peer.state = State::Failing { again: false };
         self.asking.retain(|&asking| asking != index);
     }
 
@@ -97,21 +112,20 @@ impl<H: Hca> Rdma<H> {
     /// operation is touched any more. Then another is asked for, or those who wait hear of the end.
     pub(crate) fn bury(&mut self) {
         for index in std::mem::take(&mut self.failing) {
-            let peer = self.peers.at_mut(index);
-            let (id, pair) = (peer.id, peer.pair);
-            self.hca.destroy_queue_pair(pair);
-            self.peers.forget_pair(pair);
-            let peer = self.peers.at_mut(index);
-            if matches!(peer.state, State::Failing { again: true }) {
+            let peer = self.peers.at(index);
+            let (id, channel, rail, pair, flown) = (peer.id, peer.channel, peer.rail, peer.pair, peer.flown);
+            self.hca_of(rail).destroy_queue_pair(pair);
+            self.peers.forget_pair(rail, pair);
+            if matches!(self.peers.at(index).state, State::Failing { again: true }) {
                 self.ask_anew(index);
                 continue;
             }
-            peer.state = State::Gone;
-            self.questions.retain(|&(of, _)| of != index);
+            self.peers.at_mut(index).state = State::Gone;
+            self.questions.retain(|&(of, ..)| of != index);
             while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(u64::MAX) {
-                self.give_back(holds, false);
+                self.give_back(flown, holds, false);
             }
-            if !self.peers.at(index).resting {
+            if channel == 0 && !self.peers.at(index).resting {
                 self.lost.push_back(id);
             }
         }
@@ -119,53 +133,81 @@ impl<H: Hca> Rdma<H> {
 
     /// Asks for the next connection, or answers the question for it.
     fn ask_anew(&mut self, index: u32) {
-        let now = self.hca.now();
+        let question = self.questions.iter().position(|&(of, ..)| of == index);
+        let question = question.map(|place| self.questions.swap_remove(place));
+        let rail = question.map_or(self.peers.at(index).rail, |(_, rail, _)| rail);
+        let Ok(pair) = self.make_pair(rail) else { return self.lose_bare(index) };
+        self.peers.has_pair(index, rail, pair);
+        self.ask_for_next(index, question.map(|(.., hello)| hello));
+    }
+
+    /// A new queue pair is there, for the next connection.
+    pub(crate) fn ask_for_next(&mut self, index: u32, question: Option<Hello>) {
+        let now = self.now();
         let peer = self.peers.at_mut(index);
-        peer.epoch += 1;
         peer.state =
             State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: now + self.patience };
-        match self.make_pair() {
-            Ok(pair) => self.peers.has_pair(index, pair),
-            Err(_) => return self.lose(index),
-        }
+        peer.epoch = question.map_or(peer.epoch + 1, |hello| hello.epoch);
         self.asking.push(index);
-        match self.questions.iter().position(|&(of, _)| of == index) {
-            Some(place) => {
-                let (_, hello) = self.questions.swap_remove(place);
-                self.greeted(hello);
-            }
+        match question {
+            Some(hello) => self.begin_with(index, hello),
             None => self.say(Step::Ask, index),
         }
     }
 
+    /// No other queue pair can be had.
+    fn lose_bare(&mut self, index: u32) {
+        // Its last one is destroyed; a number that is none of a device's is stopped in vain.
+        self.peers.at_mut(index).pair = NO_PAIR;
+        self.lose(index);
+    }
+
     /// A peer is connected and has ever received `received` messages: what it has not had is posted again.
     pub(crate) fn go_on(&mut self, index: u32, received: u32) {
-        self.counts.reconnections += u64::from(self.peers.at(index).epoch > 0);
+        let flown = self.peers.at(index).flown;
         let Some(over) = self.peers.at_mut(index).flight.settle(received) else {
             // It has forgotten what it acknowledged, or counts what was never sent: nothing it says can be trusted.
             return self.lose(index);
         };
         for (holds, success) in over {
-            self.give_back(holds, success);
+            self.give_back(flown, holds, success);
+        }
+        let rail = self.peers.at(index).rail;
+        if rail != flown {
+            self.carry_over(index, flown, rail);
         }
         let peer = self.peers.at_mut(index);
-        let (hca, counts, pair) = (&mut self.hca, &mut self.counts, peer.pair);
-        let posted = peer.flight.repeat(|id, work, data, signaled| {
+        peer.flown = rail;
+        let (hca, counts, pair) = (&mut self.rails[usize::from(rail)].hca, &mut self.counts, peer.pair);
+        let doorbells = hca.doorbells();
+        let posted = peer.flight.repeat(|id, _, deed, data, signaled| {
             counts.requests += 1;
-            counts.doorbells += 1;
             counts.signaled += u64::from(signaled);
-            hca.post_send(
-                pair,
-                &weft_api::verbs::WorkRequest { id, work, data, signaled, fence: false, solicited: false },
-            )
+            let work = deed.work(rail);
+            hca.post_send(pair, &WorkRequest { id, work, data, signaled, fence: false, solicited: false })
         });
+        self.counts.doorbells += hca.doorbells() - doorbells;
         if posted.is_err() {
             self.lose(index);
         }
     }
 
+    /// Makes what is to be repeated ready for another rail: slots there have the same content, regions their names there.
+    fn carry_over(&mut self, index: u32, from: u8, to: u8) {
+        let (rails, slots, registered) = (&mut self.rails, &self.send_slots, &self.registered);
+        self.peers.at_mut(index).flight.each_segment(|holds, segment| match holds {
+            Holds::Slot(slot) | Holds::SlotAndToken(slot, _) => {
+                let length = segment.length as usize;
+                let old = rails[usize::from(from)].hca.bytes(segment.address, length).to_vec();
+                *segment = slots.segment(to, slot, segment.length);
+                rails[usize::from(to)].hca.bytes_mut(segment.address, length).copy_from_slice(&old);
+            }
+            _ => segment.key = registered.key_on(segment.key, from, to),
+        });
+    }
+
     /// A request is over: what it held is free, and whoever waits hears of it.
-    pub(crate) fn give_back(&mut self, holds: Holds, success: bool) {
+    pub(crate) fn give_back(&mut self, rail: u8, holds: Holds, success: bool) {
         let (token, value) = match holds {
             Holds::Nothing | Holds::Question => return,
             Holds::Slot(slot) => return self.send_slots.give_back(slot),
@@ -175,11 +217,12 @@ impl<H: Hca> Rdma<H> {
                 (token, 0)
             }
             Holds::Found(slot, token) => {
-                let found = self.hca.bytes(self.found.address(slot), 8);
+                let found = self.rails[usize::from(rail)].hca.bytes(self.found.address(rail, slot), 8);
                 let value = u64::from_ne_bytes(found.try_into().expect("eight bytes"));
                 self.found.give_back(slot);
                 (token, value)
             }
+            Holds::Share(number) => return self.shares.over(number, success, &mut self.ended),
         };
         let outcome = if success { Outcome::Done(value) } else { Outcome::Failed };
         self.ended.push_back(Completed { token, outcome });
@@ -188,9 +231,13 @@ impl<H: Hca> Rdma<H> {
     /// The network says that nobody is at an address.
     pub(crate) fn nobody_at(&mut self, address: DeviceAddress) {
         for index in 0..self.peers.all().len() as u32 {
-            if self.peers.at(index).card.address == address {
+            let card = self.peers.at(index).card;
+            if (0..card.rails()).any(|rail| card.rail(rail).is_some_and(|card| card.address == address)) {
                 self.lose(index);
             }
         }
     }
 }
+
+/// No queue pair of a device has it: they have 24 bits.
+const NO_PAIR: QueuePairNumber = QueuePairNumber(u32::MAX);

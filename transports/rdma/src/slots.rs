@@ -1,20 +1,21 @@
-//! Equal parts of one registered buffer, each for one message.
+//! Equal parts of registered buffers, each for one message.
 
 use weft_api::verbs::{DeviceBuffer, Segment};
 
-/// Parts of a buffer, and which of them are free.
+/// Parts of a buffer of each rail, and which of them are free. A part is taken of all rails at once, so that a message that one rail did
+/// not carry has its place on the others.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    buffer: DeviceBuffer,
+    buffers: Vec<DeviceBuffer>,
     slot_bytes: u32,
     free: Vec<u32>,
 }
 
 impl Slots {
-    /// All of `buffer` in parts of `slot_bytes`, all free.
-    pub(crate) fn new(buffer: DeviceBuffer, slot_bytes: u32) -> Slots {
-        let count = (buffer.length / u64::from(slot_bytes)) as u32;
-        Slots { buffer, slot_bytes, free: (0..count).rev().collect() }
+    /// All of each buffer in parts of `slot_bytes`, all free.
+    pub(crate) fn new(buffers: Vec<DeviceBuffer>, slot_bytes: u32) -> Slots {
+        let count = (buffers[0].length / u64::from(slot_bytes)) as u32;
+        Slots { buffers, slot_bytes, free: (0..count).rev().collect() }
     }
 
     pub(crate) fn take(&mut self) -> Option<u32> {
@@ -31,12 +32,13 @@ impl Slots {
         self.free.push(slot);
     }
 
-    pub(crate) fn address(&self, slot: u32) -> u64 {
-        self.buffer.address + u64::from(slot) * u64::from(self.slot_bytes)
+    pub(crate) fn address(&self, rail: u8, slot: u32) -> u64 {
+        self.buffers[usize::from(rail)].address + u64::from(slot) * u64::from(self.slot_bytes)
     }
 
     /// The first `bytes` of a slot, as a request names them.
-    pub(crate) fn segment(&self, slot: u32, bytes: u32) -> Segment {
-        Segment { address: self.address(slot), length: bytes, key: self.buffer.keys.local }
+    pub(crate) fn segment(&self, rail: u8, slot: u32, bytes: u32) -> Segment {
+        let key = self.buffers[usize::from(rail)].keys.local;
+        Segment { address: self.address(rail, slot), length: bytes, key }
     }
 }

@@ -1,26 +1,25 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
 use crate::contact::{NOTHING, SILENCE};
-use crate::flight::{Deed, Holds};
+use crate::flight::{Deed, FEW, Holds};
 use crate::handshake::{Hello, PeerCard};
 use crate::one_sided::{FOUND, Registered};
-use crate::peers::{Peers, State};
+use crate::peers::{Arrived, Peers, State};
+use crate::rail::{MOST_RAILS, Rail, buffer};
 use crate::recovery::PATIENCE;
+use crate::shares::Shares;
 use crate::slots::Slots;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
-use weft_api::verbs::{
-    Access, CompletionQueueId, Data, Hca, HcaRefusal, LocalKey, Nanos, ProtectionDomain, QueuePairPlan,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
-};
+use weft_api::verbs::{Access, Data, Hca, HcaLimits, HcaRefusal, LocalKey, Nanos, Work, WorkRequest};
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
 };
-use weft_api::{Capabilities, Refused, Transport};
+use weft_api::{Bells, Capabilities, Pollable, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
@@ -29,10 +28,10 @@ pub const MAX_COPY: usize = 16 << 10;
 
 pub(crate) const HEADER_BYTES: usize = 16;
 pub(crate) const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
-const RECEIVE_SLOTS: u32 = 256;
+pub(crate) const RECEIVE_SLOTS: u32 = 256;
 const SEND_SLOTS: u32 = 128;
-/// Of all connections together, where the device has so many.
-const COMPLETIONS: u32 = 1 << 15;
+/// Of all connections together, where the device has so many; those that have more under way wait for each other ([`Hca::is_crowded`]).
+pub(crate) const COMPLETIONS: u32 = 1 << 15;
 /// Slots left at which every request that holds one is signalled.
 const SCARCE: usize = SEND_SLOTS as usize / 4;
 /// Messages are refused when so many requests of one connection are not complete.
@@ -73,6 +72,10 @@ pub struct Counts {
     pub receive_doorbells: u64,
     /// Connections made anew after one had failed.
     pub reconnections: u64,
+    /// How many of them on another device than the one before, or asked for there at first contact.
+    pub moves: u64,
+    /// Operations that two devices did together.
+    pub shared: u64,
     /// Completion entries taken.
     pub completions: u64,
 }
@@ -93,28 +96,25 @@ pub struct Held {
 /// One process's end; see the crate.
 #[derive(Debug)]
 pub struct Rdma<H> {
-    pub(crate) hca: H,
+    /// Its devices.
+    pub(crate) rails: Vec<Rail<H>>,
+    /// What all of them can do.
+    pub(crate) limits: HcaLimits,
     pub(crate) me: PeerId,
     pub(crate) directory: Box<dyn Directory>,
-    pub(crate) card: PeerCard,
-    pub(crate) completions: CompletionQueueId,
-    pub(crate) receives: SharedReceiveQueueId,
     pub(crate) send_slots: Slots,
-    pub(crate) receive_slots: Slots,
-    /// Receive slots that are not posted.
-    pub(crate) returned: Vec<u32>,
-    /// Receive requests that the device has.
-    pub(crate) posted_receives: u32,
     /// Where atomics put what they find.
     pub(crate) found: Slots,
+    /// Tokens of operations that two connections share.
+    pub(crate) shares: Shares,
     pub(crate) registered: Registered,
     pub(crate) peers: Peers,
     /// Peers whose question is open.
     pub(crate) asking: Vec<u32>,
     /// Peers whose connection has failed.
     pub(crate) failing: Vec<u32>,
-    /// Questions for another connection, of peers whose last one is not ended yet.
-    pub(crate) questions: Vec<(u32, Hello)>,
+    /// Questions for another connection and their rails, of peers whose last one is not ended yet.
+    pub(crate) questions: Vec<(u32, u8, Hello)>,
     /// Which of all processes that ever have this number this is.
     pub(crate) life: u32,
     /// How long a peer whose connection has failed is asked for another.
@@ -134,6 +134,30 @@ pub struct Rdma<H> {
     pub(crate) counts: Counts,
 }
 
+/// What all devices can do.
+fn limits_of<H: Hca>(rails: &[Rail<H>]) -> HcaLimits {
+    let all = rails.iter().map(|rail| rail.hca.limits());
+    let common = all.reduce(|a, b| HcaLimits {
+        mtu: a.mtu.min(b.mtu),
+        max_message: a.max_message.min(b.max_message),
+        max_inline: a.max_inline.min(b.max_inline),
+        max_segments: a.max_segments.min(b.max_segments),
+        max_reads: a.max_reads.min(b.max_reads),
+        max_regions: a.max_regions.min(b.max_regions),
+        max_registered: a.max_registered.min(b.max_registered),
+        follows_mappings: a.follows_mappings && b.follows_mappings,
+        // Two devices are atomic towards each other where they are towards everybody, or where the process itself does their work.
+        atomics: [a, b].iter().all(|it| it.atomics && (it.atomic_with_processors || it.works_in_calls)),
+        atomic_with_processors: a.atomic_with_processors && b.atomic_with_processors,
+        latency: a.latency.max(b.latency),
+        bandwidth: a.bandwidth + b.bandwidth,
+        registration: a.registration + b.registration,
+        registration_per_byte: a.registration_per_byte + b.registration_per_byte,
+        ..a
+    });
+    common.expect("there is a device")
+}
+
 pub(crate) fn cannot(what: &str, why: HcaRefusal) -> Error {
     Error::new(
         ErrorClass::NO_MEM,
@@ -148,58 +172,40 @@ impl<H: Hca> Rdma<H> {
     ///
     /// # Errors
     /// What the device refused.
-    pub fn open(mut hca: H, me: PeerId, directory: Box<dyn Directory>) -> Result<Rdma<H>> {
-        let depth = hca.limits().max_completions.min(COMPLETIONS);
-        let completions =
-            hca.make_completion_queue(depth).map_err(|why| cannot("a completion queue", why))?;
-        let receives = hca
-            .make_shared_receive_queue(RECEIVE_SLOTS)
-            .map_err(|why| cannot("a shared receive queue", why))?;
-        let mut slots = |count: u32, bytes: u32| {
-            let access = Access { local_write: true, ..Access::default() };
-            hca.allocate(u64::from(count) * u64::from(bytes), access)
-                .map(|buffer| Slots::new(buffer, bytes))
-                .map_err(|why| cannot("registered memory", why))
-        };
-        let (send_slots, mut receive_slots) =
-            (slots(SEND_SLOTS, SLOT_BYTES)?, slots(RECEIVE_SLOTS, SLOT_BYTES)?);
-        let found = slots(FOUND, 8)?;
-        while let Some(slot) = receive_slots.take() {
-            let segment = [receive_slots.segment(slot, SLOT_BYTES)];
-            hca.post_receive(receives, u64::from(slot), &segment)
-                .map_err(|why| cannot("a receive request", why))?;
-        }
+    pub fn open(hca: H, me: PeerId, directory: Box<dyn Directory>) -> Result<Rdma<H>> {
+        Rdma::open_rails(vec![hca], me, directory)
+    }
+
+    /// As [`Rdma::open`], with several devices, at most two: device `i` here reaches device `i` of others. Messages go by the first that
+    /// works, large operations by both, and what a dead one carried by the other.
+    ///
+    /// # Errors
+    /// What a device refused.
+    ///
+    /// # Panics
+    /// When there are no devices, or more than two.
+    pub fn open_rails(hcas: Vec<H>, me: PeerId, directory: Box<dyn Directory>) -> Result<Rdma<H>> {
+        assert!((1..=MOST_RAILS).contains(&hcas.len()), "{} devices", hcas.len());
         // Whoever guesses it can waste a datagram's handling, no more.
         let qkey = 0x5746_0000 | me.0 & 0xffff;
-        let plan = QueuePairPlan {
-            domain: ProtectionDomain(0),
-            service: Service::Datagram,
-            send_queue: completions,
-            receive_queue: completions,
-            shared_receive_queue: Some(receives),
-            max_send: 1024,
-            max_receive: 0,
-            qkey,
+        let mut rails = hcas.into_iter().map(|hca| Rail::open(hca, qkey)).collect::<Result<Vec<_>>>()?;
+        let mut slots = |count: u32, bytes: u32| {
+            let buffers = rails.iter_mut().map(|rail| buffer(&mut rail.hca, count, bytes));
+            buffers.collect::<Result<_>>().map(|buffers| Slots::new(buffers, bytes))
         };
-        let datagrams = hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))?;
-        hca.open_queue_pair(datagrams, None).map_err(|why| cannot("a queue pair", why))?;
+        let (send_slots, found) = (slots(SEND_SLOTS, SLOT_BYTES)?, slots(FOUND, 8)?);
         // Two that are mixed up at the same number do not begin at the same nanosecond with the same queue pair.
         let mut life = DefaultHasher::new();
-        (hca.now(), hca.address(), datagrams).hash(&mut life);
+        (rails[0].hca.now(), rails[0].card).hash(&mut life);
         let life = (life.finish() as u32).max(1);
-        let card = PeerCard { address: hca.address(), datagrams, qkey };
         Ok(Rdma {
-            hca,
+            limits: limits_of(&rails),
+            rails,
             me,
             directory,
-            card,
-            completions,
-            receives,
             send_slots,
-            receive_slots,
-            returned: Vec::new(),
-            posted_receives: RECEIVE_SLOTS,
             found,
+            shares: Shares::default(),
             registered: Registered::default(),
             peers: Peers::default(),
             asking: Vec::new(),
@@ -220,12 +226,12 @@ impl<H: Hca> Rdma<H> {
 
     /// What others must know to find this process.
     pub fn card(&self) -> PeerCard {
-        self.card
+        PeerCard { first: self.rails[0].card, second: self.rails.get(1).map(|rail| rail.card) }
     }
 
-    /// The device.
+    /// The first device.
     pub fn hca(&self) -> &H {
-        &self.hca
+        &self.rails[0].hca
     }
 
     /// Sets how long a peer whose connection has failed is asked for another before it is lost. 10 s otherwise.
@@ -237,7 +243,11 @@ impl<H: Hca> Rdma<H> {
     pub fn held(&self) -> Held {
         Held {
             send_slots: SEND_SLOTS as usize - self.send_slots.left(),
-            receive_slots: (RECEIVE_SLOTS - self.posted_receives) as usize - self.returned.len(),
+            receive_slots: self
+                .rails
+                .iter()
+                .map(|rail| (RECEIVE_SLOTS - rail.posted_receives) as usize - rail.returned.len())
+                .sum(),
             numbers: FOUND as usize - self.found.left(),
             requests: self.peers.all().iter().map(|peer| peer.flight.len()).sum(),
         }
@@ -262,7 +272,11 @@ impl<H: Hca> Rdma<H> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
-            State::Open { .. } if peer.flight.len() < MESSAGES => Ok(index),
+            State::Open { .. }
+                if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
+            {
+                Ok(index)
+            }
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -273,37 +287,76 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn post(
         &mut self,
         index: u32,
+        deed: Deed,
         work: Work,
         data: Data<'_>,
         holds: Holds,
     ) -> std::result::Result<(), Refused> {
         let peer = self.peers.at(index);
         let signaled = match holds {
-            Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) | Holds::Question => true,
+            Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) => true,
+            Holds::Share(_) | Holds::Question => true,
             Holds::Slot(_) => peer.flight.must_signal() || self.send_slots.left() < SCARCE,
             Holds::Nothing => peer.flight.must_signal(),
         };
         let request =
             WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
-        match self.hca.post_send(peer.pair, &request) {
-            Ok(()) => {
-                self.counts.doorbells += 1;
-                self.counts.requests += 1;
-                self.noted(index, holds, signaled, Deed::of(&work, &data), &data);
-                Ok(())
-            }
-            Err(HcaRefusal::State(_)) => {
+        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
+            return self.not_taken(index, why, || (holds, signaled, deed, data));
+        }
+        self.counts.doorbells += 1;
+        self.counts.requests += 1;
+        self.noted(index, holds, signaled, deed, &data);
+        Ok(())
+    }
+
+    /// As [`Rdma::post`] of a few bytes that nobody awaits: they are put together once, for the device and for the case that they must be sent again.
+    #[inline]
+    pub(crate) fn post_few(
+        &mut self,
+        index: u32,
+        deed: Deed,
+        work: Work,
+        few: &[u8; FEW],
+        length: usize,
+    ) -> std::result::Result<(), Refused> {
+        let peer = self.peers.at(index);
+        let signaled = peer.flight.must_signal();
+        let parts = [&few[..length]];
+        let data = Data::Inline(&parts);
+        let request =
+            WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
+        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
+            return self.not_taken(index, why, || (Holds::Nothing, signaled, deed, data));
+        }
+        self.counts.doorbells += 1;
+        self.counts.requests += 1;
+        self.peers.at_mut(index).flight.push_few(signaled, deed, few, length);
+        self.listed_open(index, signaled);
+        Ok(())
+    }
+
+    /// A device did not take a request.
+    #[cold]
+    fn not_taken<'a>(
+        &mut self,
+        index: u32,
+        why: HcaRefusal,
+        request: impl FnOnce() -> (Holds, bool, Deed, Data<'a>),
+    ) -> std::result::Result<(), Refused> {
+        match why {
+            HcaRefusal::State(_) => {
+                let (holds, signaled, deed, data) = request();
                 // The device gave it up, and the completion that says so is on its way. The next connection does it.
                 self.break_off(index);
-                let deed = Deed::of(&work, &data);
                 if deed == Deed::Atomic {
                     return Err(Refused::Full); // It does no atomics, since it cannot know which were done.
                 }
                 self.noted(index, holds, signaled, deed, &data);
                 Ok(())
             }
-            Err(HcaRefusal::Full) => Err(Refused::Full),
-            Err(_) => {
+            HcaRefusal::Full => Err(Refused::Full),
+            _ => {
                 self.lose(index);
                 Err(Refused::Full)
             }
@@ -315,6 +368,13 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn noted(&mut self, index: u32, holds: Holds, signaled: bool, deed: Deed, data: &Data<'_>) {
         let peer = self.peers.at_mut(index);
         peer.flight.push(holds, signaled, deed, data);
+        self.listed_open(index, signaled);
+    }
+
+    /// Remembers a connection whose newest request nothing tells of.
+    #[inline]
+    fn listed_open(&mut self, index: u32, signaled: bool) {
+        let peer = self.peers.at_mut(index);
         self.counts.signaled += u64::from(signaled);
         if !signaled && !peer.open {
             peer.open = true;
@@ -350,7 +410,7 @@ impl<H: Hca> Rdma<H> {
     fn close(&mut self, index: u32) -> std::result::Result<(), Refused> {
         let peer = self.peers.at(index);
         let request = WorkRequest::new(peer.flight.next(), NOTHING, &[]);
-        match self.hca.post_send(peer.pair, &request) {
+        match self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
             Ok(()) => {
                 self.counts.doorbells += 1;
                 self.counts.requests += 1;
@@ -369,18 +429,22 @@ impl<H: Hca> Rdma<H> {
         header: Header,
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
-        let header = header_bytes(header);
+        let (header, work) = (header_bytes(header), Work::Send { immediate: None });
+        if payload.len() <= FEW - HEADER_BYTES {
+            let mut few = [0; FEW];
+            few[..HEADER_BYTES].copy_from_slice(&header);
+            few[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+            return self.post_few(index, Deed::Message, work, &few, HEADER_BYTES + payload.len());
+        }
         let parts = [&header[..], payload];
-        self.post(index, Work::Send { immediate: None }, Data::Inline(&parts), Holds::Nothing)
+        self.post(index, Deed::Message, work, Data::Inline(&parts), Holds::Nothing)
     }
 }
 
+#[inline]
 fn header_bytes(header: Header) -> [u8; HEADER_BYTES] {
-    let mut bytes = [0; HEADER_BYTES];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(header.words()) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
+    let [first, second] = header.words();
+    (u128::from(second) << 64 | u128::from(first)).to_le_bytes()
 }
 
 fn header_from(bytes: &[u8]) -> Header {
@@ -388,11 +452,11 @@ fn header_from(bytes: &[u8]) -> Header {
     Header::from_words([word(0), word(8)])
 }
 
-impl<H: Hca> Transport for Rdma<H> {
-    type Bell = H::Bell;
+impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
+    type Bell = Bells<H::Bell>;
 
     fn capabilities(&self, _peer: PeerId) -> Capabilities {
-        let limits = self.hca.limits();
+        let limits = &self.limits;
         Capabilities {
             max_inline: (limits.max_inline as usize).saturating_sub(HEADER_BYTES).min(MAX_COPY),
             max_copy: MAX_COPY,
@@ -408,7 +472,7 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn connect(&mut self, peer: PeerId) -> Result<()> {
-        if self.peers.find(peer).is_some() { Ok(()) } else { self.begin(peer) }
+        if self.peers.find(peer).is_some() { Ok(()) } else { self.begin(peer, 0) }
     }
 
     fn route(&self, peer: PeerId) -> u32 {
@@ -418,7 +482,9 @@ impl<H: Hca> Transport for Rdma<H> {
     #[inline]
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         let peer = self.peers.at(route);
-        let open = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MESSAGES;
+        let open = matches!(peer.state, State::Open { .. })
+            && peer.flight.len() < MESSAGES
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
         open && self.send_inline_to(route, header, payload).is_ok()
     }
 
@@ -441,13 +507,15 @@ impl<H: Hca> Transport for Rdma<H> {
     ) -> std::result::Result<(), Refused> {
         let index = self.sendable(peer)?;
         let slot = self.take_slot()?;
-        let place = self.hca.bytes_mut(self.send_slots.address(slot), HEADER_BYTES + len);
+        let rail = self.peers.at(index).rail;
+        let address = self.send_slots.address(rail, slot);
+        let place = self.rails[usize::from(rail)].hca.bytes_mut(address, HEADER_BYTES + len);
         let (head, body) = place.split_at_mut(HEADER_BYTES);
         head.copy_from_slice(&header_bytes(header));
         fill(body);
-        let segment = [self.send_slots.segment(slot, (HEADER_BYTES + len) as u32)];
+        let segment = [self.send_slots.segment(rail, slot, (HEADER_BYTES + len) as u32)];
         let work = Work::Send { immediate: None };
-        if self.post(index, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
+        if self.post(index, Deed::Message, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
             // It is filled, and there was room: a device that does not take it has lost the connection.
             self.send_slots.give_back(slot);
             self.lose(index);
@@ -456,16 +524,17 @@ impl<H: Hca> Transport for Rdma<H> {
     }
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
-        let &(slot, bytes) = self.peers.get(peer)?.inbox.front()?;
-        let message = self.hca.bytes(self.receive_slots.address(slot), bytes as usize);
+        let &Arrived { rail, slot, bytes } = self.peers.get(peer)?.inbox.front()?;
+        let rail = &self.rails[usize::from(rail)];
+        let message = rail.hca.bytes(rail.receive_slots.address(0, u32::from(slot)), bytes as usize);
         let (header, payload) = message.split_at(HEADER_BYTES);
         Some((header_from(header), payload))
     }
 
     fn advance(&mut self, peer: PeerId) {
         let Some(index) = self.peers.find(peer) else { return };
-        if let Some((slot, _)) = self.peers.at_mut(index).inbox.pop_front() {
-            self.repost(slot);
+        if let Some(Arrived { rail, slot, .. }) = self.peers.at_mut(index).inbox.pop_front() {
+            self.repost(rail, u32::from(slot));
         }
     }
 
@@ -492,30 +561,39 @@ impl<H: Hca> Transport for Rdma<H> {
     fn progress(&mut self) -> bool {
         // Datagrams alone are no news: acknowledgements, and questions whether somebody is alive.
         let mut moved = false;
-        self.hca.progress();
-        let now = self.hca.now();
+        let mut now = 0;
         let mut left = BURST;
-        while left > 0
-            && let Some(done) = self.hca.poll(self.completions)
-        {
-            moved |= self.completed_work(done, now);
-            left -= 1;
+        for at in 0..self.rails.len() {
+            let rail = &mut self.rails[at];
+            rail.hca.progress();
+            now = rail.hca.now().max(now);
+            let queue = rail.completions;
+            while left > 0
+                && let Some(done) = self.rails[at].hca.poll(queue)
+            {
+                moved |= self.completed_work(at as u8, done, now);
+                left -= 1;
+            }
         }
         if left > 0 {
-            // The device has nothing more to tell.
+            // The devices have nothing more to tell.
             if !self.failing.is_empty() {
                 self.bury();
                 moved = true;
             }
-            if !self.returned.is_empty() {
-                self.return_slots();
+            for rail in &mut self.rails {
+                if !rail.returned.is_empty() {
+                    self.counts.receive_doorbells += rail.return_slots();
+                }
             }
         }
         if !self.open.is_empty() {
             self.close_bursts(now);
         }
-        while let Some(address) = self.hca.unreachable() {
-            self.nobody_at(address);
+        for at in 0..self.rails.len() {
+            while let Some(address) = self.rails[at].hca.unreachable() {
+                self.nobody_at(address);
+            }
         }
         if !self.asking.is_empty() {
             self.ask_again();
@@ -618,7 +696,8 @@ impl<H: Hca> Transport for Rdma<H> {
         self.ended.pop_front()
     }
 
-    fn bell(&self) -> H::Bell {
-        self.hca.bell()
+    fn bell(&self) -> Bells<H::Bell> {
+        let [first, more @ ..] = &*self.rails else { unreachable!("there is a device") };
+        Bells::new(first.hca.bell(), more.first().map(|second| second.hca.bell()))
     }
 }

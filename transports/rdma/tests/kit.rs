@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Cards, virtual_fabric};
+use common::{Air, Cards, fabric_on, virtual_fabric};
 use std::net::Ipv4Addr;
-use weft_api::Transport;
 use weft_api::kit::{self, Fabric};
+use weft_api::{Refused, Transport};
 use weft_rdma::Rdma;
 use weft_softroce::{Card, Udp};
 use weft_types::{ContextId, PeerId, Rank, Tag};
@@ -15,6 +15,17 @@ use weft_wire::{Header, Kind};
 fn every_property_holds_over_a_bad_network() {
     for seed in 0..4 {
         kit::every_property(|processes| virtual_fabric(processes, seed, seed as f64 * 0.01));
+    }
+}
+
+#[test]
+fn every_property_holds_over_two_rails() {
+    for seed in 0..2 {
+        kit::every_property(|processes| {
+            let mut air = Air::bad(seed);
+            air.loss = seed as f64 * 0.01;
+            fabric_on(air, processes, 2)
+        });
     }
 }
 
@@ -124,6 +135,30 @@ fn what_has_left_has_arrived_and_the_resting_are_not_waited_for() {
             fabric.round();
             assert!(fabric.air.borrow().now - begun < 12_000_000_000, "waits for the dead (seed {seed})");
         }
+    }
+}
+
+/// Two that only answer each other, for as long as bursts are closed many times: nobody waits for what the other has kept.
+#[test]
+fn a_long_conversation_does_not_stop() {
+    let mut fabric = virtual_fabric(2, 1, 0.0);
+    fabric.introduce();
+    fabric.air.borrow_mut().quiet = true;
+    for end in 0..2 {
+        fabric.ends[end].advance(PeerId(1 - end as u32));
+    }
+    let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(7));
+    for number in 0..20_000 {
+        let (me, peer) = (number % 2, PeerId(1 - number as u32 % 2));
+        while fabric.ends[me].send_inline(peer, header, b"ping") == Err(Refused::Full) {
+            fabric.round();
+        }
+        let begun = fabric.air.borrow().now;
+        while fabric.ends[1 - me].peek(PeerId(me as u32)).is_none() {
+            fabric.round();
+            assert!(fabric.air.borrow().now < begun + 1_000_000, "message {number} stays where it is");
+        }
+        fabric.ends[1 - me].advance(PeerId(me as u32));
     }
 }
 

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_api::Transport;
 use weft_api::verbs::{Hca, ProtectionDomain, QueuePairNumber, QueuePairPlan, Service};
-use weft_rdma::{Directory, PeerCard, Rdma};
+use weft_rdma::{Directory, PeerCard, RailCard, Rdma};
 use weft_softroce::Card;
 use weft_types::{PeerId, Result};
 
@@ -42,7 +42,8 @@ struct Everybody;
 
 impl Directory for Everybody {
     fn find(&mut self, _: PeerId) -> Result<PeerCard> {
-        Ok(PeerCard { address: address(7).into(), datagrams: QueuePairNumber(16), qkey: 0 })
+        let first = RailCard { address: address(7).into(), datagrams: QueuePairNumber(16), qkey: 0 };
+        Ok(PeerCard { first, second: None })
     }
 }
 

@@ -70,6 +70,9 @@ pub(crate) fn is_of_connection(datagram: &[u8]) -> bool {
 /// Datagrams taken in or given out before the caller gets its turn.
 const BURST: usize = 64;
 
+/// Entries of a completion queue.
+const MOST_COMPLETIONS: u32 = 1 << 20;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Card<W> {
@@ -159,7 +162,7 @@ impl<W: Wire> Hca for Card<W> {
             max_segments: MAX_SEGMENTS as u32,
             max_send: 1 << 16,
             max_receive: 1 << 16,
-            max_completions: 1 << 20,
+            max_completions: MOST_COMPLETIONS,
             max_reads: 16,
             max_regions: 1 << 16,
             max_registered: u64::MAX,
@@ -211,7 +214,8 @@ impl<W: Wire> Hca for Card<W> {
     }
 
     fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal> {
-        Ok(self.device.make_completion_queue(depth))
+        // Entries take memory when they are there: room for all that the queue pairs of a large job may have under way.
+        Ok(self.device.make_completion_queue(depth.max(MOST_COMPLETIONS)))
     }
 
     fn make_shared_receive_queue(&mut self, depth: u32) -> Result<SharedReceiveQueueId, HcaRefusal> {
@@ -264,6 +268,10 @@ impl<W: Wire> Hca for Card<W> {
 
     fn doorbells(&self) -> u64 {
         self.doorbells
+    }
+
+    fn is_crowded(&self) -> bool {
+        false
     }
 
     fn post_receive(

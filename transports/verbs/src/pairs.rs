@@ -204,15 +204,21 @@ impl Pair {
         }
     }
 
-    /// A request is over, and with it all before it. When it failed, each of the others says so too.
+    /// Requests that are posted and not complete.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.open
+    }
+
+    /// A request is over, and with it all before it. When it failed, each of the others says so too. How many those are.
     #[inline]
-    pub(crate) fn completed(&mut self, success: bool) {
-        let requests = if success { self.heard.pop_front().unwrap_or(0) } else { 1 };
-        self.open = self.open.saturating_sub(requests);
+    pub(crate) fn completed(&mut self, success: bool) -> u32 {
+        let requests = if success { self.heard.pop_front().unwrap_or(0) } else { 1 }.min(self.open);
+        self.open -= requests;
         self.over += u64::from(requests);
         if !success {
             self.state = QueuePairState::Error;
         }
+        requests
     }
 
     /// The way of datagrams to a device.

@@ -43,6 +43,29 @@ pub struct Verbs {
     sleepers: Arc<Sleepers>,
     started: Instant,
     doorbells: u64,
+    crowd: Crowd,
+}
+
+/// How many completions may still come, and how many find room.
+///
+/// Requests that nobody wants to hear of count as well: when their queue pair fails, each of them says so.
+#[derive(Debug, Default)]
+struct Crowd {
+    /// Send requests under way, of all queue pairs.
+    posted: u32,
+    /// Entries of all completion queues, less the receive requests that they must also hold.
+    room: u32,
+}
+
+/// Requests that may be posted after a look at [`Hca::is_crowded`].
+const AFTER_A_LOOK: u32 = 256;
+
+impl Crowd {
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        // A device with few entries must be usable too.
+        self.posted + AFTER_A_LOOK.min(self.room / 2) > self.room
+    }
 }
 
 // SAFETY: the library's objects belong to the process, not to a thread; nobody but us has these.
@@ -74,6 +97,7 @@ impl Verbs {
             sleepers: Arc::new(sleepers),
             started: Instant::now(),
             doorbells: 0,
+            crowd: Crowd::default(),
         })
     }
 
@@ -99,7 +123,7 @@ impl Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
-        let Verbs { pairs, context, choice, limits, doorbells, .. } = self;
+        let Verbs { pairs, context, choice, limits, doorbells, crowd, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
             return Err(HcaRefusal::State(pair.state));
@@ -148,6 +172,7 @@ impl Verbs {
         } else {
             chain[..requests.len()].iter().position(|place| std::ptr::eq(place, refused)).unwrap_or(0)
         };
+        crowd.posted += posted as u32;
         for place in &chain[..posted] {
             pair.posted(place.send_flags & IBV_SEND_SIGNALED != 0);
         }
@@ -306,6 +331,7 @@ impl Hca for Verbs {
     fn make_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, HcaRefusal> {
         let raw = self.context.make_queue(depth).map_err(refusal)?;
         self.queues.push(Queue::new(raw));
+        self.crowd.room += depth;
         Ok(CompletionQueueId(self.queues.len() as u32 - 1))
     }
 
@@ -318,6 +344,7 @@ impl Hca for Verbs {
             return Err(refusal(errno()));
         }
         self.receives.push(queue);
+        self.crowd.room = self.crowd.room.saturating_sub(depth);
         Ok(SharedReceiveQueueId(self.receives.len() as u32 - 1))
     }
 
@@ -361,6 +388,7 @@ impl Hca for Verbs {
         let Some(pair) = self.pairs.remove(&number.0) else { return };
         // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is half
         // filled when the device is of a kind that says nothing of it (the kernel's soft-RoCE) is lost.
+        self.crowd.posted -= pair.under_way();
         pair.fail(&self.context);
         self.queues.iter_mut().for_each(|queue| queue.let_go(number.0));
         pair.destroy(&self.context);
@@ -406,6 +434,11 @@ impl Hca for Verbs {
 
     fn doorbells(&self) -> u64 {
         self.doorbells
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.crowd.is_crowded()
     }
 
     #[inline]
@@ -466,7 +499,7 @@ impl Hca for Verbs {
                 continue;
             };
             if !received {
-                pair.completed(done.status == IBV_WC_SUCCESS);
+                self.crowd.posted -= pair.completed(done.status == IBV_WC_SUCCESS);
                 if done.status == IBV_WC_SUCCESS && done.wr_id & crate::completions::SILENT != 0 {
                     continue;
                 }
@@ -497,5 +530,23 @@ impl Drop for Verbs {
             unsafe { (self.context.library.ibv_destroy_srq)(queue) };
         }
         self.memory.release(&self.context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_always_find_room() {
+        for room in [1, 2, 100, 511, 512, 513, 32_768] {
+            let mut crowd = Crowd { posted: 0, room };
+            assert!(!crowd.is_crowded(), "nothing is under way, of {room}");
+            while !crowd.is_crowded() {
+                crowd.posted += 1;
+            }
+            let more = AFTER_A_LOOK.min(room / 2);
+            assert!(crowd.posted - 1 + more <= room, "what is posted after a look has room, of {room}");
+        }
     }
 }

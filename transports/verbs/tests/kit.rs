@@ -42,7 +42,10 @@ impl Fabric for Processes {
 
 fn open(choice: &Choice, process: usize, cards: Cards) -> Rdma<Verbs> {
     let device = Verbs::open(choice.clone()).unwrap();
-    Rdma::open(device, PeerId(process as u32), Box::new(cards)).unwrap()
+    let mut rdma = Rdma::open(device, PeerId(process as u32), Box::new(cards)).unwrap();
+    // Paths do not fail here: whoever is silent is dead.
+    rdma.set_patience(Duration::from_secs(1));
+    rdma
 }
 
 #[test]

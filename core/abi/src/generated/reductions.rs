@@ -404,16 +404,39 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_scatter",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm) }
+        return unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm)
     };
-    raise::finish_on_comm(
-        "MPI_Reduce_scatter",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter_c` (6.10.2 MPI_REDUCE_SCATTER).
@@ -426,16 +449,39 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    let call = || {
-        gate::check_active()?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm) }
+        };
+        raise::finish_on_comm(
+            "MPI_Reduce_scatter_c",
+            comm,
+            call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+        )
+    }
+    if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm) }
+        return unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe {
+        imp::at_once::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm)
     };
-    raise::finish_on_comm(
-        "MPI_Reduce_scatter_c",
-        comm,
-        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
 }
 
 /// `MPI_Scan` (6.11.1 Inclusive Scan).

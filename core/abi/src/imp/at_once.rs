@@ -22,7 +22,7 @@ use crate::raise::{self, Raised};
 
 pub(crate) use super::at_once_parts::pready;
 pub(crate) use super::at_once_rounds::{
-    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter_block,
+    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter, reduce_scatter_block,
 };
 pub(crate) use super::at_once_windows::put;
 

@@ -495,6 +495,52 @@ pub(crate) unsafe fn reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { scatter_reduced("MPI_Reduce_scatter_block", sendbuf, recvbuf, recvcount, datatype, op, comm) }
+}
+
+/// `MPI_Reduce_scatter` with equal counts.
+///
+/// # Safety
+/// See [`barrier`].
+#[inline(always)]
+pub(crate) unsafe fn reduce_scatter(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: IntArray,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
+    // SAFETY: the caller's promise; the reference does not leave.
+    let members = unsafe { gate::process_alone() }.comms.rounds(comm.raw())?.cells_here().members();
+    if recvcounts.is_null() {
+        return None;
+    }
+    // SAFETY: the program passes one count for every member.
+    let count = |member: u32| unsafe { recvcounts.get(member as usize) };
+    let recvcount = count(0);
+    if (1..members).any(|member| count(member) != recvcount) {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { scatter_reduced("MPI_Reduce_scatter", sendbuf, recvbuf, recvcount, datatype, op, comm) }
+}
+
+/// What both forms of reduce-scatter do: a block of `recvcount` elements for each member.
+///
+/// # Safety
+/// See [`barrier`].
+#[inline(always)]
+unsafe fn scatter_reduced(
+    name: &'static str,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: i64,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Option<c_int> {
     // SAFETY: the caller's promise; the reference is not used after `run` has begun.
     let process = unsafe { gate::process_alone() };
     let (bytes, element) = plain(process, recvbuf, recvcount, datatype)?;
@@ -507,7 +553,7 @@ pub(crate) unsafe fn reduce_scatter_block(
     }
     let memory = Plain::new(sendbuf, recvbuf, Some(kernel), false);
     let shape = Shape::ReduceScatter;
-    let call = Call { name: "MPI_Reduce_scatter_block", shape, bytes, element, in_place: false, memory };
+    let call = Call { name, shape, bytes, element, in_place: false, memory };
     // SAFETY: the caller's promise, in all closures.
     unsafe {
         run(

@@ -9,6 +9,7 @@ use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::remembered;
 
 /// The attributes of an object, and the keys, at once.
 fn cached(process: &mut Process, holder: Holder, object: Handle) -> Outcome<(&mut Attributes, &mut Keys)> {
@@ -107,6 +108,7 @@ pub(super) fn attach(holder: Holder, object: Handle, copied: Vec<Attribute>) -> 
     gate::with(|process| {
         let (attributes, keys) = cached(process, holder, object)?;
         copied.into_iter().for_each(|attribute| keys.put(attributes, attribute));
+        remembered::changed();
         Ok(())
     })
 }
@@ -140,6 +142,7 @@ fn remove(holder: Holder, object: Handle, key: c_int) -> Outcome<()> {
     gate::with(|process| {
         let (attributes, keys) = cached(process, holder, object)?;
         keys.remove(attributes, key);
+        remembered::changed();
         Ok(())
     })
 }
@@ -160,7 +163,10 @@ fn create(
 unsafe fn free(holder: Holder, key: *mut c_int) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     let given = unsafe { key.read() };
-    gate::with(|process| process.keys.free(holder, given))?;
+    gate::with(|process| {
+        remembered::changed();
+        process.keys.free(holder, given)
+    })?;
     // SAFETY: as above.
     unsafe { key.write(abi::MPI_KEYVAL_INVALID) };
     Ok(())
@@ -182,10 +188,12 @@ fn set(holder: Holder, object: Handle, key: c_int, value: *mut c_void) -> Result
 
 /// The value and whether there is one; predefined keys excluded.
 fn get(holder: Holder, object: Handle, key: c_int) -> Outcome<Option<usize>> {
-    gate::with(|process| {
-        let (attributes, keys) = cached(process, holder, object)?;
-        keys.check(holder, key)?;
-        Ok(attributes.get(key))
+    remembered::attribute(holder, object, key, || {
+        gate::with(|process| {
+            let (attributes, keys) = cached(process, holder, object)?;
+            keys.check(holder, key)?;
+            Ok(attributes.get(key))
+        })
     })
 }
 
@@ -339,7 +347,9 @@ pub(crate) unsafe fn comm_get_attr(
     flag: *mut c_int,
 ) -> Result<(), Raised> {
     let found = match (abi::MPI_TAG_UB..=abi::MPI_UNIVERSE_SIZE).contains(&key) {
-        true => predefined(comm.handle(), key)?,
+        // Grows while the program runs.
+        true if key == abi::MPI_LASTUSEDCODE => predefined(comm.handle(), key)?,
+        true => remembered::attribute(Holder::Comm, comm.handle(), key, || predefined(comm.handle(), key))?,
         false => get(Holder::Comm, comm.handle(), key)?,
     };
     // SAFETY: the entry has refused null.

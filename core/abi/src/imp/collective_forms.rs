@@ -23,7 +23,7 @@ pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raise
     loop {
         match gate::with(|process| process.by_rounds(|process| start(process)))? {
             Begun::Rounds(under_way) => return on_node::finish(call, under_way),
-            Begun::Agree(comm, slots) => on_node::agree(call, comm, slots)?,
+            Begun::Agree(comm, needed) => on_node::agree(call, comm, needed)?,
             Begun::Messages(request) => {
                 return match complete(call, request).error {
                     None => Ok(()),

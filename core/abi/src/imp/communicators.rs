@@ -16,9 +16,10 @@ use super::{attributes, errors};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot;
 use crate::watch::Awaited;
 
-/// Asks a communicator for a number.
+/// Asks a communicator for a number; with locks what the thread remembers of it.
 #[inline(always)]
 pub(super) unsafe fn ask(
     comm: MPI_Comm,
@@ -28,7 +29,7 @@ pub(super) unsafe fn ask(
     // SAFETY: the entry has checked the phase.
     let value = match unsafe { gate::alone() } {
         Some(process) => process.comms.get(comm.handle()).map(question)?,
-        None => gate::with(|process| process.comms.get(comm.handle()).map(question))?,
+        None => snapshot::comm(comm.handle(), |comm| Ok(question(comm)))?,
     };
     // SAFETY: the entry has refused null.
     unsafe { answer.write(value) };

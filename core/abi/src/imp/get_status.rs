@@ -3,13 +3,14 @@
 use std::ffi::c_int;
 
 use weft::request::{Done, MpiStatus};
-use weft_types::abi;
+use weft_types::{Result as Outcome, abi};
 
 use super::completion::{all_done, array, count_active, element, first_done, some_done, take_or_progress};
 use super::{generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads;
 
 /// Writes the status of a done request that stays as it is.
 ///
@@ -24,7 +25,53 @@ unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
 }
 
 fn peek(request: MPI_Request) -> Done {
-    gate::with(|process| process.requests.peek(&process.engine, request.handle()))
+    match threads::lane_of_request(request.handle()) {
+        Some(lane) => threads::peek(lane, request.handle()),
+        None => gate::with(|process| process.requests.peek(&process.engine, request.handle())),
+    }
+}
+
+/// Whether a request is done, after one round of progress if it is not; its handle is checked first.
+fn is_done(request: MPI_Request) -> Outcome<bool> {
+    if let Some(lane) = threads::lane_of_request(request.handle()) {
+        return threads::is_done(lane, request.handle());
+    }
+    gate::with(|process| point_to_point::kind(process, request))?;
+    Ok(take_or_progress(|process| process.is_done(request.handle()).then_some(())).is_some())
+}
+
+/// Whether none of the requests is active, and the first that is active and done.
+fn first(requests: &[MPI_Request]) -> Outcome<(bool, Option<usize>)> {
+    if let Some(lane) = threads::common_lane(requests) {
+        return threads::first_of(lane, requests);
+    }
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        return Ok((true, None));
+    }
+    Ok((false, take_or_progress(|process| first_done(process, requests))))
+}
+
+/// Whether all requests are done.
+fn all(requests: &[MPI_Request]) -> Outcome<bool> {
+    if let Some(lane) = threads::common_lane(requests) {
+        return threads::are_all_done(lane, requests);
+    }
+    gate::with(|process| count_active(process, requests))?;
+    let mut from = 0;
+    Ok(take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some())
+}
+
+/// Those that are active and done; `None` when none is active. Progress is made also when something is done already: none that is listed
+/// again and again may starve.
+fn some(requests: &[MPI_Request]) -> Outcome<Option<Vec<usize>>> {
+    if let Some(lane) = threads::common_lane(requests) {
+        let done = threads::test_some(lane, requests)?;
+        return Ok((lane != 0 || !done.is_empty()).then_some(done));
+    }
+    if gate::with(|process| count_active(process, requests))? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(gate::poll(|process| some_done(process, requests)).unwrap_or_default()))
 }
 
 /// `MPI_Request_get_status` (section 3.7.6).
@@ -33,8 +80,7 @@ pub(crate) unsafe fn request_get_status(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> Result<(), Raised> {
-    gate::with(|process| point_to_point::kind(process, request))?;
-    let done = take_or_progress(|process| process.is_done(request.handle()).then_some(())).is_some();
+    let done = is_done(request)?;
     // SAFETY: the entry has refused a null flag; the program's status.
     unsafe {
         flag.write(c_int::from(done));
@@ -52,16 +98,15 @@ pub(crate) unsafe fn request_get_status_any(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array, which is only read.
     let requests = unsafe { array(count, requests.cast_mut()) };
-    let active = gate::with(|process| count_active(process, requests))?;
-    let found = if active == 0 { None } else { take_or_progress(|process| first_done(process, requests)) };
+    let (idle, found) = first(requests)?;
     // SAFETY: the entry has refused null for index and flag; the program's status.
     unsafe {
         index.write(found.map_or(abi::MPI_UNDEFINED, |found| found as c_int));
-        flag.write(c_int::from(active == 0 || found.is_some()));
+        flag.write(c_int::from(idle || found.is_some()));
         match found {
             Some(found) => show(&peek(requests[found]), status),
             None => {
-                if active == 0 {
+                if idle {
                     status::write(status, &MpiStatus::EMPTY);
                 }
                 Ok(())
@@ -79,9 +124,7 @@ pub(crate) unsafe fn request_get_status_all(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array, which is only read.
     let requests = unsafe { array(count, requests.cast_mut()) };
-    gate::with(|process| count_active(process, requests))?;
-    let mut from = 0;
-    let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
+    let done = all(requests)?;
     // SAFETY: the entry has refused a null flag; the program's statuses.
     unsafe {
         flag.write(c_int::from(done));
@@ -104,13 +147,11 @@ pub(crate) unsafe fn request_get_status_some(
 ) -> Result<(), Raised> {
     // SAFETY: the program's array, which is only read.
     let requests = unsafe { array(incount, requests.cast_mut()) };
-    if gate::with(|process| count_active(process, requests))? == 0 {
+    let Some(done) = some(requests)? else {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
         return Ok(());
-    }
-    // Progress also when something is done already: none that is listed again and again may starve.
-    let done = gate::poll(|process| some_done(process, requests)).unwrap_or_default();
+    };
     // SAFETY: the entry has refused null; the program's arrays.
     unsafe {
         outcount.write(done.len() as c_int);

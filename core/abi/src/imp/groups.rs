@@ -3,13 +3,13 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use weft::Process;
 use weft::group::Group;
 use weft_types::{Error, ErrorClass, PeerId, Result as Outcome, abi};
 
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::remembered;
 
 /// The elements of an array argument.
 ///
@@ -23,14 +23,15 @@ pub(super) unsafe fn slice<'a, T>(count: c_int, array: *const T) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(array, count as usize) }
 }
 
-/// Makes a group out of another and names it; it belongs to the same session.
+/// Names a group that was made out of one or two others, which are of the same session; it belongs to that.
 unsafe fn make(
     from: MPI_Group,
+    and: MPI_Group,
     newgroup: *mut MPI_Group,
-    build: impl FnOnce(&mut Process) -> Outcome<Group>,
+    group: Group,
 ) -> Result<(), Raised> {
     let handle = gate::with(|process| {
-        let group = build(process)?;
+        process.check_same_origin(from.handle(), and.handle())?;
         let named = process.name_group(Arc::new(group))?;
         process.sessions.inherit(named, from.handle());
         Ok(named)
@@ -43,7 +44,7 @@ unsafe fn make(
 
 /// `MPI_Group_size` (section 7.3.1).
 pub(crate) unsafe fn group_size(group: MPI_Group, size: *mut c_int) -> Result<(), Raised> {
-    let group = gate::with(|process| process.group(group.handle()))?;
+    let group = remembered::group(group.handle())?;
     // SAFETY: the entry has refused null.
     unsafe { size.write(group.size() as c_int) };
     Ok(())
@@ -51,10 +52,7 @@ pub(crate) unsafe fn group_size(group: MPI_Group, size: *mut c_int) -> Result<()
 
 /// `MPI_Group_rank` (section 7.3.1).
 pub(crate) unsafe fn group_rank(group: MPI_Group, rank: *mut c_int) -> Result<(), Raised> {
-    let found = gate::with(|process| {
-        let me = PeerId(process.job.rank);
-        process.group(group.handle()).map(|group| group.rank_of(me))
-    })?;
+    let found = remembered::group(group.handle())?.rank_of(PeerId(gate::shared().rank));
     // SAFETY: the entry has refused null.
     unsafe { rank.write(found.map_or(abi::MPI_UNDEFINED, |rank| rank.0 as c_int)) };
     Ok(())
@@ -80,7 +78,7 @@ pub(crate) unsafe fn group_translate_ranks(
 }
 
 fn two(group1: MPI_Group, group2: MPI_Group) -> Outcome<(Arc<Group>, Arc<Group>)> {
-    gate::with(|process| Ok((process.group(group1.handle())?, process.group(group2.handle())?)))
+    Ok((remembered::group(group1.handle())?, remembered::group(group2.handle())?))
 }
 
 /// `MPI_Group_compare` (section 7.3.1).
@@ -105,12 +103,7 @@ macro_rules! set_operations {
         ) -> Result<(), Raised> {
             let (first, second) = two(group1, group2)?;
             // SAFETY: the entry has refused null.
-            unsafe {
-                make(group1, newgroup, |process| {
-                    process.check_same_origin(group1.handle(), group2.handle())?;
-                    Ok(first.$method(&second))
-                })
-            }
+            unsafe { make(group1, group2, newgroup, first.$method(&second)) }
         }
     )*};
 }
@@ -130,9 +123,8 @@ pub(crate) unsafe fn group_incl(
 ) -> Result<(), Raised> {
     // SAFETY: the program passes `n` ranks; the entry has refused a null group.
     unsafe {
-        make(group, newgroup, |process| {
-            process.group(group.handle())?.include(slice(n, ranks).iter().copied())
-        })
+        let made = remembered::group(group.handle())?.include(slice(n, ranks).iter().copied())?;
+        make(group, group, newgroup, made)
     }
 }
 
@@ -145,9 +137,8 @@ pub(crate) unsafe fn group_excl(
 ) -> Result<(), Raised> {
     // SAFETY: as above.
     unsafe {
-        make(group, newgroup, |process| {
-            process.group(group.handle())?.exclude(slice(n, ranks).iter().copied())
-        })
+        let made = remembered::group(group.handle())?.exclude(slice(n, ranks).iter().copied())?;
+        make(group, group, newgroup, made)
     }
 }
 
@@ -168,7 +159,8 @@ pub(crate) unsafe fn group_range_incl(
     check_range_count(n)?;
     // SAFETY: as above, with triplets.
     unsafe {
-        make(group, newgroup, |process| process.group(group.handle())?.include_ranges(slice(n, ranges)))
+        let made = remembered::group(group.handle())?.include_ranges(slice(n, ranges))?;
+        make(group, group, newgroup, made)
     }
 }
 
@@ -182,7 +174,8 @@ pub(crate) unsafe fn group_range_excl(
     check_range_count(n)?;
     // SAFETY: as above.
     unsafe {
-        make(group, newgroup, |process| process.group(group.handle())?.exclude_ranges(slice(n, ranges)))
+        let made = remembered::group(group.handle())?.exclude_ranges(slice(n, ranges))?;
+        make(group, group, newgroup, made)
     }
 }
 
@@ -194,6 +187,7 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
     if handle.0 != abi::MPI_GROUP_EMPTY {
         gate::with(|process| {
             process.sessions.forget(handle);
+            remembered::changed();
             process.groups.remove(handle)
         })?;
     }

@@ -11,6 +11,7 @@ use super::errors;
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot;
 
 /// `MPI_Comm_test_inter` (section 7.6.1).
 pub(crate) unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result<(), Raised> {
@@ -20,8 +21,12 @@ pub(crate) unsafe fn comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> Result
 
 /// `MPI_Comm_remote_size` (section 7.6.1).
 pub(crate) unsafe fn comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> Result<(), Raised> {
-    let found =
-        gate::with(|process| process.comms.get(comm.handle())?.inter().map(|inter| inter.remote().size()))?;
+    let found = match gate::phase() & gate::LOCKED {
+        0 => gate::with(|process| {
+            process.comms.get(comm.handle())?.inter().map(|inter| inter.remote().size())
+        })?,
+        _ => snapshot::comm(comm.handle(), |comm| comm.inter().map(|inter| inter.remote().size()))?,
+    };
     // SAFETY: the entry has refused null.
     unsafe { size.write(found as c_int) };
     Ok(())

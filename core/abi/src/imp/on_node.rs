@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use weft::Process;
-use weft::rounds::{Steps, UnderWay};
+use weft::rounds::{Needed, Steps, UnderWay};
 use weft_coll::rounds::Outcome;
 use weft_types::{Error, Handle};
 
@@ -20,8 +20,8 @@ const YIELDS: u32 = 200;
 const LOOKS: u32 = 100;
 
 /// Agrees with the other members on memory for rounds, and waits until all have joined.
-pub(super) fn agree(call: &'static str, comm: Handle, slots: bool) -> Result<(), Raised> {
-    let agreement = gate::with(|process| process.agree_on_memory(comm, slots))?;
+pub(super) fn agree(call: &'static str, comm: Handle, needed: Needed) -> Result<(), Raised> {
+    let agreement = gate::with(|process| process.agree_on_memory(comm, needed))?;
     let ended_well = complete(call, agreement.request).error.is_none();
     gate::with(|process| process.agreed(&agreement, ended_well));
     let missing = Cell::new(0);

@@ -175,7 +175,7 @@ impl Making {
             let comm = process.comms.get(self.comm)?;
             let (context, rank, group) = (comm.context, comm.rank, Arc::clone(&comm.group));
             let hints = self.hints;
-            process.windows.insert(Parts {
+            let made = process.windows.insert(Parts {
                 comm: self.comm,
                 context,
                 rank,
@@ -188,6 +188,11 @@ impl Making {
                 exposed: places.exposed,
                 keep,
                 hints,
+            });
+            made.inspect_err(|_| {
+                if let Some(region) = places.exposed {
+                    process.engine.withdraw(region);
+                }
             })
         })
         .map_err(|error: Error| Raised::from(error))?;

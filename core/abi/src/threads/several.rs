@@ -219,6 +219,32 @@ fn look_until<T>(
     }
 }
 
+/// As [`test_any`], without taking it: whether none is active, and the first that has ended.
+///
+/// # Errors
+/// As [`wait_all`].
+pub(crate) fn first_of(number: u32, requests: &[MPI_Request]) -> Outcome<(bool, Option<usize>)> {
+    if number == 0 {
+        let found = requests.iter().position(|&request| is_complete_send(request));
+        return Ok((found.is_none(), found));
+    }
+    let mut first = |inner: &mut Inner| requests.iter().position(|&request| has_ended(inner, request));
+    Ok((false, look_or_progress(number, requests, &mut first)?))
+}
+
+/// As [`test_all`], without taking any.
+///
+/// # Errors
+/// As [`wait_all`].
+pub(crate) fn are_all_done(number: u32, requests: &[MPI_Request]) -> Outcome<bool> {
+    if number == 0 {
+        return Ok(true);
+    }
+    let mut ended = 0;
+    let mut look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
+    Ok(look_or_progress(number, requests, &mut look)?.is_some())
+}
+
 /// Whether a request is a send that was complete when it started.
 fn is_complete_send(request: MPI_Request) -> bool {
     request.handle() == weft::request::engine_handle(RequestId::COMPLETE)
@@ -236,13 +262,17 @@ fn take_first(inner: &mut Inner, requests: &[MPI_Request]) -> Option<(usize, Don
     found.break_value()
 }
 
-/// The active requests that have ended; `None` when there is none.
-fn ended(inner: &Inner, requests: &[MPI_Request]) -> Option<Vec<usize>> {
-    let has_ended = |request: MPI_Request| match lane_of_request(request.handle()) {
+/// Whether a request is active and has ended.
+fn has_ended(inner: &Inner, request: MPI_Request) -> bool {
+    match lane_of_request(request.handle()) {
         Some(_) => inner.find(request.handle()).is_some_and(|id| inner.engine.is_complete(id)),
         None => is_complete_send(request),
-    };
-    let found: Vec<usize> = (0..requests.len()).filter(|&index| has_ended(requests[index])).collect();
+    }
+}
+
+/// The active requests that have ended; `None` when there is none.
+fn ended(inner: &Inner, requests: &[MPI_Request]) -> Option<Vec<usize>> {
+    let found: Vec<usize> = (0..requests.len()).filter(|&index| has_ended(inner, requests[index])).collect();
     (!found.is_empty()).then_some(found)
 }
 

@@ -125,7 +125,7 @@ impl Script {
     }
 
     /// All rounds of the call.
-    pub(super) fn rounds(&self) -> u64 {
+    pub fn rounds(&self) -> u64 {
         self.pieces * if self.two_phases { 2 } else { 1 }
     }
 

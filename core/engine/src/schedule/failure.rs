@@ -17,13 +17,15 @@ use weft_types::{ErrorClass, PeerId, Rank};
 use weft_wire::{Header, Kind};
 
 impl Engine {
-    /// Why the run really failed: a wrong length where a process was lost comes from somebody who failed before.
-    pub(super) fn explain_failure(&self, active: &mut Active) {
+    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before.
+    pub(super) fn explain_failure(&mut self, active: &mut Active) {
         if let Some(error) = &active.error
             && error.class() == ErrorClass::TRUNCATE
-            && let Some(lost) = self.state.any_lost().or(self.state.hearsay)
+            && let Some(lost) = self.state.any_lost_of(&*active.run.channel.peers)
         {
             active.error = Some(crate::engine::State::gone(lost));
+            // Where only others have said so, the transport finds it out for what comes later.
+            self.mind(lost);
         }
     }
 
@@ -58,7 +60,7 @@ impl Engine {
         let lost = active.error.as_ref().is_some_and(|error| error.class() == ErrorClass::PROC_ABORTED);
         if lost
             && peer != self.state.config.me
-            && let Some(lost) = self.state.any_lost().or(self.state.hearsay)
+            && let Some(lost) = self.state.any_lost_of(&*run.channel.peers)
         {
             self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
         }

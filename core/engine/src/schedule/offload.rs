@@ -4,7 +4,8 @@
 //! from rank to rank is made alike here: an argument with gaps is packed before and unpacked after, so that a
 //! device sees plain memory only. Scratch memory belongs to the lowered form; a persistent collective keeps the form with its memory.
 
-use super::{Active, Bound, Operation, Reduction, Run};
+use super::bound::{Bound, Run};
+use super::{Active, Operation, Reduction};
 use crate::engine::{Engine, State};
 use crate::transports::Transports;
 use std::collections::BTreeMap;
@@ -32,6 +33,13 @@ struct Staged {
     bytes: u64,
     /// Packed bytes that the schedule writes: first, number.
     written: Vec<(u64, u64)>,
+}
+
+impl Transports {
+    /// Whether a device of this kind may run collectives at all; what it can run, it says for each.
+    fn runs_programs(&self) -> bool {
+        matches!(self, Transports::Sim(_))
+    }
 }
 
 impl Offload for Transports {
@@ -98,7 +106,7 @@ impl Engine {
     /// # Errors
     /// `MPI_ERR_COUNT` when scratch memory does not fit 64 bits.
     pub(super) fn lower(&mut self, run: &Run) -> Result<Option<Arc<Lowered>>> {
-        if !matches!(self.fabric, Transports::Sim(_)) {
+        if !self.fabric.runs_programs() {
             return Ok(None);
         }
         let Ok(outline) = self.ask_device(run) else { return Ok(None) };
@@ -337,6 +345,9 @@ mod tests {
     impl PeerMap for Identity {
         fn peer(&self, rank: Rank) -> PeerId {
             PeerId(rank.0)
+        }
+        fn contains(&self, _: PeerId) -> bool {
+            true
         }
     }
 

@@ -141,6 +141,61 @@ impl Gather {
     }
 }
 
+/// What the head sends to agents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Down {
+    /// The fence is over for all ranks of this host.
+    Left(usize),
+    /// A line for the control channel of this rank.
+    Line(usize, String),
+}
+
+/// The head's side: which hosts came into the fence as one, so that they hear of its end as one. Pure.
+#[derive(Debug)]
+pub struct Entrances {
+    hosts: Vec<Entrance>,
+}
+
+#[derive(Debug)]
+struct Entrance {
+    ranks: u32,
+    gathered: bool,
+    /// Ranks whose words of the fence's end are in what the host was told already.
+    told: u32,
+}
+
+impl Entrances {
+    /// Of hosts with so many ranks each.
+    pub fn new(ranks: impl IntoIterator<Item = u32>) -> Entrances {
+        let entrance = |ranks| Entrance { ranks, gathered: false, told: 0 };
+        Entrances { hosts: ranks.into_iter().map(entrance).collect() }
+    }
+
+    /// All ranks of a host are in the fence, and its agent told that of all at once ([`Step::Entered`]).
+    pub fn entered(&mut self, host: usize) {
+        self.hosts[host].gathered = true;
+    }
+
+    /// What a line for `rank`, which runs on `host`, becomes on its way to the agent; `None` when that host was told already.
+    pub fn answer(&mut self, host: usize, rank: usize, line: String) -> Option<Down> {
+        let entrance = &mut self.hosts[host];
+        if !line.starts_with("cmd=barrier_out") {
+            return Some(Down::Line(rank, line));
+        }
+        if entrance.told > 0 {
+            entrance.told -= 1;
+            return None;
+        }
+        match std::mem::take(&mut entrance.gathered) {
+            true => {
+                entrance.told = entrance.ranks - 1;
+                Some(Down::Left(host))
+            }
+            false => Some(Down::Line(rank, line)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +276,24 @@ mod tests {
         let block = b"mcmd=spawn\nnprocs=1\nendcmd\ncmd=ge".to_vec();
         assert_eq!(told(gather.said(0, &block)), block);
         assert_eq!(told(gather.said(0, b"t key=a\n")), b"t key=a\n");
+    }
+
+    #[test]
+    fn hosts_that_came_as_one_hear_of_the_end_as_one() {
+        let line = |rank: usize| Down::Line(rank, "cmd=barrier_out rc=0\n".to_owned());
+        let mut entrances = Entrances::new([2, 2, 2]);
+        let end = |entrances: &mut Entrances| -> Vec<Down> {
+            let answer = |rank: usize| entrances.answer(rank % 3, rank, "cmd=barrier_out rc=0\n".to_owned());
+            (0..6).filter_map(answer).collect()
+        };
+        entrances.entered(0);
+        entrances.entered(2);
+        assert_eq!(end(&mut entrances), [Down::Left(0), line(1), Down::Left(2), line(4)]);
+        // The next fence, into which nobody came as one; and another word while it is on.
+        entrances.entered(1);
+        let word = "cmd=get_result rc=0\n".to_owned();
+        assert_eq!(entrances.answer(1, 4, word.clone()), Some(Down::Line(4, word)));
+        assert_eq!(end(&mut entrances), [line(0), Down::Left(1), line(2), line(3), line(5)]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::agents::{agent_words, start_agent};
 use super::clocks::Clock;
 use super::dealing::{self, Dealer, NamedHost};
 use super::frames::{self, Frame, Kind, Reader};
+use super::gather::{Down, Entrances};
 use super::orders::orders;
 use super::verdicts::{Matter, Queue};
 use super::watching::Loss;
@@ -48,8 +49,6 @@ pub(super) struct Host {
     pub(super) clock: Option<Clock>,
     /// Everything that it was told before this time (of [`weft_boot::stall::now`]) it has done.
     pub(super) obeyed: u64,
-    /// Its ranks are in the fence, and it told that of all at once.
-    pub(super) gathered: bool,
     /// Since when it owes an answer that the head could have read; `None`: it owes none.
     pub(super) owes_since: Option<Instant>,
     pub(super) answered: bool,
@@ -64,6 +63,7 @@ pub(super) struct Host {
 pub(super) struct Head {
     pub(super) hosts: Vec<Host>,
     pub(super) host_of: Vec<usize>,
+    pub(super) entrances: Entrances,
     pub(super) server: Server,
     pub(super) judge: Judge,
     pub(super) watch: Watch,
@@ -156,6 +156,8 @@ impl Head {
         let programs = sections
             .iter()
             .flat_map(|section| std::iter::repeat_n(plan::shown(&section.program), section.count as usize));
+        let ranks_of: Vec<u32> =
+            (0..names.len()).map(|host| host_of.iter().filter(|&&of| of == host).count() as u32).collect();
         let mut head = Head {
             server: Server::on_nodes(&job_id, &appnums, universe, dealing::nodes(&host_of).to_string()),
             judge: Judge::new(size),
@@ -182,6 +184,7 @@ impl Head {
             verbose: settings.verbose,
             actions: Vec::new(),
             hosts: Vec::new(),
+            entrances: Entrances::new(ranks_of),
             host_of,
         };
         for (index, (name, orders)) in names.iter().zip(orders).enumerate() {
@@ -193,7 +196,6 @@ impl Head {
                 out: Vec::new(),
                 clock: None,
                 obeyed: 0,
-                gathered: false,
                 owes_since: Some(now),
                 answered: false,
                 ranks,
@@ -442,19 +444,8 @@ impl Head {
     pub(super) fn hear(&mut self, rank: usize, bytes: &[u8]) {
         let mut actions = std::mem::take(&mut self.actions);
         self.server.receive(rank, bytes, &mut actions);
-        // The end of a fence goes to each host once that came into it as one.
-        let is_end = |action: &Action| matches!(action, Action::Reply { line, .. } if line.starts_with("cmd=barrier_out"));
-        let ends = actions.iter().any(is_end);
         for action in actions.drain(..) {
-            match &action {
-                Action::Reply { rank, .. } if is_end(&action) && self.hosts[self.host_of[*rank]].gathered => {
-                }
-                _ => self.act(action),
-            }
-        }
-        for host in self.hosts.iter_mut().filter(|host| ends && host.gathered && !host.gone) {
-            host.gathered = false;
-            frames::emit(Kind::Left, 0, &[], &mut host.out);
+            self.act(action);
         }
         self.actions = actions;
         self.check_barrier();
@@ -471,7 +462,13 @@ impl Head {
         let now = Instant::now();
         let order = match action {
             Action::Reply { rank, line } => {
-                self.tell(rank, Kind::Channel, line.as_bytes());
+                match self.entrances.answer(self.host_of[rank], rank, line) {
+                    Some(Down::Left(host)) if !self.hosts[host].gone => {
+                        frames::emit(Kind::Left, 0, &[], &mut self.hosts[host].out);
+                    }
+                    Some(Down::Line(rank, line)) => self.tell(rank, Kind::Channel, line.as_bytes()),
+                    Some(Down::Left(_)) | None => {}
+                }
                 None
             }
             Action::Started { rank, pid } => {

@@ -66,7 +66,7 @@ impl Head {
     /// All ranks of a host are in the fence; before it they put this.
     pub(super) fn enter(&mut self, index: usize, puts: &[u8]) {
         self.server.take_puts(puts);
-        self.hosts[index].gathered = true;
+        self.entrances.entered(index);
         for rank in self.hosts[index].ranks.clone() {
             self.hear(rank, b"cmd=barrier_in\n");
         }

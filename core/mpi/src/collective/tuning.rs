@@ -75,6 +75,25 @@ mod tests {
     use weft_types::{ContextId, Handle, Rank};
 
     #[test]
+    fn hints_that_change_nothing_leave_the_ways_of_collectives_alone() {
+        let mut comm = Comm::new(ContextId::WORLD, Rank(0), Arc::new(Group::world(2)), Handle(0));
+        let set = |comm: &mut Comm, key: &str, value: &str| {
+            comm.node.way = crate::rounds::OnNode::Never;
+            let mut info = Info::default();
+            info.set(key.as_bytes(), value.as_bytes()).expect("short");
+            comm.accept_hints(&info).expect("a good value");
+            matches!(comm.node.way, crate::rounds::OnNode::Never)
+        };
+        let reproducible = crate::comm::REPRODUCIBLE;
+        assert!(set(&mut comm, reproducible, "false"), "the default");
+        assert!(!set(&mut comm, reproducible, "true"));
+        assert!(set(&mut comm, reproducible, "true"), "the present value");
+        assert!(!set(&mut comm, KEY, "allreduce -> circulant"));
+        assert!(set(&mut comm, KEY, "allreduce -> circulant"), "the present rules");
+        assert!(set(&mut comm, "mpi_assert_no_any_tag", "true"), "says nothing about collectives");
+    }
+
+    #[test]
     fn the_rules_of_a_communicator_go_before_those_of_the_job_and_those_before_the_model() {
         let vector = Vector { count: 1000, element: 8, commutative: true };
         let call = Call::Allreduce { vector, in_place: false };
@@ -98,9 +117,11 @@ mod tests {
         comm.accept_hints(&info).expect("a rule");
         assert_eq!(plan(&comm, "allreduce -> circulant"), built("reduce-bcast"));
         info.set(KEY.as_bytes(), b"allreduce -> magic").expect("short");
+        info.set(crate::comm::REPRODUCIBLE.as_bytes(), b"true").expect("short");
         let error = comm.accept_hints(&info).expect_err("no such algorithm");
         assert_eq!(error.class(), ErrorClass::INFO_VALUE);
         assert!(error.text().contains("weft_collectives, line 1: allreduce has no algorithm"), "{error}");
         assert_eq!(plan(&comm, ""), built("reduce-bcast"), "what was there stays");
+        assert_eq!(comm.hints.text(crate::comm::REPRODUCIBLE), None, "nothing is accepted by halves");
     }
 }

@@ -26,6 +26,10 @@ impl PeerMap for Sides {
             Some(rank) => self.second.peer(Rank(rank)),
         }
     }
+
+    fn contains(&self, process: PeerId) -> bool {
+        [&self.first, &self.second].iter().any(|group| group.rank_of(process).is_some())
+    }
 }
 
 impl Sides {

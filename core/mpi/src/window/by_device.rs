@@ -26,9 +26,9 @@
 //! are executed in order ([`weft_engine`]), and because nobody changes sides while something of the other side is unfinished: the device is used only
 //! when no accumulating message is unconfirmed, and such a message is held back while a change is awaited.
 
+use super::Window;
 use super::message::Kind;
 use super::origin::{Elements, Operation, Target, What};
-use super::{Flavor, Window};
 use std::collections::BTreeSet;
 use weft_datatype::{Class, Datatype, PredefinedOp, RecvBuf};
 use weft_engine::{Atomic, Engine, Reach, RemoteMemory, Started};
@@ -239,11 +239,17 @@ impl Window {
             Some(target) => BTreeSet::from_iter(self.outgoing.unflushed.take(target).then_some(target)),
             None => self.outgoing.unflushed.take_all(),
         };
-        due.into_iter().try_for_each(|target| {
-            let request = engine.flush_exposed(self.group.peer(Rank(target)))?;
-            self.outgoing.await_device(target, request, What::Left, &Operation::default());
-            Ok(())
-        })
+        let mut result = Ok(());
+        for target in due {
+            // One that is gone does not keep the others from being flushed.
+            match engine.flush_exposed(self.group.peer(Rank(target))) {
+                Ok(request) => {
+                    self.outgoing.await_device(target, request, What::Left, &Operation::default());
+                }
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result
     }
 
     /// A message follows that tells the target that everything before is done: makes sure that it does not overtake puts.
@@ -262,11 +268,6 @@ impl Window {
         if let Some(region) = self.exposed.take() {
             engine.withdraw(region);
         }
-    }
-
-    /// Whether operations on other members go by their devices wherever they can.
-    pub fn is_exposed(&self) -> bool {
-        self.flavor != Flavor::Dynamic && !self.places.is_empty()
     }
 }
 

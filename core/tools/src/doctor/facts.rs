@@ -1,13 +1,14 @@
 //! What the doctor looks at, as plain data: gathered here from the live machine, written by hand in tests.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 
 use nix::sys::statvfs::statvfs;
 use weft_place::System;
 use weft_place::devices::Device;
 use weft_place::libraries::library;
-use weft_place::transport::Facts;
+use weft_place::transport::{Facts, Wish};
 
+use super::reach::{self, Reach, Try, same_family};
 use crate::single_copy;
 
 /// A folder in memory.
@@ -34,6 +35,13 @@ pub struct Gid {
     pub is_up: bool,
 }
 
+impl Gid {
+    /// Whether other hosts can know it: of an interface that is up, with packets that routers forward, and not of one link alone.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.routable && self.is_up && !reach::is_link_local(&self.address)
+    }
+}
+
 /// What the kernel says of one process reading another's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
@@ -45,10 +53,12 @@ pub enum Reading {
 }
 
 /// A machine, as far as the doctor cares.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// What transports look at.
     pub transports: Facts,
+    /// What was asked for (`WEFT_TRANSPORT`, `WEFT_RDMA`); or a value that means nothing, in words.
+    pub wish: Result<Wish, String>,
     /// Ranks that shall run on this node.
     pub ranks: u32,
     /// Cores.
@@ -65,6 +75,8 @@ pub struct Machine {
     pub gids: Vec<Gid>,
     /// Addresses of this host's interfaces that are up, but for the loopback's.
     pub addresses: Vec<IpAddr>,
+    /// Other hosts that were to be reached, and what came of it.
+    pub tries: Vec<Try>,
     /// Open files that a process may have.
     pub open_files: Option<u64>,
     /// The kernel's version, major and minor.
@@ -88,13 +100,44 @@ pub const LIBRARIES: [(&str, &str); 3] = [
     ("libfabric.so.1", "Omni-Path, Slingshot, EFA (Debian: libfabric1)"),
 ];
 
+impl Default for Machine {
+    /// One of which nothing is known.
+    fn default() -> Machine {
+        Machine {
+            transports: Facts::default(),
+            wish: Ok(Wish::default()),
+            ranks: 1,
+            cores: 0,
+            shared_memory: None,
+            memory_files: false,
+            reading: Reading::default(),
+            ptrace_scope: None,
+            gids: Vec::new(),
+            addresses: Vec::new(),
+            tries: Vec::new(),
+            open_files: None,
+            kernel: (0, 0),
+            huge_pages: (0, 0, 0),
+            transparent: String::new(),
+            contexts: Vec::new(),
+            rdma_objects: None,
+            libraries: Vec::new(),
+        }
+    }
+}
+
 impl Machine {
-    /// Looks at this machine, for `ranks` ranks on it.
-    pub fn gather(system: &dyn System, ranks: u32) -> Machine {
-        let variable = std::env::var("LD_LIBRARY_PATH").ok();
-        let path = variable.as_deref();
+    /// Looks at this machine, for `ranks` ranks on it; `peers`: names or addresses of hosts that it shall reach.
+    pub fn gather(system: &dyn System, ranks: u32, peers: &[String]) -> Machine {
+        let variable = |name: &str| std::env::var(name).ok();
+        let library_path = variable("LD_LIBRARY_PATH");
+        let path = library_path.as_deref();
+        let parameters = crate::transports::parameters(&variable);
         let mut machine = Machine {
             transports: Facts::gather(system, path),
+            wish: parameters
+                .map(|parameters| Wish::from(&parameters))
+                .map_err(|error| error.text().to_owned()),
             ranks,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
             shared_memory: space("/dev/shm"),
@@ -109,7 +152,36 @@ impl Machine {
             ..Machine::default()
         };
         machine.read_files(system);
+        machine.tries = machine.reach_all(peers);
         machine
+    }
+
+    /// Tries every peer from every address that a RoCE device would use, or without such a device from the one by which this host is known
+    /// to others. The peers are tried at the same time: a silent one takes seconds.
+    fn reach_all(&self, peers: &[String]) -> Vec<Try> {
+        let mut own: Vec<IpAddr> =
+            self.gids.iter().filter(|gid| gid.is_usable()).map(|gid| gid.address).collect();
+        if own.is_empty() {
+            own.push(weft_boot::machine::host_address());
+        }
+        own.sort_unstable();
+        own.dedup();
+        let one = |from: IpAddr, peer: &String| {
+            let found = (peer.as_str(), 0)
+                .to_socket_addrs()
+                .map(|all| same_family(all.map(|found| found.ip()), &from));
+            let reach = match found {
+                Ok(Some(to)) => reach::reach(from, to, reach::LIMIT),
+                Ok(None) => Reach::NoRoute(format!("it has no address of the family of {from}")),
+                Err(error) => Reach::NoRoute(format!("its address is not found: {error}")),
+            };
+            Try { from, peer: peer.clone(), reach }
+        };
+        std::thread::scope(|scope| {
+            let pairs = own.iter().flat_map(|&from| peers.iter().map(move |peer| (from, peer)));
+            let running: Vec<_> = pairs.map(|(from, peer)| scope.spawn(move || one(from, peer))).collect();
+            running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        })
     }
 
     /// What stands in the kernel's files.
@@ -202,7 +274,7 @@ fn gids(system: &dyn System, device: &Device) -> Vec<Gid> {
             let state = word(&format!("/sys/class/net/{interface}/operstate"));
             found.push(Gid {
                 place: format!("{} port {port} index {index}", device.name),
-                address: gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4),
+                address: reach::of_gid(gid),
                 routable: word(&format!("{folder}/gid_attrs/types/{index}")).contains("v2"),
                 is_up: state.is_empty() || state == "up" || state == "unknown",
                 interface,

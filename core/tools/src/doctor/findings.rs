@@ -1,11 +1,10 @@
 //! What follows from what was found, and the remedy.
 
-use std::net::IpAddr;
-
 use weft_place::devices::Speech;
-use weft_place::transport::{self, LEAST_MEMLOCK, Way, Wish};
+use weft_place::transport::{self, LEAST_MEMLOCK, Way};
 
-use super::facts::{LIBRARIES, Machine, Reading};
+use super::facts::{Gid, LIBRARIES, Machine, Reading};
+use super::reach::{Reach, Try, is_link_local};
 
 /// How bad a finding is. The order is that of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +71,7 @@ pub fn examine(machine: &Machine) -> Vec<Finding> {
     found.extend(devices(machine));
     found.extend(limits(machine));
     found.extend(addresses(machine));
+    found.extend(tries(machine));
     found.extend(libraries(machine));
     found
 }
@@ -244,7 +244,17 @@ fn huge_pages(machine: &Machine) -> Finding {
 
 fn between_nodes(machine: &Machine) -> Finding {
     const ABOUT: &str = "between nodes";
-    match transport::far(&machine.transports, &Wish::default()) {
+    let wish = match &machine.wish {
+        Ok(wish) => wish,
+        Err(why) => return finding(Grade::Fails, ABOUT, why.clone(), "set it to one of these, or unset it"),
+    };
+    match transport::far(&machine.transports, wish) {
+        Err(_) if wish.forced == Some(Way::Shm) => finding(
+            Grade::Note,
+            ABOUT,
+            "WEFT_TRANSPORT=shm allows jobs on one node only",
+            "unset WEFT_TRANSPORT for jobs on several nodes",
+        ),
         Err(why) => finding(Grade::Fails, ABOUT, why, "see the other findings"),
         Ok(route) if route.downgrade.is_some() => finding(
             Grade::Slow,
@@ -330,11 +340,6 @@ fn limits(machine: &Machine) -> Vec<Finding> {
     found
 }
 
-/// Whether two addresses may be in one network, as far as their form tells.
-fn same_family(a: &IpAddr, b: &IpAddr) -> bool {
-    a.is_ipv4() == b.is_ipv4()
-}
-
 /// A RoCE port is reached by an address in its table that others can reach: of an interface that is up, and no address that is
 /// valid on one cable only.
 fn addresses(machine: &Machine) -> Vec<Finding> {
@@ -344,11 +349,10 @@ fn addresses(machine: &Machine) -> Vec<Finding> {
         .map(|device| {
             let prefix = format!("{} port", device.name);
             let own: Vec<_> = machine.gids.iter().filter(|gid| gid.place.starts_with(&prefix)).collect();
-            let link_only =
-                |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80);
-            let good = own.iter().find(|gid| gid.routable && gid.is_up && !link_only(&gid.address));
-            match good {
-                Some(gid) if machine.addresses.iter().any(|address| same_family(address, &gid.address)) => {
+            let is_here = |gid: &&&Gid| machine.addresses.contains(&gid.address);
+            let usable = || own.iter().filter(|gid| gid.is_usable());
+            match usable().find(is_here).or_else(|| usable().next()) {
+                Some(gid) if is_here(&gid) => {
                     well(ABOUT, format!("{}: {} ({})", gid.place, gid.address, gid.interface))
                 }
                 Some(gid) => finding(
@@ -357,7 +361,7 @@ fn addresses(machine: &Machine) -> Vec<Finding> {
                     format!("{}: {} is no address of an interface that is up", gid.place, gid.address),
                     "ip address show; the address must belong to the device's interface",
                 ),
-                None if own.iter().any(|gid| !gid.routable && !link_only(&gid.address)) => finding(
+                None if own.iter().any(|gid| !gid.routable && !is_link_local(&gid.address)) => finding(
                     Grade::Slow,
                     ABOUT,
                     format!("{} has addresses of RoCE version 1 only, which no router forwards", device.name),
@@ -368,6 +372,44 @@ fn addresses(machine: &Machine) -> Vec<Finding> {
                     ABOUT,
                     format!("{} has no address that other hosts can reach", device.name),
                     "give its network interface an IP address: ip address add ADDRESS dev INTERFACE",
+                ),
+            }
+        })
+        .collect()
+}
+
+/// Hosts that were named, from each address that messages would come from.
+fn tries(machine: &Machine) -> Vec<Finding> {
+    const ABOUT: &str = "reachability";
+    let of_device = |try_: &Try| {
+        let gid = machine.gids.iter().find(|gid| gid.is_usable() && gid.address == try_.from);
+        gid.map_or_else(String::new, |gid| format!(" ({})", gid.place))
+    };
+    machine
+        .tries
+        .iter()
+        .map(|tried| {
+            let Try { from, peer, reach } = tried;
+            let place = of_device(tried);
+            match reach {
+                Reach::Answered => well(ABOUT, format!("{peer} answers {from}{place}")),
+                Reach::Silent => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    format!("{peer} does not answer {from}{place}: it is down, or a firewall is between"),
+                    "ping it; open UDP port 4791 (RoCE) and the answers of ICMP between the hosts",
+                ),
+                Reach::NoRoute(why) => finding(
+                    Grade::Fails,
+                    ABOUT,
+                    format!("no way leads from {from}{place} to {peer}: {why}"),
+                    "ip route get PEER from ADDRESS; the device's interface must be in a network of the peer, or have a route to it",
+                ),
+                Reach::NotOurs => finding(
+                    Grade::Fails,
+                    ABOUT,
+                    format!("{from}{place} is no address of this host or container"),
+                    "give the container the network of the device (--network=host), or ip address add ADDRESS dev INTERFACE",
                 ),
             }
         })

@@ -4,9 +4,11 @@
 
 mod facts;
 mod findings;
+mod reach;
 
 pub use facts::{Gid, LIBRARIES, Machine, Reading, Space};
 pub use findings::{Finding, Grade, examine};
+pub use reach::{LIMIT, Reach, Try, reach};
 
 use std::fmt::Write;
 

@@ -150,6 +150,50 @@ fn roce_addresses_are_judged_by_whether_others_reach_them() {
     assert_eq!(down.grade, Grade::Fails, "{down:?}");
     let elsewhere = with(|gid| gid.address = "2001:db8::7".parse().expect("an address"));
     assert_eq!(elsewhere.grade, Grade::Slow, "{elsewhere:?}");
+    let neighbour = with(|gid| gid.address = "10.1.0.8".parse().expect("an address"));
+    assert!(neighbour.found.contains("no address of an interface that is up"), "{neighbour:?}");
+    // One of several that is here is enough.
+    let mut two = roce();
+    let strange = Gid { address: "10.9.0.1".parse().expect("an address"), ..two.gids[0].clone() };
+    two.gids.insert(0, strange);
+    assert!(examine(&two).iter().all(|found| found.grade == Grade::Well));
+}
+
+#[test]
+fn peers_that_are_not_reached_are_named_with_the_address_that_was_tried() {
+    let table = [
+        (Reach::Answered, Grade::Well, "answers 10.1.0.7 (mlx5_0 port 1 index 3)"),
+        (Reach::Silent, Grade::Slow, "firewall"),
+        (Reach::NoRoute("Network is unreachable".to_owned()), Grade::Fails, "Network is unreachable"),
+        (Reach::NotOurs, Grade::Fails, "no address of this host"),
+    ];
+    for (reach, grade, words) in table {
+        let from = "10.1.0.7".parse().expect("an address");
+        let machine = Machine { tries: vec![Try { from, peer: "node7".to_owned(), reach }], ..roce() };
+        let all = examine(&machine);
+        let found = all.iter().find(|found| found.about == "reachability").expect("said");
+        assert_eq!(found.grade, grade, "{found:?}");
+        assert!(found.found.contains(words) && found.found.contains("10.1.0.7"), "{found:?}");
+        assert!(found.found.contains("node7") || grade == Grade::Fails, "{found:?}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_is_judged() {
+    use weft_place::transport::{Rdma, Way, Wish};
+    let judged = |wish| {
+        let found = examine(&Machine { wish, ..healthy(vec![]) });
+        found.into_iter().find(|found| found.about == "between nodes").expect("judged")
+    };
+    let ask = |forced, rdma| judged(Ok(Wish { forced, rdma }));
+    assert_eq!(ask(None, Rdma::Auto).grade, Grade::Well);
+    let require = ask(None, Rdma::Require);
+    assert!(require.grade == Grade::Fails && require.found.contains("WEFT_RDMA=require"), "{require:?}");
+    let verbs = ask(Some(Way::Verbs), Rdma::Auto);
+    assert!(verbs.grade == Grade::Fails && verbs.found.contains("WEFT_TRANSPORT=verbs"), "{verbs:?}");
+    assert!(ask(Some(Way::Ofi), Rdma::Auto).found.contains("messages go by ofi"));
+    assert_eq!(ask(Some(Way::Shm), Rdma::Auto).grade, Grade::Note);
+    assert_eq!(judged(Err("WEFT_RDMA=perhaps".to_owned())).grade, Grade::Fails);
 }
 
 #[test]
@@ -199,7 +243,7 @@ fn the_kernels_files_are_read() {
 
 #[test]
 fn this_machine_can_be_examined() {
-    let machine = Machine::gather(&weft_boot::machine::LiveSystem, 2);
+    let machine = Machine::gather(&weft_boot::machine::LiveSystem, 2, &[]);
     let found = examine(&machine);
     assert!(found.iter().all(|found| found.grade == Grade::Well || found.remedy.is_some()), "{found:#?}");
 }

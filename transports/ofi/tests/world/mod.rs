@@ -46,7 +46,7 @@ pub(crate) fn wanted(provider: &str) -> Option<Wanted> {
         println!("skipped: this libfabric does not offer {provider}");
         return None;
     }
-    let sockets = provider != "shm";
+    let sockets = provider.starts_with("tcp");
     Some(Wanted {
         between_nodes: false,
         address: sockets.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)),

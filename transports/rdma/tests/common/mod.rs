@@ -5,12 +5,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_api::kit::Fabric;
 use weft_api::verbs::Nanos;
-use weft_api::{Bell, Transport};
+use weft_api::{Bell, Pollable, Transport};
 use weft_rdma::{Directory, PeerCard, Rdma};
 use weft_sim::Random;
 use weft_softroce::{Card, Unreachable, Wire};
@@ -90,6 +91,10 @@ impl Bell for Silent {
     fn arm(&self) {}
     fn sleep(&self, _: Duration) {}
     fn disarm(&self) {}
+}
+
+impl Pollable for Silent {
+    fn descriptors<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
 }
 
 impl Wire for Antenna {
@@ -180,13 +185,18 @@ impl Fabric for Virtual {
     }
 
     fn kill(&mut self, process: usize) -> bool {
-        self.air.borrow_mut().dead.push(address(process));
+        self.air.borrow_mut().dead.extend([address_on(process, 0), address_on(process, 1)]);
         true
     }
 }
 
 pub fn address(process: usize) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::new(10, 7, 0, 1 + process as u8), 4791))
+    address_on(process, 0)
+}
+
+/// Of a process's device.
+pub fn address_on(process: usize, rail: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 7, rail as u8, 1 + process as u8), 4791))
 }
 
 /// Processes over a network that loses one packet in `1 / loss`.
@@ -198,12 +208,21 @@ pub fn virtual_fabric(processes: usize, seed: u64, loss: f64) -> Virtual {
 
 /// Processes over any network.
 pub fn fabric_over(air: Air, processes: usize) -> Virtual {
+    fabric_on(air, processes, 1)
+}
+
+/// Processes over any network, with so many devices each.
+pub fn fabric_on(air: Air, processes: usize, rails: usize) -> Virtual {
     let air = Rc::new(RefCell::new(air));
     let cards = Cards::default();
     let ends: Vec<_> = (0..processes)
         .map(|process| {
-            let card = Card::new(address(process), Antenna(air.clone(), address(process)));
-            Rdma::open(card, PeerId(process as u32), Box::new(cards.clone())).unwrap()
+            let devices = (0..rails).map(|rail| {
+                let here = address_on(process, rail);
+                Card::new(here, Antenna(air.clone(), here))
+            });
+            let me = PeerId(process as u32);
+            Rdma::open_rails(devices.collect(), me, Box::new(cards.clone())).unwrap()
         })
         .collect();
     *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();

@@ -1,0 +1,37 @@
+/* Ranks of two hosts exchange messages until a call fails, as it must once one of the hosts is cut off; then, where errors return, ranks
+ * of one host go on with each other. Argument: "return" or "fatal" (the default error handler). */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    int rank, size, code, error_class, other, mate, length;
+    char why[MPI_MAX_ERROR_STRING];
+    static char sent[20000], got[20000];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1 && strcmp(argv[1], "return") == 0) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    /* The first half of the ranks runs on one host, the second on the other. */
+    other = (rank + size / 2) % size;
+    mate = rank ^ 1;
+    for (long round = 0;; round++) {
+        int bytes = round % 3 == 0 ? 8 : round % 3 == 1 ? 2000 : 20000;
+        code = MPI_Sendrecv(sent, bytes, MPI_BYTE, other, 1, got, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS) break;
+        if (round == 200) {
+            printf("traffic %d\n", rank);
+            fflush(stdout);
+        }
+    }
+    MPI_Error_class(code, &error_class);
+    MPI_Error_string(code, why, &length);
+    code = MPI_Sendrecv(&rank, 1, MPI_INT, mate, 2, &other, 1, MPI_INT, mate, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("rank %d was told: %s (%s), its mate %s\n", rank, error_class == MPI_ERR_PROC_ABORTED ? "process gone" : "something else", why,
+           code == MPI_SUCCESS && other == mate ? "answers" : "does not answer");
+    fflush(stdout);
+    MPI_Finalize();
+    return 0;
+}

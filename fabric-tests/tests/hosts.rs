@@ -1,0 +1,107 @@
+//! Hosts that are cut off, or whose agent dies, in the middle of traffic (`scripts/netns-hosts 2` before the test; without hosts these
+//! tests say so and do nothing).
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, scratch};
+
+const RANKS: u32 = 4;
+
+/// The first two hosts, for one test at a time; `None` where there are none.
+fn hosts() -> Option<(MutexGuard<'static, ()>, [String; 2])> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let named = env::var("WEFT_TEST_HOSTS").unwrap_or_default();
+    let mut names = named.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
+    let (Some(first), Some(second)) = (names.next(), names.next()) else {
+        eprintln!("skipped: no hosts (scripts/netns-hosts 2)");
+        return None;
+    };
+    Some((TURN.lock().unwrap_or_else(PoisonError::into_inner), [first, second]))
+}
+
+/// Runs the program, and does `harm` when messages flow between all ranks.
+fn run(mode: &str, harm: impl FnOnce()) -> Outcome {
+    let tools = Toolchain::under_test();
+    let program = build(tools, &root().join("faults/cut.c"), &[]);
+    Job::new(tools, RANKS, &program).args(&[mode]).run_with(|mark| {
+        let printed = scratch().join("runs").join(mark).join("stdout");
+        let begun = Instant::now();
+        let flows = || {
+            let text = fs::read_to_string(&printed).unwrap_or_default();
+            text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
+        };
+        // Should they never flow, the run's own time limit ends it.
+        while !flows() && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        harm();
+    })
+}
+
+fn link(host: &str, state: &str) {
+    let status = Command::new("ip").args(["-n", host, "link", "set", "eth0", state]).status();
+    assert!(status.is_ok_and(|status| status.success()), "the link of {host} cannot be set {state}");
+}
+
+/// As [`run`], with the second host cut off from the network; its agent still speaks with mpiexec.
+fn cut(mode: &str, second: &str) -> Outcome {
+    let outcome = run(mode, || link(second, "down"));
+    link(second, "up");
+    outcome
+}
+
+#[test]
+fn calls_that_concern_a_host_that_is_cut_off_return_errors() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    let outcome = cut("return", &second);
+    outcome.demand(outcome.ended != Ended::TimedOut, "nobody may wait for ever");
+    for rank in 0..RANKS {
+        let told = format!("rank {rank} was told: process gone");
+        outcome.demand(outcome.stdout.contains(&told), &format!("{told:?} must be said"));
+    }
+    let answers = outcome.stdout.matches("its mate answers").count();
+    outcome.demand(answers == RANKS as usize, "ranks of one host go on with each other");
+    outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+}
+
+#[test]
+fn a_host_that_is_cut_off_ends_a_job_whose_errors_are_fatal() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    let outcome = cut("fatal", &second);
+    outcome.demand(matches!(outcome.ended, Ended::Code(code) if code != 0), "the job must fail");
+    outcome.demand(!outcome.stdout.contains("was told"), "nobody may go on");
+    for word in ["MPI_ERR_PROC_ABORTED", "MPI_Sendrecv", "ended the job"] {
+        outcome.demand(outcome.stderr.contains(word), &format!("the message must say {word:?}"));
+    }
+    outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+}
+
+#[test]
+fn a_host_whose_agent_dies_is_named_and_the_job_ends() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    for mode in ["return", "fatal"] {
+        let outcome = run(mode, || {
+            let agent = agent_on(&second).expect("an agent runs there");
+            let _ = Command::new("kill").args(["-KILL", &agent]).status();
+        });
+        outcome.demand(outcome.ended == Ended::Code(1), "the job must fail");
+        let told = format!("the host {second} is lost with ranks 2-3");
+        outcome.demand(outcome.stderr.contains(&told), &format!("{told:?} must be said"));
+        outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+    }
+}
+
+/// The process id of mpiexec's agent on a host.
+fn agent_on(host: &str) -> Option<String> {
+    let pids = Command::new("ip").args(["netns", "pids", host]).output().ok()?;
+    let pids = String::from_utf8_lossy(&pids.stdout).into_owned();
+    let is_agent = |pid: &&str| {
+        let line = fs::read(Path::new("/proc").join(pid).join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("--agent-of-mpiexec")
+    };
+    pids.lines().map(str::trim).find(is_agent).map(str::to_owned)
+}

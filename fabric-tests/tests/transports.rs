@@ -1,0 +1,135 @@
+//! What carries messages is told in one line at the start, with the reasons for and against, and RDMA that was asked for is never
+//! replaced in silence.
+
+use std::fs;
+
+use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root};
+
+/// A run of two ranks that only begin and end, each on its own host where there are several.
+fn run(settings: &[(&str, &str)]) -> Outcome {
+    let tools = Toolchain::under_test();
+    let program = build(tools, &root().join("conformance/ch11/init.c"), &[]);
+    settings.iter().fold(Job::new(tools, 2, &program), |job, &(name, value)| job.env(name, value)).run()
+}
+
+fn on_several_hosts() -> bool {
+    std::env::var_os("WEFT_TEST_HOSTS").is_some()
+}
+
+/// Whether this machine has a device that could carry messages.
+fn has_device() -> bool {
+    let has = fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some());
+    if has {
+        eprintln!("skipped: this machine has RDMA devices");
+    }
+    has
+}
+
+/// The one line of the job, with all of `words`, and without those of other transports.
+fn line(outcome: &Outcome, words: &[&str]) {
+    outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+    let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.starts_with("weft: rank ")).collect();
+    outcome.demand(lines.len() == 1, "one line for the job");
+    for word in words {
+        outcome.demand(lines[0].contains(word), &format!("the line must say {word:?}"));
+    }
+}
+
+#[test]
+fn the_line_at_the_start_tells_the_way_and_the_reasons() {
+    let told = run(&[("WEFT_VERBOSE", "1")]);
+    match on_several_hosts() {
+        false => line(
+            &told,
+            &[
+                "all peers over shm (they share this node's memory",
+                "not verbs: ",
+                "not ofi: ",
+                "not softroce: ",
+            ],
+        ),
+        true => line(
+            &told,
+            &[
+                "peers of this node over shm, all others over softroce (",
+                "not shm: other nodes share no memory",
+                "not verbs: ",
+                "not ofi: ",
+            ],
+        ),
+    }
+    let quiet = run(&[]);
+    quiet.demand(quiet.stderr.is_empty(), "nothing is said unasked");
+}
+
+#[test]
+fn a_transport_that_is_asked_for_by_name_is_told_as_such() {
+    let told = run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "softroce")]);
+    line(&told, &["all peers over softroce (", "not verbs: ", "not ofi: "]);
+    if on_several_hosts() {
+        let refused = run(&[("WEFT_TRANSPORT", "shm")]);
+        refused.demand(refused.ended != Ended::Code(0), "memory leads to no other host");
+        refused.demand(refused.stderr.contains("WEFT_TRANSPORT=shm"), "it must say what was asked for");
+    } else {
+        line(&told, &["not shm: WEFT_TRANSPORT=softroce"]);
+        line(
+            &run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "shm")]),
+            &["all peers over shm", "not softroce: WEFT_TRANSPORT=shm"],
+        );
+    }
+}
+
+#[test]
+fn libfabric_tells_its_library_and_provider() {
+    let told = run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "ofi")]);
+    if told.stderr.contains("libfabric.so") && told.ended != Ended::Code(0) {
+        eprintln!("skipped: libfabric cannot be opened");
+        return;
+    }
+    line(&told, &["all peers over ofi (", "not softroce: WEFT_TRANSPORT=ofi"]);
+    let of_library = told.stderr.lines().filter(|line| line.starts_with("weft: libfabric")).count();
+    told.demand(of_library == 1, "one line for library and provider");
+}
+
+#[test]
+fn rdma_that_is_required_is_never_replaced_by_sockets() {
+    if has_device() {
+        return;
+    }
+    let mut asked = vec![
+        vec![("WEFT_TRANSPORT", "softroce")],
+        vec![("WEFT_TRANSPORT", "ofi")],
+        vec![("WEFT_TRANSPORT", "verbs")],
+    ];
+    if on_several_hosts() {
+        asked.push(Vec::new());
+    }
+    for mut settings in asked {
+        settings.push(("WEFT_RDMA", "require"));
+        let refused = run(&settings);
+        refused.demand(refused.ended != Ended::Code(0), "the job must fail");
+        for word in ["WEFT_RDMA=require", "no RDMA device", "WEFT_RDMA=prefer"] {
+            refused.demand(refused.stderr.contains(word), &format!("the message must say {word:?}"));
+        }
+    }
+    if !on_several_hosts() {
+        line(&run(&[("WEFT_VERBOSE", "1"), ("WEFT_RDMA", "require")]), &["all peers over shm"]);
+    }
+}
+
+#[test]
+fn a_device_that_is_asked_for_by_name_falls_to_sockets_only_where_that_is_allowed_and_said() {
+    if has_device() {
+        return;
+    }
+    let refused = run(&[("WEFT_TRANSPORT", "verbs")]);
+    refused.demand(refused.ended != Ended::Code(0), "the job must fail");
+    let fallen = run(&[("WEFT_TRANSPORT", "verbs"), ("WEFT_RDMA", "prefer"), ("WEFT_VERBOSE", "1")]);
+    line(&fallen, &["peers of this node over shm, all others over softroce ("]);
+    let told = fallen
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("weft: WEFT_TRANSPORT=verbs cannot be had: "))
+        .count();
+    fallen.demand(told == 1, "the fall is told once");
+}

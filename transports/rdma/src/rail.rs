@@ -1,0 +1,112 @@
+//! One device of a process: what is made on it once, and its receive requests.
+
+use crate::handshake::RailCard;
+use crate::slots::Slots;
+use crate::transport::{COMPLETIONS, NO_KEY, RECEIVE_SLOTS, SLOT_BYTES, cannot};
+use weft_api::verbs::{
+    Access, CompletionQueueId, DeviceBuffer, Hca, ProtectionDomain, QueuePairNumber, QueuePairPlan, Segment,
+    Service, SharedReceiveQueueId,
+};
+use weft_types::Result;
+
+/// Devices of one process: a region's remote key has room for the keys of two.
+pub(crate) const MOST_RAILS: usize = 2;
+/// Receive slots that go back to the device with one doorbell.
+const RETURNED: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Rail<H> {
+    pub(crate) hca: H,
+    pub(crate) card: RailCard,
+    pub(crate) completions: CompletionQueueId,
+    pub(crate) receives: SharedReceiveQueueId,
+    pub(crate) receive_slots: Slots,
+    /// Receive slots that are not posted.
+    pub(crate) returned: Vec<u32>,
+    /// Receive requests that the device has.
+    pub(crate) posted_receives: u32,
+}
+
+impl<H: Hca> Rail<H> {
+    /// Sets up a device.
+    pub(crate) fn open(mut hca: H, qkey: u32) -> Result<Rail<H>> {
+        let depth = hca.limits().max_completions.min(COMPLETIONS);
+        let completions =
+            hca.make_completion_queue(depth).map_err(|why| cannot("a completion queue", why))?;
+        let receives = hca
+            .make_shared_receive_queue(RECEIVE_SLOTS)
+            .map_err(|why| cannot("a shared receive queue", why))?;
+        let mut receive_slots = Slots::new(vec![buffer(&mut hca, RECEIVE_SLOTS, SLOT_BYTES)?], SLOT_BYTES);
+        while let Some(slot) = receive_slots.take() {
+            let segment = [receive_slots.segment(0, slot, SLOT_BYTES)];
+            hca.post_receive(receives, u64::from(slot), &segment)
+                .map_err(|why| cannot("a receive request", why))?;
+        }
+        let plan = QueuePairPlan {
+            domain: ProtectionDomain(0),
+            service: Service::Datagram,
+            send_queue: completions,
+            receive_queue: completions,
+            shared_receive_queue: Some(receives),
+            max_send: 1024,
+            max_receive: 0,
+            qkey,
+        };
+        let datagrams = hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))?;
+        hca.open_queue_pair(datagrams, None).map_err(|why| cannot("a queue pair", why))?;
+        let card = RailCard { address: hca.address(), datagrams, qkey };
+        Ok(Rail {
+            hca,
+            card,
+            completions,
+            receives,
+            receive_slots,
+            returned: Vec::new(),
+            posted_receives: RECEIVE_SLOTS,
+        })
+    }
+
+    /// Makes the own end of a connection, for so many requests at a time.
+    pub(crate) fn make_pair(&mut self, max_send: u32) -> Result<QueuePairNumber> {
+        let plan = QueuePairPlan {
+            domain: ProtectionDomain(0),
+            service: Service::ReliableConnection,
+            send_queue: self.completions,
+            receive_queue: self.completions,
+            shared_receive_queue: Some(self.receives),
+            max_send,
+            max_receive: 0,
+            qkey: 0,
+        };
+        self.hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))
+    }
+
+    /// A receive slot can be used again. How often the doorbell was rung for it.
+    pub(crate) fn repost(&mut self, slot: u32) -> u64 {
+        self.returned.push(slot);
+        if self.returned.len() >= RETURNED { self.return_slots() } else { 0 }
+    }
+
+    pub(crate) fn return_slots(&mut self) -> u64 {
+        self.posted_receives += self.returned.len() as u32;
+        let mut doorbells = 0;
+        while !self.returned.is_empty() {
+            let mut requests = [(0, Segment { address: 0, length: 0, key: NO_KEY }); RETURNED];
+            let count = self.returned.len().min(RETURNED);
+            for (request, slot) in requests.iter_mut().zip(self.returned.drain(..count)) {
+                *request = (u64::from(slot), self.receive_slots.segment(0, slot, SLOT_BYTES));
+            }
+            doorbells += 1;
+            let posted = self.hca.post_receives(self.receives, &requests[..count]);
+            debug_assert_eq!(posted, Ok(()), "the queue has room for every slot");
+        }
+        doorbells
+    }
+}
+
+/// Registered memory for slots.
+pub(crate) fn buffer<H: Hca>(hca: &mut H, count: u32, bytes: u32) -> Result<DeviceBuffer> {
+    let access = Access { local_write: true, ..Access::default() };
+    hca.allocate(u64::from(count) * u64::from(bytes), access).map_err(|why| cannot("registered memory", why))
+}

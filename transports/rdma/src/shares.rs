@@ -1,0 +1,150 @@
+//! Large operations on two rails: each carries its share, as its speed is.
+
+use crate::contact::NOTHING;
+use crate::flight::{Deed, Holds};
+use crate::one_sided::Way;
+use crate::peers::State;
+use crate::transport::{MOST_POSTED, Rdma};
+use std::collections::VecDeque;
+use weft_api::Refused;
+use weft_api::verbs::{Data, Hca, Nanos, Work};
+use weft_api::zero_copy::{Completed, LocalRun, Outcome, RemoteRun, Token};
+
+/// Bytes from which on an operation is shared.
+pub(crate) const SHARED: u64 = 64 << 10;
+/// How old a connection is at least that is tried on the other rail.
+const RETURN: Nanos = 5_000_000_000;
+/// Shares begin at multiples of this.
+const GRAIN: u64 = 4 << 10;
+
+/// Tokens of which two connections have a share each.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    tokens: Vec<Option<Shared>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    token: Token,
+    left: u8,
+    success: bool,
+}
+
+impl Shares {
+    /// Two shares of a token.
+    fn of_two(&mut self, token: Token) -> u32 {
+        let shared = Some(Shared { token, left: 2, success: true });
+        match self.free.pop() {
+            Some(number) => {
+                self.tokens[number as usize] = shared;
+                number
+            }
+            None => {
+                self.tokens.push(shared);
+                self.tokens.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A share is over; with the last one, the token is.
+    pub(crate) fn over(&mut self, number: u32, success: bool, ended: &mut VecDeque<Completed>) {
+        let place = &mut self.tokens[number as usize];
+        let Some(shared) = place else { unreachable!("a token has as many ends as shares") };
+        shared.left -= 1;
+        shared.success &= success;
+        if shared.left == 0 {
+            let outcome = if shared.success { Outcome::Done(0) } else { Outcome::Failed };
+            ended.push_back(Completed { token: shared.token, outcome });
+            *place = None;
+            self.free.push(number);
+        }
+    }
+}
+
+impl<H: Hca> Rdma<H> {
+    /// The connection beside that of messages, if a share of an operation can go by it now. It is begun when it is missing.
+    pub(crate) fn beside(&mut self, index: u32, remote: &RemoteRun) -> Option<u32> {
+        if self.rails.len() < 2 || remote.memory.key >> 32 == 0 {
+            return None;
+        }
+        let peer = self.peers.at(index);
+        let (id, rail) = (peer.id, peer.rail);
+        match self.peers.find_channel(id, 1) {
+            Some(beside) => {
+                let peer = self.peers.at(beside);
+                let free = matches!(peer.state, State::Open { .. }) && peer.flight.len() < MOST_POSTED - 2;
+                if free && peer.rail == rail && peer.flight.is_empty() {
+                    // One rail was dead when one of them was made, and may be back.
+                    self.try_other_rail(beside);
+                    return None;
+                }
+                (free && peer.rail != rail).then_some(beside)
+            }
+            None => {
+                // Without means for a second connection there is one.
+                if self.rails_to(&peer.card) > 1 {
+                    let _ = self.begin(id, 1);
+                }
+                None
+            }
+        }
+    }
+
+    /// Makes a connection anew that has nothing under way, on the other rail if somebody answers there. Not more often than
+    /// [`RETURN`].
+    fn try_other_rail(&mut self, index: u32) {
+        let now = self.now();
+        let peer = self.peers.at(index);
+        let other = (peer.rail + 1) % self.rails_to(&peer.card).max(1);
+        if now.saturating_sub(peer.made) < RETURN || other == peer.rail || !self.move_to(index, other) {
+            return;
+        }
+        // No messages come by it, so nothing is to be taken in before.
+        self.ask_for_next(index, None);
+    }
+
+    /// Does an operation of one run by two connections, both of which have room for it.
+    pub(crate) fn share(
+        &mut self,
+        way: Way,
+        (index, beside): (u32, u32),
+        remote: &RemoteRun,
+        local: &LocalRun,
+        token: Token,
+    ) -> Result<(), Refused> {
+        let rails = [self.peers.at(index).rail, self.peers.at(beside).rail];
+        let speeds = rails.map(|rail| self.rails[usize::from(rail)].hca.limits().bandwidth);
+        let first = (remote.length as f64 * speeds[0] / (speeds[0] + speeds[1])) as u64;
+        let first = (first / GRAIN * GRAIN).clamp(GRAIN, remote.length - GRAIN);
+        let number = self.shares.of_two(token);
+        self.counts.shared += 1;
+        let parts = [(index, 0, first), (beside, first, remote.length - first)];
+        for ((index, offset, length), rail) in parts.into_iter().zip(rails) {
+            let segment = [self.segment(rail, local, offset, length)];
+            let deed = way.deed(remote.memory.plus(offset));
+            self.post_share(index, deed, deed.work(rail), Data::Segments(&segment), number);
+        }
+        Ok(())
+    }
+
+    fn post_share(&mut self, index: u32, deed: Deed, work: Work, data: Data<'_>, number: u32) {
+        if self.post(index, deed, work, data, Holds::Share(number)).is_err() {
+            // There was room, so the device has lost the connection.
+            self.lose(index);
+            self.shares.over(number, false, &mut self.ended);
+        }
+    }
+
+    /// A token that comes back when everything before it on both connections is over.
+    pub(crate) fn tell_of_both(&mut self, both: (u32, u32), token: Token) -> Result<(), Refused> {
+        if self.peers.at(both.1).flight.len() >= MOST_POSTED - 1 {
+            return Err(Refused::Full);
+        }
+        let number = self.shares.of_two(token);
+        for index in [both.0, both.1] {
+            self.post_share(index, Deed::Nothing, NOTHING, Data::Segments(&[]), number);
+        }
+        Ok(())
+    }
+}

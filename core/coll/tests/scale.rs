@@ -149,7 +149,10 @@ fn choices_and_times_are_as_the_table_says() {
             assert_eq!(kept, line.text, "core/coll/scale/table.txt is stale: run with WEFT_UPDATE=1");
         } else {
             let choice = choice(row);
-            assert!(kept.starts_with(&choice), "core/coll/scale/table.txt has {kept:?}, chosen is {choice:?}");
+            assert!(
+                kept.starts_with(&choice),
+                "core/coll/scale/table.txt has {kept:?}, chosen is {choice:?}"
+            );
         }
     }
 }

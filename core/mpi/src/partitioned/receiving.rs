@@ -129,7 +129,9 @@ impl ReceiveSide {
     /// Starts again a receive whose sender knows its stage. False: nothing was done.
     #[inline]
     pub(super) fn starts_at_once(&mut self, engine: &mut Engine) -> bool {
-        let (Some(landing), false) = (self.landing, self.active || engine.losses() != 0) else { return false };
+        let (Some(landing), false) = (self.landing, self.active || engine.losses() != 0) else {
+            return false;
+        };
         if self.stage.is_none() || self.error.is_some() || self.start().is_err() {
             return false;
         }

@@ -41,9 +41,9 @@ impl Engine {
         }
     }
 
-    /// Whether this process can reach memory that others take.
+    /// Whether this process can reach memory that others take, and can leave rounds with them: that takes a barrier which acts on all.
     pub fn can_map_blocks(&mut self) -> bool {
-        self.fabric.shm_mut().is_some_and(|shm| shm.pool().is_ok())
+        self.fabric.shm_mut().is_some_and(|shm| !shm.is_blind() && shm.pool().is_ok())
     }
 
     /// Joins the cells that one member took; `peers[me]` is this process.

@@ -107,8 +107,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the communicator's call of that number in a stream: `call` makes it for the stream's cells. `None` when that made none, or the
-    /// stream has ended: then this call and those after it go by messages.
+    /// Starts the communicator's call of that number in a stream: `call` makes it for the stream's cells, or none where memory is
+    /// missing that others have: then this member leaves. `None` when the stream has ended: this call and those after it go by messages.
     ///
     /// # Errors
     /// All request slots are in use.
@@ -121,21 +121,27 @@ impl Engine {
         let state = &mut self.state;
         let open =
             state.streams.open[stream.index as usize].as_mut().expect("a stream that is alive is open");
-        let Some(call) = call(&open.rounds) else { return Ok(None) };
+        let call = call(&open.rounds);
         // First what may fail: a call that was begun is one that others wait for.
         let request = state.requests.insert_plain()?;
-        match open.rounds.begin(number) {
-            Ok(Begin::Cells) => {}
-            Ok(Begin::Over) => {
+        let begun = match (open.rounds.begin(number), call) {
+            (Ok(Begin::Over), _) => None,
+            (Ok(Begin::Cells), Some(call)) => Some(Ok(call)),
+            (Ok(Begin::Cells), None) => Some(Err(open.rounds.leave_for_memory())),
+            (Err(error), _) => Some(Err(error)),
+        };
+        let call = match begun {
+            None => {
                 self.complete_plain(request, None);
                 self.take(request);
                 return Ok(None);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 self.complete_plain(request, Some(error));
                 return Ok(Some(request));
             }
-        }
+            Some(Ok(call)) => call,
+        };
         if open.calls.is_empty() {
             state.streams.busy.push(stream.index);
         }

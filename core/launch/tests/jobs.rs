@@ -218,7 +218,7 @@ const TWO_DEVICES: &str = r#"<topology><object type="Machine" cpuset="0xf">
   </object></object></topology>"#;
 
 #[test]
-fn each_rank_is_told_the_nearest_device() {
+fn each_rank_is_reported_with_the_nearest_device() {
     let file = std::env::temp_dir().join(format!("weft-two-devices-{}.xml", std::process::id()));
     std::fs::write(&file, TWO_DEVICES).expect("a file");
     let mut command = mpiexec("-n 4 --bind-to core --report-bindings printenv WEFT_JOB");
@@ -229,7 +229,8 @@ fn each_rank_is_told_the_nearest_device() {
         let line = line.unwrap_or_else(|| panic!("{outcome:?}"));
         assert!(line.ends_with(&format!(", RDMA device mlx5_{device}")), "{line}");
         let card = outcome.out.lines().find(|card| card.contains(&format!(";rank={rank};")));
-        assert!(card.is_some_and(|card| card.contains(&format!(";rail=mlx5_{device}"))), "{outcome:?}");
+        // The library is told nothing of devices of a machine that this one is not.
+        assert!(card.is_some_and(|card| !card.contains(";rail=")), "{outcome:?}");
     }
 }
 

@@ -52,6 +52,18 @@ pub enum OnNode {
     Lent,
 }
 
+/// How calls go that need memory which this member does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Without {
+    /// Their members agree on some first.
+    #[default]
+    Agree,
+    /// By messages at all members: they have agreed that there is none.
+    Messages,
+    /// This member alone has none, and has left: the others may have begun them in the cells, where they fail.
+    Fail,
+}
+
 /// What a communicator knows of its rounds.
 #[derive(Debug, Default)]
 pub struct Node {
@@ -61,10 +73,10 @@ pub struct Node {
     later: Option<Stream>,
     /// Calls that went by messages though they could have gone by rounds.
     calls: u32,
-    /// Calls that need long payloads go by messages: there is no memory.
-    no_slots: bool,
+    /// What calls that need long payloads do without memory for them.
+    slots: Without,
     /// The same of nonblocking ones.
-    no_later_slots: bool,
+    later_slots: Without,
 }
 
 /// What became of a blocking call in [`Process::by_rounds`].
@@ -118,9 +130,11 @@ pub struct UnderWay {
 #[derive(Debug, Default)]
 #[allow(clippy::large_enum_variant, reason = "as for its answer")]
 pub(crate) enum Asked {
-    /// Not a blocking call: by messages.
+    /// Not a blocking call.
     #[default]
     No,
+    /// By messages, come what may.
+    Messages,
     /// By rounds if possible.
     Yes,
     Answered(Begun),
@@ -136,7 +150,7 @@ impl Process {
         let started = start(self);
         match std::mem::take(&mut self.asked) {
             Asked::Answered(begun) => started.map(|_| begun),
-            Asked::Yes | Asked::No => started.map(Begun::Messages),
+            Asked::Yes | Asked::No | Asked::Messages => started.map(Begun::Messages),
         }
     }
 
@@ -158,6 +172,8 @@ impl Process {
         let of = self.comms.get_mut(comm)?;
         let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => rounds,
+            // The nonblocking calls may have gone over to messages since.
+            OnNode::Wants(rounds) if of.node.later.is_none() => rounds,
             OnNode::Wants(rounds) => {
                 of.node.way = OnNode::Ready(rounds);
                 self.asked = Asked::Answered(Begun::Agree(comm, Needed::LaterSlots));
@@ -179,19 +195,25 @@ impl Process {
             return Ok(false);
         }
         // Also a member that has left takes part in this: the others may not know yet.
-        if needs_slots && !rounds.cells_here().has_slots() && !of.node.no_slots {
-            of.node.way = OnNode::Ready(rounds);
-            self.asked = Asked::Answered(Begun::Agree(comm, Needed::Slots));
-            return Ok(true);
+        if needs_slots && !rounds.cells_here().has_slots() {
+            match of.node.slots {
+                Without::Agree => {
+                    of.node.way = OnNode::Ready(rounds);
+                    self.asked = Asked::Answered(Begun::Agree(comm, Needed::Slots));
+                    return Ok(true);
+                }
+                // Whether it has left or not: so do the others.
+                Without::Messages => {
+                    of.node.way = OnNode::Ready(rounds);
+                    return Ok(false);
+                }
+                Without::Fail => {}
+            }
         }
         if let Err(error) = begun {
             of.node.way = OnNode::Ready(rounds);
             of.collectives = of.collectives.wrapping_add(1);
             return Err(error);
-        }
-        if needs_slots && of.node.no_slots {
-            of.node.way = OnNode::Ready(rounds);
-            return Ok(false);
         }
         of.collectives = of.collectives.wrapping_add(1);
         let call = RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
@@ -222,9 +244,12 @@ impl Process {
         if of.hints.text(KEY).is_some() {
             return Ok(None);
         }
-        if long && !self.engine.rounds_of(stream).cells_here().has_slots() {
+        if long
+            && of.node.later_slots != Without::Fail
+            && !self.engine.rounds_of(stream).cells_here().has_slots()
+        {
             // A start is local: the members agree in the next call that is not.
-            if !of.node.no_later_slots {
+            if of.node.later_slots == Without::Agree {
                 of.node.way = match std::mem::take(&mut of.node.way) {
                     OnNode::Ready(rounds) => OnNode::Wants(rounds),
                     way => way,
@@ -242,7 +267,7 @@ impl Process {
                 of.collectives = of.collectives.wrapping_add(1);
                 self.engine.tag_request(request, of.handle.0 | COLLECTIVE);
             }
-            // What fits was made: the stream has ended.
+            // The stream has ended.
             None => of.node.later = None,
         }
         Ok(started)
@@ -296,23 +321,38 @@ impl Process {
         let of = self.comms.get(comm)?;
         let (rank, size) = (of.rank.0, of.size);
         let blocks = match rank {
+            _ if !self.engine.can_map_blocks() => [0; 2],
             0 => {
                 let cells = needed == Needed::Cells;
                 let block = self.engine.take_block(size, !cells);
                 [block, if cells && block != 0 { self.engine.take_block(size, false) } else { 0 }]
             }
-            _ => [if self.engine.can_map_blocks() { u64::MAX } else { 0 }; 2],
+            _ => [u64::MAX; 2],
         };
+        let taken = if rank == 0 { blocks } else { [0; 2] };
+        let begun = self.begin_agreement(comm, blocks);
+        if begun.is_err() {
+            taken
+                .into_iter()
+                .filter(|&taken| taken != 0)
+                .for_each(|taken| self.engine.give_block_back(taken));
+        }
+        let (request, heard) = begun?;
+        Ok(Agreement { comm, needed, request, heard, taken })
+    }
+
+    fn begin_agreement(&mut self, comm: Handle, blocks: [u64; 2]) -> Result<(RequestId, Memory)> {
         let reduction = least()?;
         let (said, heard) =
             (Memory::scratch(&reduction.datatype, 2)?, Memory::scratch(&reduction.datatype, 2)?);
         said.recv_view(0, 0, 16).unpack(0, blocks.map(u64::to_ne_bytes).as_flattened());
-        let taken = if rank == 0 { blocks } else { [0; 2] };
         let call =
             Call::Allreduce { vector: Vector { count: 2, element: 8, commutative: true }, in_place: false };
         let arguments = Arguments::new(said, heard.clone());
-        let request = self.start_collective(comm, &call, arguments, Some(reduction))?;
-        Ok(Agreement { comm, needed, request, heard, taken })
+        self.asked = Asked::Messages;
+        let request = self.start_collective(comm, &call, arguments, Some(reduction));
+        self.asked = Asked::No;
+        Ok((request?, heard))
     }
 
     /// The agreement is over, well or not. The next calls of the communicator know what it came to, once [`Process::have_joined`] says so.
@@ -339,15 +379,21 @@ impl Process {
         };
         match (&mut of.node.way, agreement.needed) {
             (OnNode::Ready(rounds), Needed::Slots) => {
-                of.node.no_slots = block == 0 || self.engine.add_slots(block, rounds).is_err();
-                if of.node.no_slots && alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
+                if block != 0 && self.engine.add_slots(block, rounds).is_ok() {
+                    return;
+                }
+                of.node.slots = if alone { Without::Fail } else { Without::Messages };
+                if alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
                     let _: Error = leave(rounds);
                 }
             }
             (_, Needed::LaterSlots) => {
                 let Some(stream) = &of.node.later else { return };
-                of.node.no_later_slots = block == 0 || self.engine.add_slots_to(stream, block).is_err();
-                if of.node.no_later_slots && alone {
+                if block != 0 && self.engine.add_slots_to(stream, block).is_ok() {
+                    return;
+                }
+                of.node.later_slots = if alone { Without::Fail } else { Without::Messages };
+                if alone {
                     let _: Error = leave(self.engine.rounds_of(stream));
                 }
             }

@@ -167,6 +167,10 @@ impl<H: Hca> Rdma<H> {
                 // It has found the connection broken. What had arrived by it is taken in before the answer.
                 self.questions.retain(|&(of, ..)| of != index);
                 self.questions.push((index, rail, hello));
+                // Who asks does not rest any more.
+                if let Some(first) = self.peers.find_channel(hello.from, 0) {
+                    self.peers.at_mut(first).resting = false;
+                }
                 self.break_off(index);
             }
             // Late ones.
@@ -200,8 +204,8 @@ impl<H: Hca> Rdma<H> {
         let Ok(pair) = self.make_pair(rail) else { return false };
         self.hca_of(old_rail).destroy_queue_pair(old_pair);
         self.peers.forget_pair(old_rail, old_pair);
+        self.counts.moves += u64::from(rail != old_rail);
         self.peers.has_pair(index, rail, pair);
-        self.counts.moves += 1;
         true
     }
 
@@ -232,7 +236,8 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn ask_again(&mut self) {
         let now = self.now();
         for place in (0..self.asking.len()).rev() {
-            let index = self.asking[place];
+            // A peer that is given up takes its other connection along.
+            let Some(&index) = self.asking.get(place) else { continue };
             let rails = self.rails_to(&self.peers.at(index).card);
             let peer = self.peers.at_mut(index);
             let State::Asking { next, pause, until } = &mut peer.state else { continue };

@@ -1,8 +1,8 @@
 //! Messages over any RDMA device, written once above [`Hca`](weft_api::verbs::Hca).
 //!
 //! * Nothing is set up to a process never talked to. First contact is two datagrams ([`handshake`]); then each side has one
-//!   reliable connection to the other.
-//! * All connections share one receive queue and one completion queue, so memory grows with what is in flight and not with peers.
+//!   reliable connection to the other, and a second one for shares of large operations where there are two devices.
+//! * All connections of a device share one receive queue and one completion queue, so memory grows with what is in flight and not with peers.
 //! * A message is a 16-byte header and up to [`MAX_COPY`] bytes, sent from a registered slot, or inline when it is small.
 //! * User memory is registered by whoever uses it; gets, puts and atomics are work requests on it, one doorbell a call.
 //! * Of the requests of a connection only some are signalled; the newest of a burst are closed by an empty write after a quiet moment.

@@ -137,6 +137,7 @@ impl<H: Hca> Rdma<H> {
         let question = question.map(|place| self.questions.swap_remove(place));
         let rail = question.map_or(self.peers.at(index).rail, |(_, rail, _)| rail);
         let Ok(pair) = self.make_pair(rail) else { return self.lose_bare(index) };
+        self.counts.moves += u64::from(rail != self.peers.at(index).rail);
         self.peers.has_pair(index, rail, pair);
         self.ask_for_next(index, question.map(|(.., hello)| hello));
     }
@@ -160,6 +161,8 @@ impl<H: Hca> Rdma<H> {
         // Its last one is destroyed; a number that is none of a device's is stopped in vain.
         self.peers.at_mut(index).pair = NO_PAIR;
         self.lose(index);
+        // The burial that this is part of is over for it; the next one tells those who wait.
+        self.failing.push(index);
     }
 
     /// A peer is connected and has ever received `received` messages: what it has not had is posted again.

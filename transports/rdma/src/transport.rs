@@ -562,8 +562,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         // Datagrams alone are no news: acknowledgements, and questions whether somebody is alive.
         let mut moved = false;
         let mut now = 0;
-        let mut left = BURST;
+        let mut all = true;
         for at in 0..self.rails.len() {
+            let mut left = BURST;
             let rail = &mut self.rails[at];
             rail.hca.progress();
             now = rail.hca.now().max(now);
@@ -574,8 +575,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 moved |= self.completed_work(at as u8, done, now);
                 left -= 1;
             }
+            all &= left > 0;
         }
-        if left > 0 {
+        if all {
             // The devices have nothing more to tell.
             if !self.failing.is_empty() {
                 self.bury();

@@ -257,15 +257,17 @@ impl StageIn {
     /// given back.
     ///
     /// # Panics
-    /// When the group has not so many.
+    /// When the group has not so many, or they are not here.
     #[inline]
     pub fn payload(&self, start: u32, group: u32, within: u32, count: u32) -> &[u8] {
         assert!(
             within + count <= self.0.shape.each && group < self.0.shape.groups,
             "partitions of one group"
         );
+        let wanted = ((1_u64 << count) - 1) << within;
+        assert!(u64::from(self.here(start, group)) & wanted == wanted, "partitions that are here");
         let bytes = (count * self.0.shape.partition) as usize;
-        // SAFETY: inside the group, as just checked; rule A: the sender leaves them alone until `take_start`, which needs `&mut`.
+        // SAFETY: inside the group and here, as just checked; rule A: the sender leaves them alone until `give_back`, which needs `&mut`.
         unsafe { std::slice::from_raw_parts(self.0.bytes(start, group, within), bytes) }
     }
 

@@ -133,6 +133,11 @@ impl Shm {
         }
     }
 
+    /// Whether this process may not ask for barriers that act on others, though they rely on it.
+    pub const fn is_blind(&self) -> bool {
+        self.blind
+    }
+
     /// Memory for collectives of the node.
     ///
     /// # Errors

@@ -188,7 +188,6 @@ fn locality(device: &Path) -> Locality {
     }
 }
 
-/// What a small file says, without the end of the line.
 /// The memory node of this process: that of all processors it may run on, `None` when they belong to several or the system does not say.
 pub fn own_numa_node() -> Option<u32> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
@@ -205,6 +204,7 @@ fn numa_node_at(root: &Path, processors: impl Iterator<Item = usize>) -> Option<
     nodes.all(|node| node == Some(first)).then_some(first)
 }
 
+/// What a small file says, without the end of the line.
 fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }

@@ -92,10 +92,14 @@ impl Engine {
         let pinning = if can.follows_mappings { 0.0 } else { can.registration * can.bandwidth };
         if bytes <= COPIED.max(pinning as u64).min(can.max_copy as u64) {
             let fill = |room: &mut [u8]| data.pack_to_transport(0, room);
-            match self.fabric.put_copy(peer, bytes as usize, fill, to, None) {
-                Ok(()) => return Ok(Started::Complete),
-                Err(Refused::Full) => {}
-                Err(Refused::Dead) => return Err(State::gone(peer)),
+            for looked in [false, true] {
+                match self.fabric.put_copy(peer, bytes as usize, fill, to, None) {
+                    Ok(()) => return Ok(Started::Complete),
+                    Err(Refused::Full) if looked => {}
+                    // A row of puts is not to pile up here while the device could take them.
+                    Err(Refused::Full) => self.look_at_device(),
+                    Err(Refused::Dead) => return Err(State::gone(peer)),
+                }
             }
             return self.operate(peer, Way::WritePacked, to, None, bytes, Buffer::Send(data), &can);
         }
@@ -203,6 +207,13 @@ impl Engine {
         region.is_some()
     }
 
+    /// Takes what the device has finished, and posts what waits for that.
+    #[cold]
+    fn look_at_device(&mut self) {
+        self.fabric.progress();
+        self.progress_zero_copies();
+    }
+
     #[expect(clippy::too_many_arguments, reason = "one operation in all its parts")]
     fn operate(
         &mut self,
@@ -214,6 +225,9 @@ impl Engine {
         buffer: Buffer,
         can: &ZeroCopy,
     ) -> Result<Started> {
+        if self.state.zero_copies.are_many_waiting() {
+            self.look_at_device();
+        }
         let made = self.state.requests.insert(Phase::Reading, peer, Header::from_words([0, 0]), buffer);
         let slot = match made {
             Ok(slot) => slot,

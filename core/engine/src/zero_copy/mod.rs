@@ -79,6 +79,11 @@ impl ZeroCopies {
         self.under_way > 0 || !self.ended.is_empty()
     }
 
+    /// Whether so many operations wait for room that it is worth a look whether there is some.
+    pub(crate) fn are_many_waiting(&self) -> bool {
+        self.pushing.len() >= 64
+    }
+
     /// A request that held registered memory has ended.
     pub(crate) fn request_ended(&mut self, slot: u32) {
         self.ended.extend(self.leases.remove(&slot));

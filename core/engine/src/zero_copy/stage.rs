@@ -34,10 +34,11 @@ impl Stage {
     /// A place for a piece that begins at packed byte `start`.
     pub(super) fn take(&mut self, start: u64, length: u64) -> Option<(u32, LocalRun)> {
         let (memory, region) = self.memory.as_ref()?;
-        let place = self.free.pop()?;
-        self.pieces[place as usize] = (start, length);
+        let place = *self.free.last()?;
         let address =
             memory.send_buf(place as usize * STAGED as usize, length as usize).contiguous_address()?;
+        self.free.pop();
+        self.pieces[place as usize] = (start, length);
         Some((place, LocalRun { address, length, region: *region }))
     }
 

@@ -77,6 +77,8 @@ pub(super) struct Transfer {
     /// The receiver has been told that everything is written, or is not to be told.
     told: bool,
     one_sided: bool,
+    /// Whether it is among those that wait for room.
+    queued: bool,
 }
 
 impl Transfer {
@@ -175,6 +177,7 @@ impl Engine {
             failed: false,
             told: one_sided,
             one_sided,
+            queued: false,
         };
         self.state.requests.at_mut(slot).flags |= TRANSFERRING;
         let zero = &mut self.state.zero_copies;
@@ -194,30 +197,38 @@ impl Engine {
             other.is_some_and(|other| other.changes(peer))
         };
         if matches!(way, Way::Change(_)) && self.state.zero_copies.pushing.iter().any(waits) {
-            self.state.zero_copies.pushing.push_back(number);
+            self.queue(number);
         } else {
             self.push_transfer(number);
         }
     }
 
-    /// Posts what waits for room, in turns. Changes of one peer's numbers stay in their order: behind one that finds no room the others
-    /// are not tried.
+    /// A transfer waits for room.
+    fn queue(&mut self, number: u32) {
+        let zero = &mut self.state.zero_copies;
+        if let Some(transfer) = &mut zero.transfers[number as usize] {
+            transfer.queued = true;
+            zero.pushing.push_back(number);
+        }
+    }
+
+    /// Posts what waits for room, in turns. Behind one that finds no room others to the same peer are not tried: changes of its numbers
+    /// stay in their order, and a thousand that wait cost no thousand tries.
     pub(super) fn push_transfers(&mut self) -> bool {
         let mut moved = false;
         let mut full: Vec<PeerId> = Vec::new();
         for _ in 0..self.state.zero_copies.pushing.len() {
             let Some(number) = self.state.zero_copies.pushing.pop_front() else { break };
-            let transfer = self.state.zero_copies.transfers[number as usize].as_ref();
-            let Some(change) = transfer.filter(|transfer| transfer.changes(transfer.peer)) else {
-                moved |= self.push_transfer(number);
-                continue;
-            };
-            let peer = change.peer;
+            let Some(transfer) = &mut self.state.zero_copies.transfers[number as usize] else { continue };
+            transfer.queued = false;
+            let peer = transfer.peer;
             if full.contains(&peer) {
-                self.state.zero_copies.pushing.push_back(number);
-            } else if self.push_transfer(number) {
-                moved = true;
-            } else {
+                self.queue(number);
+                continue;
+            }
+            moved |= self.push_transfer(number);
+            let after = self.state.zero_copies.transfers[number as usize].as_ref();
+            if after.is_some_and(|transfer| transfer.queued) {
                 full.push(peer);
             }
         }
@@ -234,6 +245,7 @@ impl Engine {
             match self.post_piece(&mut transfer, Token(u64::from(number))) {
                 Ok(()) => {}
                 Err(Refused::Full) => {
+                    transfer.queued = true;
                     self.state.zero_copies.pushing.push_back(number);
                     break;
                 }
@@ -333,7 +345,7 @@ impl Engine {
         let zero = &mut self.state.zero_copies;
         let Some(Some(transfer)) = zero.transfers.get_mut(number as usize) else { return };
         transfer.outstanding -= 1;
-        let place = (done.token.0 >> PLACE) as u32;
+        let (place, queued) = ((done.token.0 >> PLACE) as u32, transfer.queued);
         match done.outcome {
             Outcome::Failed => transfer.failed = true,
             Outcome::Done(_) if place > 0 => {
@@ -351,17 +363,19 @@ impl Engine {
         if place > 0 {
             zero.stage.give_back(place - 1);
         }
-        if !self.state.zero_copies.pushing.contains(&number) {
+        if !queued {
             self.push_transfer(number);
         }
     }
 
     /// The device works on it no more.
     fn end_transfer(&mut self, number: u32, transfer: Transfer) {
-        let Transfer { slot, peer, lease, failed, way, end, one_sided, .. } = transfer;
+        let Transfer { slot, peer, lease, failed, way, end, one_sided, queued, .. } = transfer;
         let zero = &mut self.state.zero_copies;
         zero.free.push(number);
-        zero.pushing.retain(|&other| other != number);
+        if queued {
+            zero.pushing.retain(|&other| other != number);
+        }
         zero.under_way -= 1;
         zero.ended.extend(lease);
         let request = self.state.requests.at_mut(slot);

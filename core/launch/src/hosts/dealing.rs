@@ -1,5 +1,8 @@
 //! Which rank goes to which host. Pure.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
 use weft_boot::Nodes;
 
 use crate::options::Section;
@@ -22,6 +25,8 @@ pub(crate) struct Dealer {
     pub(crate) names: Vec<String>,
     /// Ranks on each of them.
     used: Vec<u32>,
+    /// The place of each name.
+    places: HashMap<String, usize>,
 }
 
 impl Dealer {
@@ -43,31 +48,42 @@ impl Dealer {
             true => each + u32::from((place as u32) < left_over),
             false => per_host.or(list[place].slots).unwrap_or(1),
         };
+        // Rounds that a host has had decide; in a round, the order of the list.
+        let rounds = |dealer: &Dealer, place: usize| {
+            let share = share(place);
+            (share > 0).then(|| (Reverse(dealer.used_by(&list[place].name) / share), Reverse(place)))
+        };
+        let mut turns: BinaryHeap<_> = (0..list.len()).filter_map(|place| rounds(self, place)).collect();
         let mut dealt = Vec::with_capacity(count as usize);
         while dealt.len() < count as usize {
-            // Rounds that a host has had decide; in a round, the order of the list.
-            let rounds = |place: usize| self.used_by(&list[place].name) / share(place);
-            let open = (0..list.len()).filter(|&place| share(place) > 0);
-            let Some(place) = open.min_by_key(|&place| rounds(place)) else { break };
+            let Some((known, Reverse(place))) = turns.pop() else { break };
+            // The same host may be on the list twice.
+            if let Some(now) = rounds(self, place).filter(|&(now, _)| now != known) {
+                turns.push(now);
+                continue;
+            }
             let room = share(place) - self.used_by(&list[place].name) % share(place);
             let taken = room.min(count - dealt.len() as u32);
             let index = self.index_of(&list[place].name);
             self.used[index] += taken;
             dealt.extend(std::iter::repeat_n(index, taken as usize));
+            turns.extend(rounds(self, place));
         }
         dealt
     }
 
     fn used_by(&self, name: &str) -> u32 {
-        self.names.iter().position(|known| known == name).map_or(0, |index| self.used[index])
+        self.places.get(name).map_or(0, |&index| self.used[index])
     }
 
     fn index_of(&mut self, name: &str) -> usize {
-        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            self.used.push(0);
-            self.names.len() - 1
-        })
+        if let Some(&index) = self.places.get(name) {
+            return index;
+        }
+        self.names.push(name.to_owned());
+        self.used.push(0);
+        self.places.insert(name.to_owned(), self.names.len() - 1);
+        self.names.len() - 1
     }
 }
 

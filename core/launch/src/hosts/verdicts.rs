@@ -64,9 +64,14 @@ impl Queue {
     /// signal, which make others abort; then aborts, after which processes exit; then exits.
     fn take(&mut self, known: u64, now: Instant) -> Vec<Matter> {
         let late = self.overdue.is_some_and(|at| at <= now);
-        let ready = |asked: Option<u64>| late || asked.is_some_and(|asked| asked <= known);
-        let mut ready: Vec<Matter> =
-            self.matters.extract_if(.., |(_, asked)| ready(*asked)).map(|(matter, _)| matter).collect();
+        let ready = |matter: &Matter, asked: Option<u64>| {
+            late && matches!(matter, Matter::Abort { .. }) || asked.is_some_and(|asked| asked <= known)
+        };
+        let mut ready: Vec<Matter> = self
+            .matters
+            .extract_if(.., |(matter, asked)| ready(matter, *asked))
+            .map(|(matter, _)| matter)
+            .collect();
         if !self.matters.iter().any(|(matter, _)| matches!(matter, Matter::Abort { .. })) {
             self.overdue = None;
         }
@@ -199,7 +204,11 @@ mod tests {
         queue.ask(7);
         assert_eq!(queue.take(6, now), []);
         assert_eq!(queue.deadline(), Some(now + ABORT_WAITS));
-        assert_eq!(queue.take(6, now + ABORT_WAITS), [abort(0)]);
+        let death = Matter::End { rank: 3, end: KILLED };
+        queue.push(death.clone(), now);
+        assert_eq!(queue.take(6, now + ABORT_WAITS), [abort(0)], "a death waits on");
         assert_eq!(queue.deadline(), None);
+        queue.ask(8);
+        assert_eq!(queue.take(8, now + ABORT_WAITS), [death]);
     }
 }

@@ -43,7 +43,7 @@ impl Ready {
     /// Marks a partition. False when it was marked before.
     pub(crate) fn mark(&mut self, partition: u32) -> bool {
         // Boards are handed out by who holds the process, so nobody else has this one when it is ours alone.
-        let alone = Arc::strong_count(&self.board) == 1;
+        let alone = Arc::get_mut(&mut self.board).is_some();
         !self.board.set(partition, alone) && self.note(partition)
     }
 
@@ -51,7 +51,7 @@ impl Ready {
     #[inline]
     pub(crate) fn mark_leaving(&mut self, partition: u32) -> bool {
         let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
-        let alone = Arc::strong_count(&self.board) == 1 && self.span.is_empty();
+        let alone = self.span.is_empty() && Arc::get_mut(&mut self.board).is_some();
         if !alone || partition >= self.partitions || self.marked[word] & bit != 0 {
             return false;
         }

@@ -129,6 +129,11 @@ impl Epochs {
     }
 }
 
+/// Does something for every target: one that is gone does not keep the others from it. The first failure is told.
+fn of_all(targets: impl IntoIterator<Item = u32>, each: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    targets.into_iter().map(each).fold(Ok(()), Result::and)
+}
+
 impl Window {
     /// Asks every target with unconfirmed operations (or the one given) to confirm them.
     fn confirm(&mut self, engine: &mut Engine, target: Option<u32>) -> Result<()> {
@@ -136,8 +141,8 @@ impl Window {
             Some(target) => self.outgoing.dirty.take(&target).into_iter().collect(),
             None => std::mem::take(&mut self.outgoing.dirty),
         };
-        due.into_iter().try_for_each(|target| self.ask(engine, target, Kind::Flush, 0))?;
-        self.flush_devices(engine, target)
+        let asked = of_all(due, |target| self.ask(engine, target, Kind::Flush, 0));
+        asked.and(self.flush_devices(engine, target))
     }
 
     /// `MPI_Win_fence`, first half: nothing of this process is under way once the window is settled. A barrier of the members
@@ -255,7 +260,7 @@ impl Window {
     pub fn unlock_all(&mut self, engine: &mut Engine) -> Result<()> {
         self.epochs.found = Found::Nothing;
         match self.epochs.all.take() {
-            Some(true) => (0..self.group.size()).try_for_each(|target| self.release_lock(engine, target)),
+            Some(true) => of_all(0..self.group.size(), |target| self.release_lock(engine, target)),
             Some(false) => self.confirm(engine, None),
             None => Err(out_of_order("MPI_Win_unlock_all without MPI_Win_lock_all")),
         }
@@ -331,17 +336,16 @@ impl Window {
         let Some(targets) = self.epochs.started.take() else {
             return Err(out_of_order("MPI_Win_complete without MPI_Win_start"));
         };
-        for target in targets {
+        of_all(targets, |target| {
             if target == self.rank.0 {
                 *self.incoming.completes.entry(target).or_default() += 1;
-            } else {
-                // Executed after everything else, so the target knows that all is there.
-                self.outgoing.dirty.remove(&target);
-                self.settle_device_before_message(engine, target)?;
-                self.tell(engine, target, &Message::bare(Kind::Complete, 0, 0))?;
+                return Ok(());
             }
-        }
-        Ok(())
+            // Executed after everything else, so the target knows that all is there.
+            self.outgoing.dirty.remove(&target);
+            self.settle_device_before_message(engine, target)?;
+            self.tell(engine, target, &Message::bare(Kind::Complete, 0, 0))
+        })
     }
 
     /// `MPI_Win_test`: ends the exposure epoch if all its origins have completed.

@@ -339,7 +339,7 @@ impl leaving::Words for Memory {
     }
 
     fn heavy_barrier(&self) {
-        // Where the kernel has none all members' light barriers are fences.
+        // Where the kernel has none all members' light barriers are fences; who alone may not ask for it joins no cells (`Shm::is_blind`).
         sys::membarrier();
         fence(Ordering::SeqCst);
     }

@@ -442,6 +442,53 @@ fn a_path_that_stays_dead_is_a_loss_in_the_end() {
     }
 }
 
+/// The same with two devices, both connections of which are in use: all is over once, and everybody who waits hears of it.
+#[test]
+fn two_rails_that_stay_dead_are_one_loss() {
+    for seed in 0..4 {
+        let mut fabric = fabric_on(Air::deaf(seed), 2, 2);
+        fabric.ends.iter_mut().for_each(|end| end.set_patience(Duration::from_secs(5)));
+        fabric.introduce();
+        fabric.ends[1].advance(PeerId(0));
+        const BYTES: usize = 300_000;
+        let [from, to] = [7, 0].map(|byte| (0..BYTES).map(|_| AtomicU8::new(byte)).collect::<Vec<_>>());
+        let range =
+            |bytes: &Vec<AtomicU8>| MemoryRange { address: bytes.as_ptr() as u64, length: BYTES as u64 };
+        let here = fabric.ends[0].register(range(&from), Access::ALL).unwrap();
+        let there = fabric.ends[1].register(range(&to), Access::ALL).unwrap();
+        let local = [LocalRun { address: range(&from).address, length: BYTES as u64, region: here.id }];
+        let remote = [RemoteRun { memory: there.remote, length: BYTES as u64 }];
+        // The first ones make the second connection.
+        for number in 0..4 {
+            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
+                fabric.round();
+            }
+            while fabric.ends[0].completed().is_none() {
+                fabric.round();
+            }
+        }
+        fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(9))).unwrap();
+        for rail in 0..2 {
+            let (a, b) = (address_on(0, rail), address_on(1, rail));
+            fabric.air.borrow_mut().cut.extend([(a, b), (b, a)]);
+        }
+        let begun = fabric.air.borrow().now;
+        while fabric.ends[0].lost().is_none() {
+            fabric.ends[0].progress();
+            fabric.idle();
+            assert!(fabric.air.borrow().now - begun < 60_000_000_000, "for ever (seed {seed})");
+        }
+        let done = fabric.ends[0].completed().map(|done| (done.token, done.outcome));
+        assert_eq!(done, Some((Token(9), Outcome::Failed)), "seed {seed}");
+        for _ in 0..100 {
+            fabric.ends[0].progress();
+            fabric.idle();
+        }
+        let more = (fabric.ends[0].lost(), fabric.ends[0].completed().is_some());
+        assert_eq!(more, (None, false), "told twice (seed {seed})");
+    }
+}
+
 /// An operation on memory that may not be touched fails, and it alone: what is under way beside it arrives, and the peer stays.
 #[test]
 fn an_operation_on_forbidden_memory_fails_alone() {

@@ -19,6 +19,7 @@ mod flight;
 pub mod handshake;
 mod one_sided;
 mod peers;
+mod posting;
 mod rail;
 mod recovery;
 mod shares;

@@ -80,6 +80,8 @@ pub(super) struct Outgoing {
     last_id: u32,
     /// Targets with operations that were not confirmed.
     pub(super) dirty: BTreeSet<u32>,
+    /// Those that were told of the end of an epoch, and did not answer: what they have executed is not known.
+    pub(super) unanswered: BTreeSet<u32>,
     /// The first error that no call has reported.
     pub(super) failed: Option<Error>,
 }
@@ -125,7 +127,10 @@ impl Outgoing {
 
     /// Whether a target may have accumulating messages of ours that it has not executed.
     pub(super) fn accumulates_by_message(&self, target: u32) -> bool {
-        self.dirty.contains(&target) || self.awaited.contains_key(&target) || self.held.contains_key(&target)
+        self.dirty.contains(&target)
+            || self.unanswered.contains(&target)
+            || self.awaited.contains_key(&target)
+            || self.held.contains_key(&target)
     }
 
     /// Whether a message of that kind must wait for the target's device.

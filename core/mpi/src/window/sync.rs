@@ -141,7 +141,10 @@ impl Window {
             Some(target) => self.outgoing.dirty.take(&target).into_iter().collect(),
             None => std::mem::take(&mut self.outgoing.dirty),
         };
-        let asked = of_all(due, |target| self.ask(engine, target, Kind::Flush, 0));
+        let asked = of_all(due, |target| {
+            self.outgoing.unanswered.remove(&target);
+            self.ask(engine, target, Kind::Flush, 0)
+        });
         asked.and(self.flush_devices(engine, target))
     }
 
@@ -212,6 +215,7 @@ impl Window {
     fn release_lock(&mut self, engine: &mut Engine, target: u32) -> Result<()> {
         if target != self.rank.0 {
             self.outgoing.dirty.remove(&target);
+            self.outgoing.unanswered.remove(&target);
             self.settle_device_before_message(engine, target)?;
             return self.ask(engine, target, Kind::Unlock, 0);
         }
@@ -342,7 +346,9 @@ impl Window {
                 return Ok(());
             }
             // Executed after everything else, so the target knows that all is there.
-            self.outgoing.dirty.remove(&target);
+            if self.outgoing.dirty.remove(&target) {
+                self.outgoing.unanswered.insert(target);
+            }
             self.settle_device_before_message(engine, target)?;
             self.tell(engine, target, &Message::bare(Kind::Complete, 0, 0))
         })

@@ -1,8 +1,8 @@
 //! The one static: this process's MPI state, and who may touch it when.
 //!
 //! Invariants:
-//! * [`Process`] is reached through [`with`] only. What runs inside never calls user code (reduction, attribute and error
-//!   handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
+//! * [`Process`] is reached through [`with`], and by the short forms of calls through [`alone`] and [`own`], which keep the same
+//!   rules. What runs inside never calls user code (reduction, attribute and error handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: one branch on a plain load. From that
 //!   level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to
 //!   a thread that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write. MPI_THREAD_SERIALIZED needs it

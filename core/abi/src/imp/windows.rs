@@ -172,23 +172,25 @@ impl Making {
         keep: Option<Box<dyn Keep>>,
     ) -> Result<MPI_Win, Raised> {
         let handle = gate::with(|process| {
-            let comm = process.comms.get(self.comm)?;
-            let (context, rank, group) = (comm.context, comm.rank, Arc::clone(&comm.group));
-            let hints = self.hints;
-            let made = process.windows.insert(Parts {
-                comm: self.comm,
-                context,
-                rank,
-                group,
-                flavor,
-                memory,
-                extents,
-                mapped,
-                places: places.places,
-                exposed: places.exposed,
-                keep,
-                hints,
-            });
+            let comm = process.comms.get(self.comm);
+            let made = comm.map(|comm| (comm.context, comm.rank, Arc::clone(&comm.group))).and_then(
+                |(context, rank, group)| {
+                    process.windows.insert(Parts {
+                        comm: self.comm,
+                        context,
+                        rank,
+                        group,
+                        flavor,
+                        memory,
+                        extents,
+                        mapped,
+                        places: places.places,
+                        exposed: places.exposed,
+                        keep,
+                        hints: self.hints,
+                    })
+                },
+            );
             made.inspect_err(|_| {
                 if let Some(region) = places.exposed {
                     process.engine.withdraw(region);

@@ -266,7 +266,11 @@ impl<H: Hca> Rdma<H> {
             if !silent || peer.channel > 0 || peer.resting || !peer.flight.is_empty() || !open {
                 continue;
             }
-            peer.heard = now;
+            let rail = usize::from(peer.rail);
+            if self.rails[rail].hca.is_crowded() {
+                continue;
+            }
+            self.peers.at_mut(index).heard = now;
             // One that finds no room now is asked the next time.
             let _ = self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Question);
         }

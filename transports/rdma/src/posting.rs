@@ -14,6 +14,9 @@ const SCARCE: usize = SEND_SLOTS as usize / 4;
 /// How long the last requests of a burst, that nothing tells of, may stay so when nobody needs what they hold.
 const QUIET: Nanos = 10_000_000;
 
+/// Bursts closed in one turn.
+const CLOSED_AT_ONCE: usize = 128;
+
 impl<H: Hca> Rdma<H> {
     /// A slot to send from. When there is none, what unsignalled requests hold is asked for.
     pub(crate) fn take_slot(&mut self) -> std::result::Result<u32, Refused> {
@@ -149,7 +152,9 @@ impl<H: Hca> Rdma<H> {
         }
         self.close_at = Nanos::MAX;
         let mut open = std::mem::take(&mut self.open);
-        for index in open.drain(..) {
+        // Closing is never refused, or a crowded device would stay so; a few at a time leave room for what completes.
+        let some = open.len().min(CLOSED_AT_ONCE);
+        for index in open.drain(..some) {
             let peer = self.peers.at_mut(index);
             peer.open = false;
             let connected = matches!(peer.state, State::Open { .. });
@@ -159,9 +164,11 @@ impl<H: Hca> Rdma<H> {
                 self.open.push(index);
             }
         }
-        if self.open.is_empty() {
-            self.open = open; // Its memory, for the next time.
+        if !open.is_empty() {
+            self.close_at = 0;
         }
+        open.append(&mut self.open);
+        self.open = open;
     }
 
     fn close(&mut self, index: u32) -> std::result::Result<(), Refused> {

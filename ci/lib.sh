@@ -54,7 +54,8 @@ cargo_tests() {
     failed=$((failed + f))
     skipped=$((skipped + i))
     if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then
-        fail "exit code $status of: $*"
+        local said=$*
+        fail "exit code $status of: ${said:0:300}"
     fi
     [ "$i" -eq 0 ] || echo "skip  $i ignored tests of: $*"
 }

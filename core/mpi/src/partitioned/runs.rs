@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use weft_engine::board::Board;
 
 /// The partitions of a send that were marked ready since its start, and those of them that have not left.
@@ -43,7 +44,7 @@ impl Ready {
     /// Marks a partition. False when it was marked before.
     pub(crate) fn mark(&mut self, partition: u32) -> bool {
         // Boards are handed out by who holds the process, so nobody else has this one when it is ours alone.
-        let alone = Arc::get_mut(&mut self.board).is_some();
+        let alone = is_ours(&self.board);
         !self.board.set(partition, alone) && self.note(partition)
     }
 
@@ -51,7 +52,7 @@ impl Ready {
     #[inline]
     pub(crate) fn mark_leaving(&mut self, partition: u32) -> bool {
         let (word, bit) = (partition as usize / 64, 1 << (partition % 64));
-        let alone = self.span.is_empty() && Arc::get_mut(&mut self.board).is_some();
+        let alone = self.span.is_empty() && is_ours(&self.board);
         if !alone || partition >= self.partitions || self.marked[word] & bit != 0 {
             return false;
         }
@@ -228,6 +229,15 @@ impl Arrived {
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
+}
+
+/// Whether no other thread can mark on a board. What one marked that has let go of it is seen from here on: who lets go releases the count that
+/// is read here. (`Arc::get_mut` would say the same by a read-modify-write.)
+#[inline]
+fn is_ours(board: &Arc<Board>) -> bool {
+    let ours = Arc::strong_count(board) == 1;
+    fence(Ordering::Acquire);
+    ours
 }
 
 #[cfg(test)]

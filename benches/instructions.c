@@ -7,9 +7,7 @@
  * Built with -DLANES it counts calls with MPI_THREAD_MULTIPLE on a communicator that lives in a lane of its own: rows "lane_...". Built with
  * -DSERIALIZED it counts them at MPI_THREAD_SERIALIZED: rows "serialized_...".
  */
-#define _GNU_SOURCE
-#include "osu/line.h"
-#include <valgrind/callgrind.h>
+#include "counting.h"
 
 #ifdef LANES
 static MPI_Comm COMM;
@@ -23,41 +21,13 @@ static MPI_Comm COMM;
 #endif
 
 /* LAP: so many messages of 1 KiB go once round what memory a ring has, whose first use costs system calls. */
-enum { CALLS = 50, WARMUP = 20, LAP = 400, MOST = 8192, WINDOW = 64 };
-
-/* The marks themselves cost some instructions: the row "nothing" tells how many. */
-#define COUNT(call)                 \
-    do {                            \
-        CALLGRIND_TOGGLE_COLLECT;   \
-        call;                       \
-        CALLGRIND_TOGGLE_COLLECT;   \
-    } while (0)
-
-static char *data;
-static int turn; /* strictly rising; both ranks count alike */
+enum { LAP = 400, WINDOW = 64 };
 
 /* Lets the other rank go on, and waits until it has done its part. */
 static void let_other(void)
 {
     give_turn(++turn);
     await_turn(++turn);
-}
-
-static void await_other(void)
-{
-    await_turn(++turn);
-}
-
-static void done(void)
-{
-    give_turn(++turn);
-}
-
-static void nothing(int size)
-{
-    (void)size;
-    if (rank == 0)
-        COUNT((void)0);
 }
 
 /* A message that the other takes before the next one is sent. */
@@ -544,14 +514,6 @@ static void allreduce_of_arrived(int size)
 }
 #endif
 
-/* Hands on what was counted so far: that of so many calls. Of several dumps of a name the least is kept. */
-static void dump(const char *name, int calls)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%s %d", name, calls);
-    CALLGRIND_DUMP_STATS_AT(text);
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -607,13 +569,7 @@ int main(int argc, char **argv)
 #else
     MPI_Init(&argc, &argv);
 #endif
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (ranks != 2)
-        give_up("instructions: needs 2 ranks");
-    data = buffer(MOST);
-    share_line();
-    MPI_Barrier(MPI_COMM_WORLD);
+    begin_counting();
 #if defined LANES || defined SERIALIZED
     /* A lock gets to know who works with it. */
     for (i = 0; i < 100; i++) {

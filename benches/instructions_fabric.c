@@ -4,21 +4,10 @@
  *
  * Between the calls that are counted rank 1 takes what has come, and rank 0 the acknowledgements.
  */
-#define _GNU_SOURCE
-#include "osu/line.h"
-#include <valgrind/callgrind.h>
+#include "counting.h"
 
-enum { CALLS = 50, WARMUP = 20, MOST = 8192, LOOKS = 5 };
+enum { LOOKS = 5 };
 
-#define COUNT(call)                 \
-    do {                            \
-        CALLGRIND_TOGGLE_COLLECT;   \
-        call;                       \
-        CALLGRIND_TOGGLE_COLLECT;   \
-    } while (0)
-
-static char *data;
-static int turn;
 static MPI_Win window;
 
 static void look(void)
@@ -31,16 +20,9 @@ static void look(void)
 /* Lets the other rank do its part, and takes what the device has to tell. */
 static void let_other(void)
 {
-    give_turn(++turn);
-    await_turn(++turn);
+    done();
+    await_other();
     look();
-}
-
-static void nothing(int size)
-{
-    (void)size;
-    if (rank == 0)
-        COUNT((void)0);
 }
 
 static void isend_call(int size)
@@ -51,9 +33,9 @@ static void isend_call(int size)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         let_other();
     } else {
-        await_turn(++turn);
+        await_other();
         MPI_Recv(data, size, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        give_turn(++turn);
+        done();
     }
 }
 
@@ -64,9 +46,9 @@ static void put_call(int size)
         COUNT(MPI_Put(data, size, MPI_CHAR, 1, 0, size, MPI_CHAR, window));
         let_other();
     } else {
-        await_turn(++turn);
+        await_other();
         look();
-        give_turn(++turn);
+        done();
     }
 }
 
@@ -83,12 +65,7 @@ int main(int argc, char **argv)
     int i;
     char *memory;
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (ranks != 2)
-        give_up("instructions: needs 2 ranks");
-    data = buffer(MOST);
-    share_line();
+    begin_counting();
     MPI_Win_allocate(MOST, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -98,11 +75,8 @@ int main(int argc, char **argv)
                 CALLGRIND_ZERO_STATS;
             rows[k].one(rows[k].size);
         }
-        if (rank == 0) {
-            char text[64];
-            snprintf(text, sizeof text, "%s %d", rows[k].name, CALLS);
-            CALLGRIND_DUMP_STATS_AT(text);
-        }
+        if (rank == 0)
+            dump(rows[k].name, CALLS);
     }
     MPI_Win_unlock_all(window);
     MPI_Win_free(&window);

@@ -11,7 +11,7 @@ use weft::Process;
 use weft::comm::Comm;
 use weft::request::{MpiStatus, engine_handle};
 use weft_datatype::RecvBuf;
-use weft_engine::{Ending, Envelope, RequestId, Selector, Soon};
+use weft_engine::{Ending, Engine, Envelope, RequestId, Selector, Soon, Status};
 use weft_types::{HandleKind, Rank, Tag, abi};
 
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
@@ -271,15 +271,32 @@ pub(crate) unsafe fn iprobe(
     let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
     let selector = Selector { context: comm.context, peer, source: Some(source), tag };
     process.progress();
-    if process.engine.has_callback() {
-        return None;
-    }
-    let found = process.engine.iprobe(selector);
-    if found.is_none() && process.engine.knows_losses() {
-        // Maybe nobody is left who could send it.
-        return None;
-    }
+    let found = probe(&mut process.engine, selector)?;
     // SAFETY: not null; the program's status.
+    unsafe { tell_probed(found, flag, status) }
+}
+
+/// What a probe finds after progress. `None`: user functions are to run first, or maybe nobody is left who could send it.
+#[inline(always)]
+pub(super) fn probe(engine: &mut Engine, selector: Selector) -> Option<Option<Status>> {
+    if engine.has_callback() {
+        return None;
+    }
+    let found = engine.iprobe(selector);
+    (found.is_some() || !engine.knows_losses()).then_some(found)
+}
+
+/// Tells the program of `MPI_Iprobe` what was found.
+///
+/// # Safety
+/// `flag` is not null, `status` the program's.
+#[inline(always)]
+pub(super) unsafe fn tell_probed(
+    found: Option<Status>,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: the caller's promise.
     unsafe {
         flag.write(c_int::from(found.is_some()));
         if let Some(found) = found {

@@ -12,6 +12,7 @@ use weft_engine::bias::Mine;
 use weft_engine::{Envelope, RequestId, Selector, Soon};
 use weft_types::{Handle, HandleKind, Rank, Tag, abi};
 
+use super::at_once::{probe, tell_probed};
 use super::at_once_locked::{self, Message as Locked};
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use super::status;
@@ -246,22 +247,10 @@ pub(crate) unsafe fn iprobe(
     gate::progress_lanes(number);
     let mut own = lane.own(mine)?;
     let moved = own.inner.engine.progress();
-    let due = own.inner.engine.has_callback();
-    let found = own.inner.engine.iprobe(selector);
-    // Maybe nobody is left who could send it.
-    let hopeless = found.is_none() && own.inner.engine.knows_losses();
+    let found = probe(&mut own.inner.engine, selector);
     own.leave(moved);
-    if due || hopeless {
-        return None;
-    }
     // SAFETY: not null; the program's status.
-    unsafe {
-        flag.write(c_int::from(found.is_some()));
-        if let Some(found) = found {
-            status::write_message(status, &found);
-        }
-    }
-    DONE
+    unsafe { tell_probed(found?, flag, status) }
 }
 
 /// The lane of a request that is of a lane.

@@ -11,7 +11,7 @@ use weft_engine::bias::Mine;
 use weft_engine::{Ending, Envelope, Selector, Soon};
 use weft_types::{Rank, Tag, abi};
 
-use super::at_once::engine_request;
+use super::at_once::{engine_request, probe, tell_probed};
 use super::{point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
@@ -135,22 +135,10 @@ pub(super) unsafe fn iprobe(
     let mut own = gate::own(mine)?;
     let process = own.process();
     let moved = process.progress();
-    let due = process.engine.has_callback();
-    let found = process.engine.iprobe(selector);
-    // Maybe nobody is left who could send it.
-    let hopeless = found.is_none() && process.engine.knows_losses();
+    let found = probe(&mut process.engine, selector);
     own.leave(moved);
-    if due || hopeless {
-        return None;
-    }
     // SAFETY: not null; the program's status.
-    unsafe {
-        flag.write(c_int::from(found.is_some()));
-        if let Some(found) = found {
-            status::write_message(status, &found);
-        }
-    }
-    DONE
+    unsafe { tell_probed(found?, flag, status) }
 }
 
 /// `MPI_Wait` of a request of lane 0, not one that was complete when it started, that has ended well, or does so in one round of progress.

@@ -81,7 +81,7 @@ impl Layout {
             _ => (32, 32 << 10, 8 << 10),
         };
         let slots = match ranks {
-            0..=4 => 16,
+            0..=4 => 64,
             5..=16 => 4,
             17..=32 => 2,
             _ => 0,
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn segments_stay_addressable_up_to_the_largest_node() {
         for (ranks, column_limit, total_limit) in [
-            (1, 1 << 20, 8 << 20),
-            (2, 2 << 20, 16 << 20),
+            (1, 2 << 20, 16 << 20),
+            (2, 4 << 20, 64 << 20),
             (128, 64 << 20, 64 << 30),
             (1024, 128 << 20, 1 << 40),
             (4096, 512 << 20, 16 << 40),

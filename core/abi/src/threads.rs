@@ -3,6 +3,7 @@
 //!
 //! Locks and wake-ups: the rules at the top of [`crate::gate`].
 
+pub(crate) mod remembered;
 mod several;
 
 use std::ffi::{c_int, c_void};

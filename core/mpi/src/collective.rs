@@ -9,8 +9,9 @@ pub use plans::{Plans, Work};
 
 use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
+use crate::persistent::Operation;
 use crate::process::Process;
-use crate::request::{COLLECTIVE, Operation};
+use crate::request::COLLECTIVE;
 use crate::rounds::Asked;
 use std::sync::Arc;
 use weft_boot::Nodes;

@@ -23,6 +23,7 @@ pub mod leaks;
 mod letters;
 pub mod op;
 pub mod partitioned;
+pub mod persistent;
 pub mod process;
 #[cfg(test)]
 mod random_programs;

@@ -8,12 +8,10 @@ use crate::buffered::{Buffers, Content, Serial};
 use crate::construct::Construction;
 use crate::lanes::Lanes;
 use crate::partitioned::{ReceiveSide, SendSide, Watched};
+use crate::persistent::{Operation, Persistent};
 use crate::table::{Table, stale};
 use std::sync::Arc;
-use weft_datatype::{RecvBuf, SendBuf};
-use weft_engine::{
-    Completion, Engine, Envelope, KeptRun, RequestId, ScheduleRun, Selector, SendMode, Started,
-};
+use weft_engine::{Completion, Engine, RequestId, ScheduleRun, Started};
 use weft_types::{Error, Handle, HandleKind, Result, abi};
 
 /// A status by the integers programs see (section 3.2.5).
@@ -113,32 +111,6 @@ pub struct Generalized {
     pub complete: bool,
     /// Whether `MPI_Request_free` was called; then `free_fn` runs at completion.
     pub released: bool,
-}
-
-/// What a persistent request does each time it is started (section 3.9).
-#[derive(Clone, Debug)]
-pub enum Operation {
-    /// A send; `None` goes to `MPI_PROC_NULL`.
-    Send(Option<Envelope>, SendMode, SendBuf),
-    /// A buffered send: [`crate::process::Process::buffered_send`] at each start.
-    Buffered(Option<Envelope>, SendBuf),
-    /// A receive; `None` comes from `MPI_PROC_NULL`.
-    Receive(Option<Selector>, RecvBuf),
-    /// A collective (sections 6.13 and 8.8), whose schedule, memory and number are those of its making.
-    Collective(KeptRun),
-}
-
-/// A persistent request.
-#[derive(Clone, Debug)]
-pub struct Persistent {
-    /// What it does.
-    pub operation: Operation,
-    /// The communicator.
-    pub comm: Handle,
-    /// Its lane.
-    pub lane: u32,
-    /// The request under way, while active.
-    pub active: Option<Handle>,
 }
 
 /// A nonblocking communicator construction.
@@ -313,7 +285,7 @@ impl Requests {
     /// Whether a request of the table has `inner` as its part.
     pub(crate) fn contains(&self, inner: Handle) -> bool {
         self.locals.iter().any(|(_, local)| match local {
-            Local::Persistent(persistent) => persistent.active == Some(inner),
+            Local::Persistent(persistent) => persistent.active() == Some(inner),
             Local::Pair { send, receive, .. } => *send == inner || *receive == inner,
             _ => false,
         })
@@ -379,7 +351,7 @@ impl Requests {
             Kind::Null => false,
             Kind::CompleteSend | Kind::Engine(_) | Kind::Lane(_) => true,
             Kind::Local(local) => match self.local(local) {
-                Local::Persistent(persistent) => persistent.active.is_some(),
+                Local::Persistent(persistent) => persistent.active().is_some(),
                 Local::PartitionedSend(side) => side.is_active(),
                 Local::PartitionedReceive(side) => side.is_active(),
                 _ => true,
@@ -396,7 +368,7 @@ impl Requests {
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::NullReceive => true,
                 Local::Persistent(persistent) => {
-                    persistent.active.is_none_or(|inner| self.is_done(engine, inner))
+                    persistent.active().is_none_or(|inner| self.is_done(engine, inner))
                 }
                 Local::Pair { send, receive, .. } => {
                     self.is_done(engine, *send) && self.is_done(engine, *receive)
@@ -422,7 +394,7 @@ impl Requests {
             Ok(Kind::Lane(id)) => self.on_lane(id, |engine| engine.watch(id.local())),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::Persistent(persistent) => {
-                    return persistent.active.is_none_or(|inner| self.watch(engine, inner));
+                    return persistent.active().is_none_or(|inner| self.watch(engine, inner));
                 }
                 &Local::Pair { send, receive, .. } => {
                     return self.watch(engine, send) && self.watch(engine, receive);
@@ -468,7 +440,7 @@ impl Requests {
         match self.local_mut(handle) {
             Local::Persistent(persistent) => {
                 let comm = persistent.comm;
-                let Some(inner) = persistent.active.take() else {
+                let Some(inner) = persistent.end() else {
                     return Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) };
                 };
                 let done = self.finish(engine, inner);
@@ -528,7 +500,7 @@ impl Requests {
                 None => Done::new(MpiStatus::EMPTY),
             }),
             Ok(Kind::Local(local)) => match self.local(local) {
-                Local::Persistent(persistent) => match persistent.active {
+                Local::Persistent(persistent) => match persistent.active() {
                     Some(inner) => Done { keeps_handle: true, ..self.peek(engine, inner) },
                     None => Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) },
                 },

@@ -1,10 +1,10 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
 use crate::lanes::request_handle;
+use crate::persistent::{Operation, Persistent, active_already, begin, begun_in};
 use crate::process::Process;
-use crate::request::{COLLECTIVE, Generalized, Kind, Local, Operation, Persistent};
-use weft_datatype::SendBuf;
-use weft_engine::{Engine, Envelope, RequestId, SendMode, Started};
+use crate::request::{COLLECTIVE, Generalized, Kind, Local};
+use weft_engine::RequestId;
 use weft_types::{Error, ErrorClass, Handle, Result};
 
 fn refused(text: &str) -> Error {
@@ -17,23 +17,6 @@ fn not_to_cancel() -> Error {
 
 fn not_to_free() -> Error {
     refused("the request belongs to an active collective operation; complete it instead")
-}
-
-/// Starts a send of a communicator; [`RequestId::COMPLETE`] when it was complete at once.
-fn begin_send(
-    engine: &mut Engine,
-    envelope: Envelope,
-    mode: SendMode,
-    buffer: SendBuf,
-    comm: Handle,
-) -> Result<RequestId> {
-    Ok(match engine.send(envelope, mode, buffer)? {
-        Started::Complete => RequestId::COMPLETE,
-        Started::Pending(request) => {
-            engine.tag_request(request, comm.0);
-            request
-        }
-    })
 }
 
 impl Process {
@@ -55,38 +38,32 @@ impl Process {
                 "the request is not persistent; only requests made by an _init call can be started",
             ));
         };
-        if persistent.active.is_some() {
-            return Err(refused("the persistent request is active; complete it before starting it again"));
+        if persistent.active().is_some() {
+            return Err(active_already());
         }
         let (operation, comm, lane) = (persistent.operation.clone(), persistent.comm, persistent.lane);
         let started = self.start_operation(operation, comm, lane)?;
-        if let Local::Persistent(persistent) = self.requests.local_mut(local) {
-            persistent.active = Some(started);
+        if let Local::Persistent(persistent) = self.requests.local(local) {
+            persistent.begun(started);
         }
         Ok(())
     }
 
     fn start_operation(&mut self, operation: Operation, comm: Handle, lane: u32) -> Result<Handle> {
-        let started = match operation {
-            Operation::Send(Some(envelope), mode, buffer) => {
-                self.on_lane(lane, |engine| begin_send(engine, envelope, mode, buffer, comm))?
-            }
+        match operation {
             Operation::Buffered(Some(envelope), buffer) => {
-                return self.buffered_send_in(lane, comm, envelope, &buffer);
+                self.buffered_send_in(lane, comm, envelope, &buffer)
             }
-            Operation::Send(None, ..) | Operation::Buffered(None, _) => RequestId::COMPLETE,
-            Operation::Receive(Some(selector), buffer) => self.on_lane(lane, |engine| {
-                let request = engine.recv(selector, buffer)?;
-                engine.tag_request(request, comm.0);
-                Ok(request)
-            })?,
-            Operation::Receive(None, _) => return self.requests.insert(Local::NullReceive),
+            Operation::Receive(None, _) => self.requests.insert(Local::NullReceive),
             Operation::Collective(kept) => {
-                return Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?));
+                Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?))
             }
-        };
-        // A send that is complete has no lane.
-        Ok(request_handle(if started == RequestId::COMPLETE { started } else { started.in_lane(lane) }))
+            message => match self.on_lane(lane, |engine| begin(&message, engine, comm)) {
+                Some(begun) => Ok(begun_in(lane, begun?)),
+                // To MPI_PROC_NULL.
+                None => Ok(request_handle(RequestId::COMPLETE)),
+            },
+        }
     }
 
     /// Makes a persistent request.
@@ -95,7 +72,7 @@ impl Process {
     /// As [`crate::table::Table::insert`].
     pub fn persistent(&mut self, operation: Operation, comm: Handle) -> Result<Handle> {
         let lane = self.comms.get(comm)?.lane;
-        self.requests.insert(Local::Persistent(Box::new(Persistent { operation, comm, lane, active: None })))
+        self.requests.insert(Local::Persistent(Box::new(Persistent::new(operation, comm, lane))))
     }
 
     /// `MPI_Cancel`. The generalized request, if it is one: its function is due.
@@ -145,7 +122,7 @@ impl Process {
                     "the request is of a partitioned operation, which cannot be cancelled (section 4.2.1)",
                 )),
                 Local::Pair { .. } => Err(refused("the request is of a sendrecv, which cannot be cancelled")),
-                Local::Persistent(persistent) => match persistent.active {
+                Local::Persistent(persistent) => match persistent.active() {
                     _ if matches!(persistent.operation, Operation::Collective(_)) => Err(not_to_cancel()),
                     Some(inner) => self.cancel(inner),
                     None => Err(refused("the persistent request is inactive; there is nothing to cancel")),
@@ -207,7 +184,7 @@ impl Process {
                     return self.free_request(receive);
                 }
                 Local::Persistent(persistent) => {
-                    let active = persistent.active;
+                    let active = persistent.active();
                     if active.is_some() && matches!(persistent.operation, Operation::Collective(_)) {
                         return Err(not_to_free());
                     }

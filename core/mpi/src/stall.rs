@@ -5,8 +5,9 @@
 
 use crate::comm::Comm;
 use crate::construct::Awaits;
+use crate::persistent::Operation;
 use crate::process::Process;
-use crate::request::{COLLECTIVE, Kind, Local, Operation};
+use crate::request::{COLLECTIVE, Kind, Local};
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
 use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
@@ -232,9 +233,9 @@ impl Process {
         let unknown = |verb| Told { verb, ..Told::default() };
         match self.requests.local(local) {
             Local::Persistent(persistent) => {
-                let told = persistent.active.map(|inner| self.tell_request(inner)).unwrap_or_default();
+                let told = persistent.active().map(|inner| self.tell_request(inner)).unwrap_or_default();
                 match (&persistent.operation, told.verb) {
-                    _ if persistent.active.is_none() => unknown("inactive persistent request"),
+                    _ if persistent.active().is_none() => unknown("inactive persistent request"),
                     (_, "") => told,
                     (Operation::Collective(_), _) => Told { verb: "persistent collective", ..told },
                     (Operation::Receive(..), _) => Told { verb: "persistent receive", ..told },

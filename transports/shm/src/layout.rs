@@ -75,7 +75,8 @@ impl Layout {
         assert!((1..=MAX_RANKS).contains(&ranks), "{ranks} ranks on one node, 1 to {MAX_RANKS} are possible");
         assert!(page.is_power_of_two() && page <= LARGEST_PAGE, "pages of {page} bytes");
         let (cells, data_bytes, max_copy) = match ranks {
-            0..=32 => (128, 256 << 10, (32 << 10) + LINE),
+            0..=4 => (128, 2 << 20, (32 << 10) + LINE),
+            5..=32 => (128, 256 << 10, (32 << 10) + LINE),
             33..=128 => (128, 128 << 10, 16 << 10),
             129..=512 => (64, 64 << 10, 8 << 10),
             _ => (32, 32 << 10, 8 << 10),
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn segments_stay_addressable_up_to_the_largest_node() {
         for (ranks, column_limit, total_limit) in [
-            (1, 2 << 20, 16 << 20),
-            (2, 4 << 20, 64 << 20),
+            (1, 4 << 20, 64 << 20),
+            (2, 8 << 20, 64 << 20),
             (128, 64 << 20, 64 << 30),
             (1024, 128 << 20, 1 << 40),
             (4096, 512 << 20, 16 << 40),

@@ -276,7 +276,7 @@ impl RingMemory for RawRing {
     fn grow(&mut self, limit: u32, at_least: u32) -> u32 {
         let Some(grow) = &self.grow else { return limit };
         // Twice as much each time, in whole pages of the file.
-        let wanted = u64::from(at_least.max(limit.saturating_mul(2)));
+        let wanted = u64::from(at_least.max(limit.saturating_mul(2).min(self.data_bytes)));
         let end = (grow.data_offset + wanted).next_multiple_of(grow.page);
         let begin = grow.data_offset + u64::from(limit);
         let enough = at_least <= self.data_bytes;

@@ -16,7 +16,7 @@ use super::{at_once, at_once_parts, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
-use crate::threads;
+use crate::threads::{self, remembered};
 use crate::watch::Awaited;
 
 /// The requests of an array argument.
@@ -100,9 +100,11 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
             }
             None => look(process, handle)?,
         },
-        None => match threads::lane_of_request(handle) {
-            Some(lane) => Some(threads::wait("MPI_Wait", lane, handle)?),
-            None => gate::with(|process| look(process, handle))?,
+        None => match (threads::lane_of_request(handle), remembered::under_way(*request)) {
+            (Some(lane), _) => Some(threads::wait("MPI_Wait", lane, handle)?),
+            // SAFETY: the program's status.
+            (None, Some(inner)) => return unsafe { wait_persistent(*request, inner, status) },
+            (None, None) => gate::with(|process| look(process, handle))?,
         },
     };
     let done = match looked {
@@ -113,6 +115,26 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     };
     // SAFETY: the program's status.
     unsafe { report(done, request, status) }
+}
+
+/// `MPI_Wait` of a persistent request, of which `inner` is under way.
+///
+/// # Safety
+/// The program's status.
+unsafe fn wait_persistent(
+    request: MPI_Request,
+    mut inner: MPI_Request,
+    status: *mut MPI_Status,
+) -> Result<(), Raised> {
+    if inner.raw() == abi::MPI_REQUEST_NULL as usize {
+        // SAFETY: the caller's promise.
+        unsafe { status::write(status, &MpiStatus::EMPTY) };
+        return Ok(());
+    }
+    // SAFETY: as above; the request is ours.
+    let result = unsafe { wait(&raw mut inner, status) };
+    remembered::tell(request, inner);
+    result
 }
 
 /// `MPI_Test` (section 3.7.3).
@@ -132,6 +154,21 @@ pub(crate) unsafe fn test(
             done.map_or(Ok(()), |done| report(done, request, status))
         };
     }
+    if let Some(mut inner) = remembered::under_way(*request) {
+        if inner.raw() == abi::MPI_REQUEST_NULL as usize || is_complete_send(inner) {
+            remembered::tell(*request, MPI_Request::from_raw(abi::MPI_REQUEST_NULL));
+            // SAFETY: the entry has refused null; the program's status.
+            unsafe {
+                flag.write(1);
+                status::write(status, &MpiStatus::EMPTY);
+            }
+            return Ok(());
+        }
+        // SAFETY: as above; the request is ours.
+        let result = unsafe { test(&raw mut inner, flag, status) };
+        remembered::tell(*request, inner);
+        return result;
+    }
     gate::with(|process| point_to_point::kind(process, *request))?;
     let done = take_or_progress(|process| process.is_done(handle).then(|| process.finish(handle)));
     // SAFETY: the entry has refused null; the program's status.
@@ -139,6 +176,11 @@ pub(crate) unsafe fn test(
         flag.write(c_int::from(done.is_some()));
         done.map_or(Ok(()), |done| report(done, request, status))
     }
+}
+
+/// Whether a request is a send that was complete when it started.
+fn is_complete_send(request: MPI_Request) -> bool {
+    request.handle() == engine_handle(RequestId::COMPLETE)
 }
 
 /// Looks first, then progresses once and looks again: every test makes progress when it would fail (section 2.9).
@@ -194,6 +236,11 @@ pub(crate) unsafe fn waitany(
         let found = threads::wait_any(lane, requests)?;
         // SAFETY: the entry has refused a null index; the program's status.
         return unsafe { report_any(found, requests, index, status) };
+    }
+    // SAFETY: the program's arguments, but for requests of ours.
+    let again = |inner: &mut [MPI_Request]| unsafe { waitany(count, inner.as_mut_ptr(), index, status) };
+    if let Some(result) = remembered::instead(requests, again) {
+        return result;
     }
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused a null index; the program's status.
@@ -268,6 +315,12 @@ pub(crate) unsafe fn testany(
             index.write(abi::MPI_UNDEFINED);
         }
         return Ok(());
+    }
+    // SAFETY: the program's arguments, but for requests of ours.
+    let again =
+        |inner: &mut [MPI_Request]| unsafe { testany(count, inner.as_mut_ptr(), index, flag, status) };
+    if let Some(result) = remembered::instead(requests, again) {
+        return result;
     }
     let active = gate::with(|process| count_active(process, requests))?;
     let taken = if active == 0 { None } else { take_or_progress(|process| take_first(process, requests)) };
@@ -414,6 +467,11 @@ pub(crate) unsafe fn waitall(
             return complete_rest(requests, taken, statuses);
         }
     }
+    // SAFETY: the program's arguments, but for requests of ours.
+    let again = |inner: &mut [MPI_Request]| unsafe { waitall(count, inner.as_mut_ptr(), statuses) };
+    if let Some(result) = remembered::instead(requests, again) {
+        return result;
+    }
     gate::with(|process| count_active(process, requests))?;
     let mut several = Several::new(statuses);
     for index in 0..requests.len() {
@@ -482,6 +540,11 @@ pub(crate) unsafe fn testall(
             return taken.map_or(Ok(()), |taken| complete_rest(requests, taken, statuses));
         }
     }
+    // SAFETY: the program's arguments, but for requests of ours.
+    let again = |inner: &mut [MPI_Request]| unsafe { testall(count, inner.as_mut_ptr(), flag, statuses) };
+    if let Some(result) = remembered::instead(requests, again) {
+        return result;
+    }
     gate::with(|process| count_active(process, requests))?;
     let mut from = 0;
     let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
@@ -547,6 +610,13 @@ pub(crate) unsafe fn waitsome(
         // SAFETY: the program's arrays.
         return unsafe { report_some(requests, &done, outcount, indices, statuses) };
     }
+    // SAFETY: the program's arguments, but for requests of ours.
+    let again = |inner: &mut [MPI_Request]| unsafe {
+        waitsome(incount, inner.as_mut_ptr(), outcount, indices, statuses)
+    };
+    if let Some(result) = remembered::instead(requests, again) {
+        return result;
+    }
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
@@ -581,6 +651,13 @@ pub(crate) unsafe fn testsome(
         }
         // SAFETY: the program's arrays.
         return unsafe { report_some(requests, &done, outcount, indices, statuses) };
+    }
+    // SAFETY: the program's arguments, but for requests of ours.
+    let again = |inner: &mut [MPI_Request]| unsafe {
+        testsome(incount, inner.as_mut_ptr(), outcount, indices, statuses)
+    };
+    if let Some(result) = remembered::instead(requests, again) {
+        return result;
     }
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.

@@ -3,15 +3,16 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
-use weft::request::Operation;
+use weft::persistent::Operation;
 use weft_datatype::SendBuf;
 use weft_engine::{Envelope, SendMode};
-use weft_types::Result as Outcome;
+use weft_types::{Handle, Result as Outcome};
 
 use super::point_to_point::{receive_buffer, send_buffer};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::threads::remembered;
 
 /// Envelope and buffer of a send argument; `None` for `MPI_PROC_NULL`.
 ///
@@ -89,11 +90,26 @@ pub(crate) unsafe fn recv_init(
     Ok(())
 }
 
+/// Starts a persistent request: without the process's lock when it is of messages in a lane, but for a thread's first start of it.
+fn start_one(request: Handle) -> Outcome<()> {
+    if let Some(started) = remembered::start(request) {
+        return started;
+    }
+    let kept = gate::with(|process| {
+        process.start_request(request)?;
+        Ok(process.requests.remember(request))
+    })?;
+    if let Some(kept) = kept {
+        remembered::keep(kept);
+    }
+    Ok(())
+}
+
 /// `MPI_Start` (section 3.9).
 pub(crate) unsafe fn start(request: *mut MPI_Request) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     let handle = unsafe { request.read() }.handle();
-    gate::with(|process| process.start_request(handle))?;
+    start_one(handle)?;
     Ok(())
 }
 
@@ -102,7 +118,7 @@ pub(crate) unsafe fn startall(count: c_int, requests: *mut MPI_Request) -> Resul
     for index in 0..count.max(0) as usize {
         // SAFETY: the program passes `count` requests; the entry has refused a null array of positive length.
         let handle = unsafe { requests.add(index).read() }.handle();
-        gate::with(|process| process.start_request(handle))?;
+        start_one(handle)?;
     }
     Ok(())
 }

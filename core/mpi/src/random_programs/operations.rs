@@ -2,7 +2,8 @@
 
 use super::model::{Received, Sent, Wanted};
 use super::{COMM, CONTEXTS, Open, Port, Program, ROOM, Thread};
-use crate::request::{Operation, engine_handle, started_handle};
+use crate::persistent::Operation;
+use crate::request::{engine_handle, started_handle};
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::{Envelope, MessageId, Selector, SendMode};

@@ -44,6 +44,7 @@ use std::thread::ThreadId;
 use weft::Process;
 use weft::always::Always;
 use weft::comm::Changes;
+use weft::group::NamedGroups;
 use weft::lanes::{Lanes, Turn};
 use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::handover::{self, Announced};
@@ -100,8 +101,12 @@ pub(crate) struct Shared {
     pub(crate) lanes: Arc<Lanes>,
     /// Whether what a thread remembers of communicators, datatypes and partitioned requests is still true.
     pub(crate) changes: Arc<Changes>,
-    /// Whether what it remembers of groups and attributes is.
+    /// Whether what it remembers of attributes is.
     pub(crate) answers: Changes,
+    /// The groups with a handle.
+    pub(crate) groups: Arc<NamedGroups>,
+    /// Whether anything was derived from a session, so that the process knows more of objects than they do.
+    derived: Arc<AtomicBool>,
     /// The rank in the job.
     pub(crate) rank: u32,
     /// Whether ranks outnumber cores.
@@ -183,6 +188,8 @@ pub(crate) fn start() -> weft_types::Result<()> {
             lanes: Arc::clone(&started.lanes),
             changes: Arc::clone(&started.comms.changes),
             answers: Changes::default(),
+            groups: Arc::clone(&started.groups),
+            derived: started.sessions.derived(),
             rank: started.job.rank,
             oversubscribed: started.spins() == 1,
             spins: started.spins(),
@@ -202,6 +209,13 @@ pub(crate) fn shared() -> &'static Shared {
     match GATE.shared.get() {
         Some(shared) => shared,
         None => nothing_started(),
+    }
+}
+
+impl Shared {
+    /// Whether all objects are of the World Model.
+    pub(crate) fn no_sessions(&self) -> bool {
+        !self.derived.load(Ordering::Acquire)
     }
 }
 

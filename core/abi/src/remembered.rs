@@ -1,6 +1,6 @@
 //! What a thread remembers of groups and attributes, so that with locks it asks them without the process's lock.
 //!
-//! As [`crate::snapshot`], with a count of changes of its own: programs free groups and set attributes more often than communicators, and
+//! As [`crate::snapshot`], with counts of changes of their own: programs free groups and set attributes more often than communicators, and
 //! the messages of other threads shall not pay for it. An answer is dropped when something of its kind has changed anywhere.
 
 use std::cell::RefCell;
@@ -22,8 +22,8 @@ type Which = (Holder, Handle, c_int);
 
 #[derive(Default)]
 struct Answers {
-    /// The counts of changes when the memory was empty last: of what is remembered here, and of communicators and datatypes.
-    counts: (u64, u64),
+    /// The counts of changes when the memory was empty last: of attributes, of communicators and datatypes, of groups.
+    counts: [u64; 3],
     groups: [Option<(Handle, Arc<Group>)>; GROUPS],
     attributes: [Option<(Which, Option<usize>)>; ATTRIBUTES],
 }
@@ -36,7 +36,7 @@ thread_local! {
 fn answers<R>(work: impl FnOnce(&mut Answers) -> R) -> Option<R> {
     let shared = gate::shared();
     // Read before anything is looked up: a change in between is noticed next time.
-    let counts = (shared.answers.count(), shared.changes.count());
+    let counts = [shared.answers.count(), shared.changes.count(), shared.groups.changes.count()];
     ANSWERS
         .try_with(|answers| {
             let mut answers = answers.borrow_mut();
@@ -48,14 +48,13 @@ fn answers<R>(work: impl FnOnce(&mut Answers) -> R) -> Option<R> {
         .ok()
 }
 
-/// Threads forget what they remember here. To be called under the process's lock by whoever frees a group or a key, or sets or deletes an
-/// attribute.
+/// Threads forget what they remember here. To be called under the process's lock by whoever frees a key, or sets or deletes an attribute.
 pub(crate) fn changed() {
     gate::shared().answers.add();
 }
 
 fn asked(handle: Handle) -> Outcome<Arc<Group>> {
-    gate::with(|process| process.group(handle))
+    gate::shared().groups.get(handle)
 }
 
 /// The group of a handle; without the process's lock but for the first time.

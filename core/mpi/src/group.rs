@@ -3,11 +3,13 @@
 
 mod encoded;
 mod lookup;
+mod named;
 mod pieces;
 mod ranges;
 #[cfg(test)]
 mod tests;
 
+pub use named::NamedGroups;
 pub(crate) use pieces::Pieces;
 
 use weft_types::{Error, ErrorClass, PeerId, Rank, Result, abi};

@@ -72,8 +72,8 @@ impl Process {
                 all.push(left("communicator", text, self.comms.site(comm.handle)));
             }
         }
-        for (handle, group) in self.groups.iter() {
-            all.push(left("group", of(group.size(), "process"), self.groups.site(handle)));
+        for (size, site) in self.groups.left() {
+            all.push(left("group", of(size, "process"), site.as_deref()));
         }
         for (window, site) in self.windows.iter() {
             all.push(left(

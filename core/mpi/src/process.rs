@@ -5,18 +5,17 @@ use crate::collective::tuning::Tuning;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::fabric::Ways;
-use crate::group::Group;
+use crate::group::{Group, NamedGroups};
 use crate::lanes::Lanes;
 use crate::op::Ops;
 use crate::request::{Done, Requests};
-use crate::table::Table;
 use crate::types::Types;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
 use weft_types::params::{self, Choice, Parameters};
-use weft_types::{ContextId, Handle, HandleKind, PeerId, Rank, Result, abi};
+use weft_types::{ContextId, Handle, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
 pub struct Process {
@@ -35,7 +34,7 @@ pub struct Process {
     /// Communicators.
     pub comms: Comms,
     /// Groups that have handles. `MPI_GROUP_EMPTY` has none.
-    pub groups: Table<Arc<Group>>,
+    pub groups: Arc<NamedGroups>,
     /// Datatypes.
     pub types: Types,
     /// Windows.
@@ -164,7 +163,7 @@ impl Process {
             parameters,
             tuning,
             comms,
-            groups: Table::new(HandleKind::Group),
+            groups: Arc::default(),
             types,
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
@@ -286,21 +285,15 @@ impl Process {
     /// # Errors
     /// `MPI_ERR_GROUP`.
     pub fn group(&self, handle: Handle) -> Result<Arc<Group>> {
-        if handle.0 == abi::MPI_GROUP_EMPTY {
-            return Ok(Arc::new(Group::EMPTY));
-        }
-        self.groups.get(handle).cloned()
+        self.groups.get(handle)
     }
 
     /// Names a group; an empty one is `MPI_GROUP_EMPTY`.
     ///
     /// # Errors
-    /// As [`Table::insert`].
+    /// As [`NamedGroups::name`].
     pub fn name_group(&mut self, group: Arc<Group>) -> Result<Handle> {
-        if group.size() == 0 {
-            return Ok(Handle(abi::MPI_GROUP_EMPTY));
-        }
-        self.groups.insert(group)
+        self.groups.name(group)
     }
 }
 

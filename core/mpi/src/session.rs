@@ -4,6 +4,8 @@
 //! Model. That is remembered here and not in the objects: programs without sessions pay nothing for it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_engine::Engine;
 use weft_types::{Error, ErrorClass, Handle, HandleKind, PeerId, Result, abi};
@@ -32,6 +34,9 @@ pub struct Sessions {
     origins: HashMap<Handle, Handle>,
     /// When the map is looked through for entries without an object.
     sweep_at: usize,
+    /// Whether anything was ever derived from a session, for threads that do not hold the process. Who has such an object has it from a
+    /// thread that has seen this.
+    derived: Arc<AtomicBool>,
 }
 
 /// Entries that are kept without asking whether they are needed.
@@ -39,7 +44,12 @@ const FEW: usize = 64;
 
 impl Default for Sessions {
     fn default() -> Sessions {
-        Sessions { table: Table::new(HandleKind::Session), origins: HashMap::new(), sweep_at: FEW }
+        Sessions {
+            table: Table::new(HandleKind::Session),
+            origins: HashMap::new(),
+            sweep_at: FEW,
+            derived: Arc::default(),
+        }
     }
 }
 
@@ -91,9 +101,15 @@ impl Sessions {
         self.origins.get(&object).copied()
     }
 
+    /// Whether anything was ever derived from a session; as long as not, all objects are of the World Model.
+    pub fn derived(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.derived)
+    }
+
     /// Remembers that a new communicator or group was derived from a session.
     pub fn set_origin(&mut self, object: Handle, session: Handle) {
         if !object.is_predefined() {
+            self.derived.store(true, Ordering::Release);
             self.origins.insert(object, session);
         }
     }

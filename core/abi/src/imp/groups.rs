@@ -9,7 +9,7 @@ use weft_types::{Error, ErrorClass, PeerId, Result as Outcome, abi};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
-use crate::remembered;
+use crate::{remembered, snapshot};
 
 /// The elements of an array argument.
 ///
@@ -30,13 +30,17 @@ unsafe fn make(
     newgroup: *mut MPI_Group,
     group: Group,
 ) -> Result<(), Raised> {
-    let handle = gate::with(|process| {
-        process.check_same_origin(from.handle(), and.handle())?;
-        let named = process.name_group(Arc::new(group))?;
-        process.sessions.inherit(named, from.handle());
-        Ok(named)
-    })
-    .map_err(|error: Error| Raised::from(error))?;
+    let group = Arc::new(group);
+    let handle = match gate::shared().no_sessions() {
+        true => gate::shared().groups.name(group)?,
+        false => gate::with(|process| {
+            process.check_same_origin(from.handle(), and.handle())?;
+            let named = process.name_group(group)?;
+            process.sessions.inherit(named, from.handle());
+            Ok(named)
+        })
+        .map_err(|error: Error| Raised::from(error))?,
+    };
     // SAFETY: the entry has refused null.
     unsafe { newgroup.write(MPI_Group::from_raw(handle.0)) };
     Ok(())
@@ -185,11 +189,10 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
     let handle = unsafe { group.read() }.handle();
     // The empty group is predefined; freeing what an empty result gave is common, so it only clears the variable.
     if handle.0 != abi::MPI_GROUP_EMPTY {
-        gate::with(|process| {
-            process.sessions.forget(handle);
-            remembered::changed();
-            process.groups.remove(handle)
-        })?;
+        if !gate::shared().no_sessions() {
+            gate::with(|process| process.sessions.forget(handle));
+        }
+        gate::shared().groups.remove(handle)?;
     }
     // SAFETY: as above.
     unsafe { group.write(MPI_Group::from_raw(abi::MPI_GROUP_NULL)) };
@@ -198,13 +201,19 @@ pub(crate) unsafe fn group_free(group: *mut MPI_Group) -> Result<(), Raised> {
 
 /// `MPI_Comm_group` (section 7.3.2).
 pub(crate) unsafe fn comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> Result<(), Raised> {
-    let handle = gate::with(|process| {
-        let members = Arc::clone(process.comms.get(comm.handle())?.local_group());
-        let named = process.name_group(members)?;
-        process.sessions.inherit(named, comm.handle());
-        Ok(named)
-    })
-    .map_err(|error: Error| Raised::from(error))?;
+    let handle = match gate::phase() & gate::LOCKED != 0 && gate::shared().no_sessions() {
+        true => {
+            let members = snapshot::comm(comm.handle(), |comm| Ok(Arc::clone(comm.local_group())))?;
+            gate::shared().groups.name(members)?
+        }
+        false => gate::with(|process| {
+            let members = Arc::clone(process.comms.get(comm.handle())?.local_group());
+            let named = process.name_group(members)?;
+            process.sessions.inherit(named, comm.handle());
+            Ok(named)
+        })
+        .map_err(|error: Error| Raised::from(error))?,
+    };
     // SAFETY: the entry has refused null.
     unsafe { group.write(MPI_Group::from_raw(handle.0)) };
     Ok(())

@@ -5,6 +5,8 @@
 //! front, "some" take all that are done, and make progress also when something is done already, so that no request that is listed again and
 //! again can starve (section 3.7.5).
 
+mod several;
+
 use std::ffi::c_int;
 
 use weft::Process;
@@ -12,6 +14,7 @@ use weft::request::{Done, Kind, MpiStatus, engine_handle};
 use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
+use self::several::Several;
 use super::{at_once, at_once_parts, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
@@ -344,69 +347,6 @@ pub(crate) unsafe fn testany(
     }
 }
 
-/// A call that completes several requests, one after the other, into the statuses of an array. With an error the call returns
-/// `MPI_ERR_IN_STATUS` and every status says how its request ended.
-struct Several {
-    statuses: *mut MPI_Status,
-    /// Requests completed.
-    number: usize,
-    first_error: Option<Raised>,
-}
-
-impl Several {
-    fn new(statuses: *mut MPI_Status) -> Several {
-        Several { statuses, number: 0, first_error: None }
-    }
-
-    /// Completes a request that is known to be done.
-    ///
-    /// # Safety
-    /// The program's statuses, long enough for this one.
-    unsafe fn complete(&mut self, done: Done, request: &mut MPI_Request) {
-        // SAFETY: the caller's promise.
-        let (status, result) = unsafe {
-            let status = element(self.statuses, self.number);
-            (status, report(done, request, status))
-        };
-        match result {
-            // SAFETY: as above.
-            Ok(()) => unsafe { self.went_well() },
-            Err(raised) => {
-                if self.first_error.is_none() {
-                    for earlier in 0..self.number {
-                        // SAFETY: as above.
-                        unsafe { set_error(element(self.statuses, earlier), abi::MPI_SUCCESS) };
-                    }
-                }
-                // SAFETY: as above.
-                unsafe { set_error(status, raised.code()) };
-                self.first_error.get_or_insert(raised);
-                self.number += 1;
-            }
-        }
-    }
-
-    /// The next request was completed without error, and its status is written.
-    ///
-    /// # Safety
-    /// As [`Several::complete`].
-    #[inline(always)]
-    unsafe fn went_well(&mut self) {
-        if self.first_error.is_some() {
-            // SAFETY: the caller's promise.
-            unsafe { set_error(element(self.statuses, self.number), abi::MPI_SUCCESS) };
-        }
-        self.number += 1;
-    }
-
-    fn result(self) -> Result<(), Raised> {
-        match self.first_error {
-            None => Ok(()),
-            Some(raised) => Err(raised.returning(abi::MPI_ERR_IN_STATUS)),
-        }
-    }
-}
-
 /// Completes the requests of `indices`, which are all done, into `statuses` (element `k` for the `k`-th index).
 ///
 /// # Safety
@@ -431,13 +371,6 @@ fn finish(request: Handle) -> Done {
     match threads::lane_of_request(request) {
         Some(lane) => threads::finish(lane, request),
         None => gate::with(|process| process.finish(request)),
-    }
-}
-
-unsafe fn set_error(status: *mut MPI_Status, code: c_int) {
-    if !status.is_null() {
-        // SAFETY: the program's status.
-        unsafe { (*status).error = code };
     }
 }
 

@@ -1,0 +1,68 @@
+//! Rings that others begin to send on, and deaths, which are announced in the same way.
+
+use super::{Inbound, NOT_ACTIVE, Shm};
+use crate::arrivals::take_in;
+use crate::raw::RawRing;
+use crate::ring::Consumer;
+use crate::segment::PeerState;
+use crate::slots::Held;
+use weft_types::PeerId;
+
+impl Shm {
+    /// Takes in the rings that were announced since the last look.
+    #[cold]
+    pub(super) fn accept(&mut self) -> bool {
+        let mut fresh = Vec::new();
+        let (ranks, position) = (self.segment.layout.ranks, &self.position);
+        let seen = take_in(&self.inbound.announced(self.me), self.segment.layout.inbound_words(), |local| {
+            if local < ranks && position[local as usize] == NOT_ACTIVE {
+                fresh.push(local);
+            }
+        });
+        let moved = !fresh.is_empty();
+        fresh.into_iter().for_each(|local| self.activate(local));
+        // The launcher announces deaths in the same way.
+        for local in 0..self.segment.layout.ranks {
+            if !self.seen_dead[local as usize] && self.segment.slot(local).state() == PeerState::Dead {
+                self.seen_dead[local as usize] = true;
+                self.lost.push(self.map.peer(local));
+            }
+        }
+        // What lies in other lanes stays on this node.
+        if self.lane == 0 {
+            let before = self.lost.len();
+            self.lost.extend(self.segment.far_losses(self.far_seen).map(PeerId));
+            self.far_seen += (self.lost.len() - before) as u32;
+        }
+        self.arrivals = seen;
+        moved || !self.lost.is_empty()
+    }
+
+    fn activate(&mut self, local: u32) {
+        let layout = &self.segment.layout;
+        let offset = u64::from(local) * layout.ring_bytes();
+        // SAFETY: the ring lies in the column by the layout; the column stays mapped as long as `self`, which owns
+        // the consumer; this process is the only consumer (it claimed the slot) and makes it once.
+        let memory =
+            unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
+        self.position[local as usize] = self.active.len() as u16;
+        let consumer = Consumer::new(memory, layout.cells, layout.data_bytes);
+        self.active.push(Inbound { consumer, slots: Held::default(), peer: self.map.peer(local), local });
+        self.introduce_twins(local);
+    }
+
+    /// Tells the two rings that we share with a process about each other, as soon as both are in use.
+    pub(super) fn introduce_twins(&mut self, local: u32) {
+        let layout = self.segment.layout;
+        let Some(outbound) = &mut self.outbound[local as usize] else { return };
+        // SAFETY: the ring of that sender in our column, which stays mapped as long as `self`.
+        unsafe {
+            let base = self.column.base().add((u64::from(local) * layout.ring_bytes()) as usize);
+            outbound.producer.memory_mut().know_twin(base, &layout);
+        }
+        if let Some(inbound) = self.active.get_mut(self.position[local as usize] as usize) {
+            // SAFETY: the ring that we send on to that process; it is never unmapped before `self` ends.
+            unsafe { inbound.consumer.memory_mut().know_twin(outbound.mapping.base(), &layout) };
+        }
+    }
+}

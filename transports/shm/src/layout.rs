@@ -186,7 +186,7 @@ mod tests {
     fn segments_stay_addressable_up_to_the_largest_node() {
         for (ranks, column_limit, total_limit) in [
             (1, 4 << 20, 64 << 20),
-            (2, 8 << 20, 64 << 20),
+            (2, 8 << 20, 128 << 20),
             (128, 64 << 20, 64 << 30),
             (1024, 128 << 20, 1 << 40),
             (4096, 512 << 20, 16 << 40),

@@ -163,7 +163,8 @@ pub(crate) unsafe fn test(
             // SAFETY: the entry has refused null; the program's status.
             unsafe {
                 flag.write(1);
-                status::write(status, &MpiStatus::EMPTY);
+                let ended = if is_complete_send(inner) { &MpiStatus::NO_MESSAGE } else { &MpiStatus::EMPTY };
+                status::write(status, ended);
             }
             return Ok(());
         }

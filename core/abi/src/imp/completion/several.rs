@@ -15,7 +15,7 @@ pub(super) struct Several {
     pub(super) statuses: *mut MPI_Status,
     /// Requests completed.
     pub(super) number: usize,
-    first_error: Option<Raised>,
+    pub(super) first_error: Option<Raised>,
 }
 
 impl Several {

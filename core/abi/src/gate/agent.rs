@@ -43,6 +43,23 @@ pub(crate) fn prepare() {
     }
 }
 
+/// Moves the calling thread to the CPUs that the launcher left over for it.
+fn settle(cpus: &[usize]) {
+    if cpus.is_empty() {
+        return;
+    }
+    // SAFETY: the set is plain bits, which zeroes make empty; the calls change it, and the calling thread's affinity.
+    let moved = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(cpu, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    // Where it may not go, it stays with the program's threads.
+    let _ = moved;
+}
+
 /// Starts the agent, if there is to be one and it does not run. Once the World Model or a session is open.
 pub(crate) fn start() {
     let mut agent = locked(&AGENT);
@@ -86,6 +103,7 @@ fn nap() {
 }
 
 fn run() {
+    settle(&super::with(|process| process.job.agent.as_ref().map(|cpus| cpus.to_vec()).unwrap_or_default()));
     let mut calls = [u64::MAX; LANES as usize];
     while !is_stopping() {
         let lanes = idle(&mut calls);

@@ -67,7 +67,8 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     if looks_for_leaks {
         job = job.env("WEFT_LEAKS", "yes");
     }
-    for (key, value) in &head.env {
+    let unsaid = head.default_env.iter().filter(|(key, _)| std::env::var_os(key).is_none());
+    for (key, value) in head.env.iter().chain(unsaid) {
         job = job.env(key, value);
     }
     let outcome = wrap(job).run();

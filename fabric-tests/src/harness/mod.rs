@@ -15,12 +15,14 @@ mod compile;
 mod job;
 mod leftovers;
 mod packages;
+mod skips;
 mod toolchain;
 
 pub use compile::{build, build_shared};
 pub use job::{Ended, Job, Outcome};
 pub use leftovers::{kill_marked, launcher_of, marked_processes};
 pub use packages::{Mpi4py, Rsmpi, mpi4py, rsmpi};
+pub use skips::skip;
 pub use toolchain::Toolchain;
 
 use crate::head::{Exit, Head};

@@ -40,11 +40,13 @@ check() {
     if "$@"; then pass "$text"; else fail "$text"; fi
 }
 # Runs cargo test (or another command with its report) and adds its counts to ours; a run that ends badly without
-# a failed test (it does not compile, it was killed) counts as one failure.
+# a failed test (it does not compile, it was killed) counts as one failure. Tests that do nothing here write why to the
+# file WEFT_TEST_SKIPS, a line each: they count as skipped and not as passed.
 cargo_tests() {
-    local log status counts
+    local log status counts skips why
     log=$(mktemp)
-    "$@" 2>&1 | tee "$log" |
+    skips=$(mktemp)
+    WEFT_TEST_SKIPS=$skips "$@" 2>&1 | tee "$log" |
         grep --line-buffered -vE '^(running [0-9]+ tests?|test .* \.\.\. ok|)$|^ *(Compiling|Downloaded|Downloading|Running|Doc-tests|Finished) '
     status=${PIPESTATUS[0]}
     counts=$(awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$log")
@@ -58,10 +60,23 @@ cargo_tests() {
         fail "exit code $status of: ${said:0:300}"
     fi
     [ "$i" -eq 0 ] || echo "skip  $i ignored tests of: $*"
+    while read -r why; do
+        passed=$((passed - 1))
+        skip "$why"
+    done <"$skips"
+    rm -f "$skips"
 }
 # Whether the text says that something could not be fetched (a reason to skip), and not that our code is wrong.
 could_not_fetch() {
     grep -qiE 'no matching package|failed to (get|download|fetch|query)|unable to (get|update)|could not (connect|resolve)|network failure|spurious network|timed out' <<<"$1"
+}
+# A number that counts up with the commits: which part of what is too much for one run has its turn. WEFT_TEST_TURN sets it.
+turn() {
+    echo "${WEFT_TEST_TURN:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}"
+}
+# Of the lines that come in, part NUMBER of COUNT (any number: they go round): neighbours, which have much in common, are in different parts.
+part_of_lines() {
+    awk -v part="$(($1 % $2))" -v count="$2" '(NR - 1) % count == part'
 }
 # The crates with loom models, one in a line.
 crates_with_models() {

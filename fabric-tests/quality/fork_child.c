@@ -4,7 +4,7 @@
  *
  * Covers: 2.9
  * Ranks: 3
- * Env: WEFT_TRANSPORT=softroce
+ * Default: WEFT_TRANSPORT=softroce
  * Env: WEFT_RAILS=2
  */
 #include "check.h"

@@ -1,6 +1,6 @@
 /* A process begins MPI and is killed before mpiexec had time to hear that it has begun: the others, whose error handlers return,
  * go on without it all the same. mpiexec sleeps (SIGSTOP) from before the victim's MPI_Init until the victim is dead, so
- * that it finds the death and all words of the victim at once.
+ * that it finds the death and all words of the victim at once. (By shared memory, since MPI_Init over a fabric needs the launcher.)
  *
  * Covers: 9.3, 11.4.2
  * Ranks: 2 3
@@ -11,6 +11,7 @@
  * Absent: FAIL
  * Aborts: yes
  * Node: one
+ * Env: WEFT_TRANSPORT=shm
  */
 #include "halted.h"
 

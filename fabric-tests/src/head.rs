@@ -12,7 +12,8 @@
 //! `Covers` (sections of the standard whose lines in the checklist the program holds) and `Ranks` are required. The
 //! others: `Timeout` (seconds, default 60), `Exit` (`0`, `nonzero`, or a number; default 0), `Stderr` (a text that
 //! must appear there; may be repeated), `Absent` (a text that must not appear in either stream; may be repeated),
-//! `Args` (of the program), `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Flags` (of the compiler), `Aborts: yes` (ranks do
+//! `Args` (of the program), `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Default`
+//! (the same, unless the environment says otherwise), `Flags` (of the compiler), `Aborts: yes` (ranks do
 //! not print their last line), `Leaves: yes` (objects are alive at the end, on purpose), `Node: one` (the ranks must share a node). This file is also compiled into the build script.
 
 /// What the head comment of one program says.
@@ -36,6 +37,8 @@ pub struct Head {
     pub mpiexec: Vec<String>,
     /// Environment of mpiexec and its ranks.
     pub env: Vec<(String, String)>,
+    /// The same, for what the tests' own environment does not set.
+    pub default_env: Vec<(String, String)>,
     /// Further flags of the compiler.
     pub flags: Vec<String>,
     /// Whether the ranks end without their `PASS` line.
@@ -73,6 +76,7 @@ impl Head {
             args: Vec::new(),
             mpiexec: Vec::new(),
             env: Vec::new(),
+            default_env: Vec::new(),
             flags: Vec::new(),
             aborts: false,
             leaves: false,
@@ -102,9 +106,10 @@ impl Head {
                 "Absent" => head.absent.push(value.to_owned()),
                 "Args" => head.args.extend(words()),
                 "Mpiexec" => head.mpiexec.extend(words()),
-                "Env" => {
-                    let (key, text) = value.split_once('=').ok_or(format!("Env: {value} has no ="))?;
-                    head.env.push((key.to_owned(), text.to_owned()));
+                "Env" | "Default" => {
+                    let (key, text) = value.split_once('=').ok_or(format!("{name}: {value} has no ="))?;
+                    let list = if name == "Env" { &mut head.env } else { &mut head.default_env };
+                    list.push((key.to_owned(), text.to_owned()));
                 }
                 "Flags" => head.flags.extend(words()),
                 "Aborts" => head.aborts = value == "yes",
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn all_fields_of_a_head_are_read() {
         let head = Head::parse(
-            "/* Says: what.\n * Covers: 3.5, 3.7.4\n * Ranks: 1 2\n * Exit: nonzero\n * Stderr: rank 1\n * Env: A=b\n * Mpiexec: -l -s none\n */\nint x;",
+            "/* Says: what.\n * Covers: 3.5, 3.7.4\n * Ranks: 1 2\n * Exit: nonzero\n * Stderr: rank 1\n * Env: A=b\n * Default: B=c\n * Mpiexec: -l -s none\n */\nint x;",
         )
         .unwrap();
         assert_eq!(head.covers, ["3.5", "3.7.4"]);
@@ -139,6 +144,7 @@ mod tests {
         assert_eq!(head.stderr, ["rank 1"]);
         assert_eq!(head.mpiexec, ["-l", "-s", "none"]);
         assert_eq!(head.env, [("A".to_owned(), "b".to_owned())]);
+        assert_eq!(head.default_env, [("B".to_owned(), "c".to_owned())]);
         assert_eq!(head.timeout, 60);
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, run_under};
+use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, run_under, skip};
 
 fn program(name: &str) -> PathBuf {
     build(Toolchain::under_test(), &root().join("faults").join(name), &[])
@@ -68,7 +68,7 @@ fn namespaces_work() -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !works {
-        eprintln!("skipped: unshare --mount does not work here");
+        skip("unshare --mount does not work here");
     }
     works
 }

@@ -1,5 +1,5 @@
 //! Hosts that are cut off, or whose agent dies, in the middle of traffic (`scripts/netns-hosts 2` before the test; without hosts these
-//! tests say so and do nothing).
+//! tests are skipped).
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, scratch};
+use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, scratch, skip};
 
 const RANKS: u32 = 4;
 
@@ -17,7 +17,7 @@ fn hosts() -> Option<(MutexGuard<'static, ()>, [String; 2])> {
     let named = env::var("WEFT_TEST_HOSTS").unwrap_or_default();
     let mut names = named.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
     let (Some(first), Some(second)) = (names.next(), names.next()) else {
-        eprintln!("skipped: no hosts (scripts/netns-hosts 2)");
+        skip("no hosts (scripts/netns-hosts 2)");
         return None;
     };
     Some((TURN.lock().unwrap_or_else(PoisonError::into_inner), [first, second]))
@@ -119,7 +119,7 @@ fn hydra_starts_a_job_on_several_hosts() {
     let Some((_turn, [first, second])) = hosts() else { return };
     let hydra = Path::new("/usr/bin/mpiexec.hydra");
     if !hydra.exists() {
-        eprintln!("skipped: no {} (Debian: mpich)", hydra.display());
+        skip(&format!("no {} (Debian: mpich)", hydra.display()));
         return;
     }
     // As rsh: options, a host, and words for a shell there.

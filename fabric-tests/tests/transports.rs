@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root};
+use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, skip};
 
 /// A run of two ranks that only begin and end, each on its own host where there are several.
 fn run(settings: &[(&str, &str)]) -> Outcome {
@@ -20,7 +20,7 @@ fn on_several_hosts() -> bool {
 fn has_device() -> bool {
     let has = fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some());
     if has {
-        eprintln!("skipped: this machine has RDMA devices");
+        skip("this machine has RDMA devices");
     }
     has
 }
@@ -87,7 +87,7 @@ fn libfabric_tells_its_library_and_provider() {
         .output()
         .expect("python3");
     if !opened.status.success() {
-        eprintln!("skipped: libfabric cannot be opened");
+        skip("libfabric cannot be opened");
         return;
     }
     let told = run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "ofi")]);

@@ -289,13 +289,7 @@ impl Transport for Both {
     }
 
     fn bell(&self) -> BothBell {
-        BothBell {
-            shm: self.shm.bell(),
-            fabric: self.fabric.bell(),
-            armed: Arc::clone(&self.armed),
-            listens: Cell::new(true),
-            is_armed: Cell::new(false),
-        }
+        BothBell::new(self.shm.bell(), self.fabric.bell(), Arc::clone(&self.armed))
     }
 }
 
@@ -324,6 +318,11 @@ impl Clone for BothBell {
 }
 
 impl BothBell {
+    /// `armed` counts such bells while they are armed.
+    pub(crate) fn new(shm: ShmBell, fabric: FabricBell, armed: Arc<AtomicU32>) -> BothBell {
+        BothBell { shm, fabric, armed, listens: Cell::new(true), is_armed: Cell::new(false) }
+    }
+
     /// As [`ShmBell::ring`].
     pub fn ring(&self, lane: u32) {
         self.shm.ring(lane);

@@ -2,6 +2,7 @@
 
 use crate::both::{Both, BothBell};
 use crate::fabric::{Fabric, FabricBell};
+use crate::forced::Forced;
 use std::cell::Cell;
 use std::fs::File;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub enum Transports {
     /// All processes of the job are on this node.
     Shm(Shm),
     /// No other process of the job is on this node, or all shall be reached like those of other nodes.
-    Fabric(Box<Fabric>),
+    Fabric(Box<Forced>),
     /// Some are on this node, others are not.
     Both(Box<Both>),
     /// A simulated world.
@@ -74,7 +75,15 @@ impl Transports {
 
     /// One fabric to all.
     pub fn over(fabric: Fabric) -> Transports {
-        Transports::Fabric(Box::new(fabric))
+        Transports::Fabric(Box::new(Forced::new(fabric, None)))
+    }
+
+    /// One fabric to all; in the node's shared memory, which carries no messages, the launcher tells of deaths.
+    ///
+    /// # Errors
+    /// As [`Transports::node_local`].
+    pub fn forced(node: NodeLocal, fabric: Fabric) -> Result<Transports> {
+        Ok(Transports::Fabric(Box::new(Forced::new(fabric, Some(node.attach()?)))))
     }
 
     /// The node's shared memory to the processes of this node, a fabric to all others.
@@ -115,7 +124,7 @@ impl Transports {
     /// As [`Fabric::device_work`].
     pub(crate) fn device_work(&self) -> (u64, u64) {
         match self {
-            Transports::Fabric(fabric) => fabric.device_work(),
+            Transports::Fabric(forced) => forced.fabric.device_work(),
             Transports::Both(both) => both.fabric().device_work(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => (0, 0),
         }
@@ -199,7 +208,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => NONE,
             Transports::Shm(shm) => shm.capabilities(peer),
-            Transports::Fabric(fabric) => fabric.capabilities(peer),
+            Transports::Fabric(forced) => forced.fabric.capabilities(peer),
             Transports::Both(both) => both.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
         }
@@ -211,7 +220,7 @@ impl Transport for Transports {
                 Err(Error::internal(format!("process {} was addressed in a job of one process", peer.0)))
             }
             Transports::Shm(shm) => shm.connect(peer),
-            Transports::Fabric(fabric) => fabric.connect(peer),
+            Transports::Fabric(forced) => forced.fabric.connect(peer),
             Transports::Both(both) => both.connect(peer),
             Transports::Sim(port) => port.connect(peer),
         }
@@ -227,7 +236,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_inline(peer, header, payload),
-            Transports::Fabric(fabric) => fabric.send_inline(peer, header, payload),
+            Transports::Fabric(forced) => forced.fabric.send_inline(peer, header, payload),
             Transports::Both(both) => both.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
         }
@@ -237,7 +246,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => peer.0,
             Transports::Shm(shm) => shm.route(peer),
-            Transports::Fabric(fabric) => fabric.route(peer),
+            Transports::Fabric(forced) => forced.fabric.route(peer),
             Transports::Both(both) => both.route(peer),
             Transports::Sim(port) => port.route(peer),
         }
@@ -270,7 +279,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.peek(peer),
-            Transports::Fabric(fabric) => fabric.peek(peer),
+            Transports::Fabric(forced) => forced.fabric.peek(peer),
             Transports::Both(both) => both.peek(peer),
             Transports::Sim(port) => port.peek(peer),
         }
@@ -281,7 +290,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.advance(peer),
-            Transports::Fabric(fabric) => fabric.advance(peer),
+            Transports::Fabric(forced) => forced.fabric.advance(peer),
             Transports::Both(both) => both.advance(peer),
             Transports::Sim(port) => port.advance(peer),
         }
@@ -316,7 +325,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.ready(),
-            Transports::Fabric(fabric) => fabric.ready(),
+            Transports::Fabric(forced) => forced.fabric.ready(),
             Transports::Both(both) => both.ready(),
             Transports::Sim(port) => port.ready(),
         }
@@ -342,7 +351,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.declare_lost(peer),
-            Transports::Fabric(fabric) => fabric.declare_lost(peer),
+            Transports::Fabric(forced) => forced.declare_lost(peer),
             Transports::Both(both) => both.declare_lost(peer),
             Transports::Sim(port) => port.declare_lost(peer),
         }
@@ -352,7 +361,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => true,
             Transports::Shm(shm) => shm.has_left(),
-            Transports::Fabric(fabric) => fabric.has_left(),
+            Transports::Fabric(forced) => forced.fabric.has_left(),
             Transports::Both(both) => both.has_left(),
             Transports::Sim(port) => port.has_left(),
         }
@@ -362,7 +371,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => {}
             Transports::Shm(shm) => shm.rest(),
-            Transports::Fabric(fabric) => fabric.rest(),
+            Transports::Fabric(forced) => forced.fabric.rest(),
             Transports::Both(both) => both.rest(),
             Transports::Sim(port) => port.rest(),
         }
@@ -372,7 +381,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote(peer, address, into),
-            Transports::Fabric(fabric) => fabric.read_remote(peer, address, into),
+            Transports::Fabric(forced) => forced.fabric.read_remote(peer, address, into),
             Transports::Both(both) => both.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
         }
@@ -387,7 +396,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),
             Transports::Shm(shm) => shm.read_remote_runs(peer, remote, local),
-            Transports::Fabric(fabric) => fabric.read_remote_runs(peer, remote, local),
+            Transports::Fabric(forced) => forced.fabric.read_remote_runs(peer, remote, local),
             Transports::Both(both) => both.read_remote_runs(peer, remote, local),
             Transports::Sim(port) => port.read_remote_runs(peer, remote, local),
         }
@@ -397,7 +406,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(_) => false,
             Transports::Shm(shm) => shm.is_gone(peer),
-            Transports::Fabric(fabric) => fabric.is_gone(peer),
+            Transports::Fabric(forced) => forced.fabric.is_gone(peer),
             Transports::Both(both) => both.is_gone(peer),
             Transports::Sim(port) => port.is_gone(peer),
         }
@@ -405,7 +414,7 @@ impl Transport for Transports {
 
     fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
         match self {
-            Transports::Fabric(fabric) => fabric.zero_copy(peer),
+            Transports::Fabric(forced) => forced.fabric.zero_copy(peer),
             Transports::Both(both) => both.zero_copy(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
@@ -413,7 +422,7 @@ impl Transport for Transports {
 
     fn register(&mut self, memory: MemoryRange, access: Access) -> std::result::Result<Region, Unregistered> {
         match self {
-            Transports::Fabric(fabric) => fabric.register(memory, access),
+            Transports::Fabric(forced) => forced.fabric.register(memory, access),
             Transports::Both(both) => both.register(memory, access),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Unregistered::Cannot),
         }
@@ -421,7 +430,7 @@ impl Transport for Transports {
 
     fn deregister(&mut self, region: RegionId) {
         match self {
-            Transports::Fabric(fabric) => fabric.deregister(region),
+            Transports::Fabric(forced) => forced.fabric.deregister(region),
             Transports::Both(both) => both.deregister(region),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
         }
@@ -435,7 +444,7 @@ impl Transport for Transports {
         token: Token,
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Fabric(fabric) => fabric.get(peer, from, into, token),
+            Transports::Fabric(forced) => forced.fabric.get(peer, from, into, token),
             Transports::Both(both) => both.get(peer, from, into, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
@@ -449,7 +458,7 @@ impl Transport for Transports {
         token: Option<Token>,
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Fabric(fabric) => fabric.put(peer, from, to, token),
+            Transports::Fabric(forced) => forced.fabric.put(peer, from, to, token),
             Transports::Both(both) => both.put(peer, from, to, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
@@ -464,7 +473,7 @@ impl Transport for Transports {
         token: Option<Token>,
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Fabric(fabric) => fabric.put_copy(peer, length, fill, to, token),
+            Transports::Fabric(forced) => forced.fabric.put_copy(peer, length, fill, to, token),
             Transports::Both(both) => both.put_copy(peer, length, fill, to, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
@@ -473,7 +482,7 @@ impl Transport for Transports {
     #[inline(always)]
     fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         match self {
-            Transports::Fabric(fabric) => fabric.put_now(route, bytes, to),
+            Transports::Fabric(forced) => forced.fabric.put_now(route, bytes, to),
             Transports::Both(both) => both.put_now(route, bytes, to),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
@@ -487,7 +496,7 @@ impl Transport for Transports {
         token: Token,
     ) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Fabric(fabric) => fabric.atomic(peer, at, operation, token),
+            Transports::Fabric(forced) => forced.fabric.atomic(peer, at, operation, token),
             Transports::Both(both) => both.atomic(peer, at, operation, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
@@ -495,7 +504,7 @@ impl Transport for Transports {
 
     fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
         match self {
-            Transports::Fabric(fabric) => fabric.flush(peer, token),
+            Transports::Fabric(forced) => forced.fabric.flush(peer, token),
             Transports::Both(both) => both.flush(peer, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
@@ -503,7 +512,7 @@ impl Transport for Transports {
 
     fn completed(&mut self) -> Option<Completed> {
         match self {
-            Transports::Fabric(fabric) => fabric.completed(),
+            Transports::Fabric(forced) => forced.fabric.completed(),
             Transports::Both(both) => both.completed(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
@@ -513,7 +522,7 @@ impl Transport for Transports {
         match self {
             Transports::Alone(bell) => EngineBell::Alone(bell.clone()),
             Transports::Shm(shm) => EngineBell::Shm(shm.bell()),
-            Transports::Fabric(fabric) => EngineBell::Fabric(fabric.bell()),
+            Transports::Fabric(forced) => forced.bell().map_or_else(EngineBell::Fabric, EngineBell::Both),
             Transports::Both(both) => EngineBell::Both(both.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
         }

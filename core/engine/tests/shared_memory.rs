@@ -1,12 +1,14 @@
 //! Engines over real shared memory, one thread each: every message of a random all-to-all arrives whole and in order,
 //! whatever its protocol, with and without single copy, with waiting that really sleeps. And over shared memory and a fabric
-//! side by side, as in a job on several nodes.
+//! side by side, as in a job on several nodes; and over a fabric alone, where the launcher tells of deaths in memory that carries no messages.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use weft_api::{Bell, Transport};
 use weft_datatype::Scratch;
 use weft_engine::{
     Completion, Directory, Engine, EngineConfig, Envelope, Fabric, NodeLocal, PeerCard, RequestId, Selector,
@@ -14,6 +16,7 @@ use weft_engine::{
 };
 use weft_sim::Random;
 use weft_types::{ContextId, Error, PeerId, Rank, Result, Tag};
+use weft_wire::{Header, Kind};
 
 const CONTEXT: ContextId = ContextId(4);
 
@@ -202,7 +205,6 @@ fn messages_within_and_between_nodes_arrive_whole_and_in_order() {
 /// Who sleeps is woken by a message of the node and by one of another node, whichever it is.
 #[test]
 fn a_sleeper_is_woken_by_either_way() {
-    use weft_api::{Bell, Transport};
     let (cards, segment) = (Cards::default(), weft_shm::create().unwrap());
     let fabric = |me: u32| {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -218,7 +220,7 @@ fn a_sleeper_is_woken_by_either_way() {
     };
     let (first, second, third) = (fabric(0), fabric(1), fabric(2));
     let (mut sleeper, mut mate, mut far) = (both(0, first), both(1, second), Transports::over(third));
-    let header = weft_wire::Header::new(weft_wire::Kind::Eager, CONTEXT, Rank(1), Tag(1));
+    let header = Header::new(Kind::Eager, CONTEXT, Rank(1), Tag(1));
     // The connection between the nodes is there before anybody sleeps.
     far.connect(PeerId(0)).unwrap();
     mate.connect(PeerId(0)).unwrap();
@@ -226,10 +228,10 @@ fn a_sleeper_is_woken_by_either_way() {
         far.progress();
         sleeper.progress();
     }
-    let patience = std::time::Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(60);
     let drain = |sleeper: &mut Transports, far: &mut Transports, from: u32| {
         while sleeper.peek(PeerId(from)).is_none() {
-            assert!(std::time::Instant::now() < patience, "the packet of {from} does not come");
+            assert!(Instant::now() < patience, "the packet of {from} does not come");
             sleeper.progress();
             far.progress();
         }
@@ -254,7 +256,7 @@ fn a_sleeper_is_woken_by_either_way() {
             sender.join()
         });
         sender.unwrap();
-        assert!(std::time::Instant::now() < patience - Duration::from_secs(31), "nobody rang");
+        assert!(Instant::now() < patience - Duration::from_secs(31), "nobody rang");
         drain(&mut sleeper, &mut far, from);
     }
 }
@@ -315,4 +317,90 @@ fn waiting_for_a_process_that_dies_ends() {
     std::thread::sleep(Duration::from_millis(20));
     weft_shm::mark_dead(&launcher, 2, 1).unwrap();
     ended.recv_timeout(Duration::from_secs(60)).expect("the survivor is told");
+}
+
+/// Longer than anything here takes, and no measure of anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `ranks` processes of one node over the emulated fabric, and the file by which the launcher tells them of deaths.
+fn forced(ranks: u32) -> (Vec<Transports>, File) {
+    let (cards, segment) = (Cards::default(), weft_shm::create().unwrap());
+    let open = |me: u32| {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let (fabric, card) = Fabric::softroce(PeerId(me), address, 1, Box::new(cards.clone())).unwrap();
+        cards.0.lock().unwrap().insert(me, card);
+        let (segment, peers) = (segment.try_clone().unwrap(), (0..ranks).map(PeerId).collect());
+        let node = NodeLocal { segment, local_index: me, peers, single_copy: false, oversubscribed: true };
+        Transports::forced(node, fabric).unwrap()
+    };
+    ((0..ranks).map(open).collect(), segment)
+}
+
+/// Moves `way` until it tells of a loss.
+fn loss(way: &mut Transports) -> PeerId {
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "nobody tells of the death");
+        way.progress();
+        if let Some(peer) = way.lost() {
+            return peer;
+        }
+    }
+}
+
+#[test]
+fn the_death_of_a_process_never_talked_to_is_told_and_wakes_who_sleeps() {
+    let (mut ways, launcher) = forced(3);
+    let first = &mut ways[0];
+    for victim in [2, 1] {
+        assert!(!first.are_here([PeerId(victim)].into_iter()), "the memory carries no messages");
+        let bell = first.bell();
+        bell.arm();
+        while first.progress() {}
+        std::thread::scope(|scope| {
+            scope.spawn(|| weft_shm::mark_dead(&launcher, 3, victim).unwrap());
+            let begun = Instant::now();
+            bell.sleep(PATIENCE);
+            assert!(begun.elapsed() < PATIENCE, "nobody rang");
+        });
+        assert!(!first.is_idle(), "who only glances sees that there is news");
+        assert_eq!(loss(first), PeerId(victim));
+    }
+    weft_shm::mark_far_dead(&launcher, 3, 7).unwrap();
+    assert_eq!(loss(&mut ways[0]), PeerId(7), "a process of another node, too");
+}
+
+#[test]
+fn what_the_dead_have_sent_counts() {
+    let (mut ways, launcher) = forced(2);
+    let mut second = ways.pop().unwrap();
+    let mut first = ways.pop().unwrap();
+    let header = Header::new(Kind::Eager, ContextId(4), Rank(1), Tag(1));
+    second.connect(PeerId(0)).unwrap();
+    let begun = Instant::now();
+    let mut sent = 0;
+    // More than one look takes in.
+    while sent < 40 {
+        assert!(begun.elapsed() < PATIENCE, "message {sent} finds no room");
+        sent += u32::from(second.send_inline(PeerId(0), header, &[1]).is_ok());
+        second.progress();
+        if sent == 0 {
+            first.progress();
+        }
+    }
+    weft_shm::mark_dead(&launcher, 2, 1).unwrap();
+    let mut taken = 0;
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "nobody tells of the death");
+        first.progress();
+        while first.peek(PeerId(1)).is_some() {
+            first.advance(PeerId(1));
+            taken += 1;
+        }
+        second.progress();
+        if first.lost().is_some() {
+            break;
+        }
+    }
+    assert_eq!(taken, sent);
 }

@@ -267,6 +267,16 @@ impl Judge {
         self.cause.is_none() && !doomed && (!is_farewell || somebody_inside())
     }
 
+    /// Of several ends that were found at once, those with the smallest number are judged first: a rank that left with 0 and without MPI does
+    /// not run, and nobody need go on without it; then deaths by a signal, which make others end; then exits.
+    pub fn turn(&self, rank: usize, end: End) -> u8 {
+        match end {
+            End::Exit(0) if self.ranks[rank].stage == Stage::Before => 0,
+            End::Signal { .. } => 1,
+            End::Exit(_) => 2,
+        }
+    }
+
     /// The others could not be told of the death of `rank`, or of its end by an abort that they survive, and wait for ever.
     pub fn cannot_tell(&mut self, rank: usize, now: Instant) -> Option<Order> {
         let others = self.running().count();

@@ -355,7 +355,7 @@ impl Job {
         }
     }
 
-    /// Finds ranks that ended; those that died by a signal are judged first.
+    /// Finds ranks that ended, and judges them in their turns.
     fn look_for_ends(&mut self) -> io::Result<()> {
         let mut ends = Vec::new();
         for rank in self.judge.running() {
@@ -365,7 +365,11 @@ impl Job {
                 ends.push((rank, end));
             }
         }
-        ends.sort_by_key(|(_, end)| matches!(end, End::Exit(_)));
+        // Whether it has begun MPI may be among its last words.
+        for &(rank, _) in ends.iter().filter(|(_, end)| *end == End::Exit(0)) {
+            self.listen(rank)?;
+        }
+        ends.sort_by_key(|&(rank, end)| self.judge.turn(rank, end));
         for (rank, end) in ends {
             self.judge_end(rank, end)?;
         }

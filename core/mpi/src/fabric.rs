@@ -84,6 +84,12 @@ pub(crate) fn open(
     match ways {
         Ways::Alone => Ok(Transports::alone()),
         Ways::Shm => Transports::node_local(node_local(job, parameters, oversubscribed)?),
+        // Who alone tells of a process that was never talked to.
+        Ways::Fabric(between) if job.launcher == LauncherKind::Weft => {
+            // Nobody but the launcher rings there, who fences: senders' barriers are for nothing.
+            let node = NodeLocal { single_copy: false, ..node_local(job, parameters, true)? };
+            Transports::forced(node, fabric(job, launcher, parameters, between)?)
+        }
         Ways::Fabric(between) => fabric(job, launcher, parameters, between).map(Transports::over),
         Ways::Both(between) => {
             let node = node_local(job, parameters, oversubscribed)?;

@@ -15,12 +15,14 @@ mod compile;
 mod job;
 mod leftovers;
 mod packages;
+mod skips;
 mod toolchain;
 
 pub use compile::{build, build_shared};
 pub use job::{Ended, Job, Outcome};
 pub use leftovers::{kill_marked, launcher_of, marked_processes};
 pub use packages::{Mpi4py, Rsmpi, mpi4py, rsmpi};
+pub use skips::skip;
 pub use toolchain::Toolchain;
 
 use crate::head::{Exit, Head};
@@ -67,7 +69,8 @@ pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> 
     if looks_for_leaks {
         job = job.env("WEFT_LEAKS", "yes");
     }
-    for (key, value) in &head.env {
+    let unsaid = head.default_env.iter().filter(|(key, _)| std::env::var_os(key).is_none());
+    for (key, value) in head.env.iter().chain(unsaid) {
         job = job.env(key, value);
     }
     let outcome = wrap(job).run();

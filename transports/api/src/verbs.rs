@@ -509,6 +509,12 @@ pub trait Hca {
     /// still be polled; [`Hca::destroy_queue_pair`] comes after that.
     fn stop_queue_pair(&mut self, number: QueuePairNumber);
 
+    /// Waits until the device has let go of a queue pair that was stopped: it touches no memory for it any more, and what arrived in the
+    /// meantime can be polled. A device that moves only while it is called has done so before.
+    fn finish_queue_pair(&mut self, number: QueuePairNumber) {
+        let _ = number;
+    }
+
     /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
     /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);

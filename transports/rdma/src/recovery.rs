@@ -111,6 +111,7 @@ impl<H: Hca> Rdma<H> {
     /// Everything that had arrived is taken in: the device lets go of the connections that have failed, so that no memory of an
     /// operation is touched any more. Then another is asked for, or those who wait hear of the end.
     pub(crate) fn bury(&mut self) {
+        self.finish_pairs();
         for index in std::mem::take(&mut self.failing) {
             let peer = self.peers.at(index);
             let (id, channel, rail, pair, flown) = (peer.id, peer.channel, peer.rail, peer.pair, peer.flown);
@@ -127,6 +128,28 @@ impl<H: Hca> Rdma<H> {
             }
             if channel == 0 && !self.peers.at(index).resting {
                 self.lost.push_back(id);
+            }
+        }
+    }
+
+    /// Takes in what arrived by connections that have failed while they were being stopped. Their peers were told that it has arrived.
+    fn finish_pairs(&mut self) {
+        let mut finished = 0;
+        while finished < self.failing.len() {
+            let peer = self.peers.at(self.failing[finished]);
+            let (rail, pair) = (peer.rail, peer.pair);
+            self.hca_of(rail).finish_queue_pair(pair);
+            finished += 1;
+            if finished < self.failing.len() {
+                continue;
+            }
+            // What is told here may fail others.
+            let now = self.now();
+            for at in 0..self.rails.len() {
+                let queue = self.rails[at].completions;
+                while let Some(done) = self.rails[at].hca.poll(queue) {
+                    self.completed_work(at as u8, done, now);
+                }
             }
         }
     }

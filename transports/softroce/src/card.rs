@@ -47,6 +47,12 @@ pub trait Wire {
     fn tells_unreachable(&self) -> bool {
         false
     }
+    /// Packets to an address are overdue for the third time or more: whether its host cannot be reached, whatever its device does. Each call
+    /// may ask, and take the answer to what an earlier one asked.
+    fn is_gone(&mut self, address: SocketAddr) -> bool {
+        let _ = address;
+        false
+    }
     /// The bell. It need not ring later than `deadline` says.
     fn bell(&self, deadline: Option<Nanos>) -> Self::Bell;
     /// Largest payload of a packet that the way carries whole.
@@ -311,6 +317,11 @@ impl<W: Wire> Hca for Card<W> {
         }
         if self.device.deadline().is_some_and(|at| at <= now) {
             self.device.tick(now);
+            while let Some(address) = self.device.overdue() {
+                if self.wire.is_gone(address) {
+                    self.device.unreachable(address, false);
+                }
+            }
         }
         // Before anybody is told of it.
         self.device.memory().settle();

@@ -64,6 +64,8 @@ pub struct Device<M> {
     pub(crate) counters: Counters,
     /// Whether peers that do not answer are asked for ever.
     patient: bool,
+    /// Whose answers are overdue.
+    overdue: Vec<SocketAddr>,
 }
 
 impl<M: Memory> Device<M> {
@@ -84,6 +86,7 @@ impl<M: Memory> Device<M> {
             events: VecDeque::new(),
             counters: Counters::default(),
             patient: false,
+            overdue: Vec::new(),
         }
     }
 
@@ -111,6 +114,11 @@ impl<M: Memory> Device<M> {
     /// beyond the number of retries. For peers whose device moves only while their program calls.
     pub fn wait_for_the_silent(&mut self, patient: bool) {
         self.patient = patient;
+    }
+
+    /// Where a connection leads that waits beyond its retries, when these begin to run out; each timeout says it again.
+    pub fn overdue(&mut self) -> Option<SocketAddr> {
+        self.overdue.pop()
     }
 
     /// The network says that nobody is at an address. Connections to it fail: at once when it is certain, otherwise when the retries are
@@ -530,6 +538,9 @@ impl<M: Memory> Device<M> {
             let mut ended = Ended::default();
             if let Some(requester) = &mut pair.requester {
                 requester.tick(now, self.patient, &mut ended, pair.number);
+                if self.patient && requester.is_overdue() {
+                    self.overdue.extend(pair.remote.map(|remote| remote.address.socket));
+                }
             }
             note_deadline(&mut self.deadlines, pair);
             self.settle(number, ended);

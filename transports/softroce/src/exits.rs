@@ -5,10 +5,12 @@
 //! in here but news of datagrams that did not arrive. Answers go to the device's port.
 
 use crate::card::Unreachable;
+use crate::hosts::Hosts;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use weft_api::verbs::Nanos;
 
 /// Most of them; other addresses are sent to from the device's own socket.
 const MOST: usize = 64;
@@ -28,11 +30,13 @@ pub(crate) struct Exits {
     open: Vec<Exit>,
     /// The system gives no more.
     exhausted: bool,
+    /// Where they lead.
+    hosts: Hosts,
 }
 
 impl Exits {
     pub(crate) fn new(local: IpAddr) -> Exits {
-        Exits { local, open: Vec::new(), exhausted: false }
+        Exits { local, open: Vec::new(), exhausted: false, hosts: Hosts::default() }
     }
 
     /// The exit to an address, if it has one.
@@ -47,12 +51,22 @@ impl Exits {
     pub(crate) fn find_or_open(&mut self, to: SocketAddr) -> Option<&Exit> {
         if !self.open.iter().any(|exit| exit.to == to) && self.open.len() < MOST && !self.exhausted {
             match open(self.local, to) {
-                Ok(exit) => self.open.push(exit),
+                Ok(exit) => {
+                    self.open.push(exit);
+                    self.hosts.meet(to.ip());
+                }
                 // No descriptor is left: the device's own socket will do.
                 Err(_) => self.exhausted = true,
             }
         }
         self.find(to)
+    }
+}
+
+impl Exits {
+    /// Packets to an address are overdue: whether its host is gone, as far as can be known.
+    pub(crate) fn is_gone(&mut self, to: SocketAddr, now: Nanos) -> bool {
+        self.hosts.is_gone(to.ip(), now)
     }
 }
 

@@ -33,6 +33,7 @@ mod emission;
 mod exits;
 mod faults;
 mod host_memory;
+mod hosts;
 mod memory;
 mod psn;
 mod queue_pair;

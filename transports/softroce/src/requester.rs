@@ -23,6 +23,8 @@ const ACK_EVERY: u32 = 16;
 /// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads under way
 /// they must fit into the buffers on the way.
 const READ_PART: u32 = 32 << 10;
+/// So many timeouts in a row are not explained by lost packets any more.
+const OVERDUE: u8 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -471,6 +473,11 @@ impl Requester {
         self.window = MIN_WINDOW;
         self.went_back_at = None;
         self.go_back(now);
+    }
+
+    /// Whether the retries are so far used up that the reason may be another than a lost packet or two.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.retries_left.saturating_add(OVERDUE) <= self.config.retries
     }
 
     /// Starts the clock for the oldest unacknowledged packet; later tries wait longer.

@@ -174,6 +174,10 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
         self.wire.tells_unreachable()
     }
 
+    fn is_gone(&mut self, address: SocketAddr) -> bool {
+        self.wire.is_gone(address)
+    }
+
     fn bell(&self, deadline: Option<Nanos>) -> W::Bell {
         self.wire.bell(deadline)
     }

@@ -249,6 +249,11 @@ impl Wire for Udp {
         true
     }
 
+    fn is_gone(&mut self, address: SocketAddr) -> bool {
+        let now = self.now();
+        self.exits.is_gone(address, now)
+    }
+
     fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
         let deadline = deadline.map(|at| self.started + Duration::from_nanos(at));
         UdpBell::new(Arc::clone(&self.socket) as _, Arc::clone(&self.sleepers), deadline)

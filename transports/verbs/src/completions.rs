@@ -56,12 +56,17 @@ impl Queue {
         Some(done)
     }
 
-    /// A queue pair is about to be destroyed, and its number may come again: what the device has told of it is taken out, but receive
-    /// requests come back, as nobody's.
-    pub(crate) fn let_go(&mut self, number: u32) {
+    /// Takes over everything that the device has told.
+    pub(crate) fn take_all(&mut self) {
         while let Some(done) = self.pop_taken() {
             self.kept.push_back(done);
         }
+    }
+
+    /// A queue pair is about to be destroyed, and its number may come again: what the device has told of it is taken out, but receive
+    /// requests come back, as nobody's.
+    pub(crate) fn let_go(&mut self, number: u32) {
+        self.take_all();
         self.kept.retain_mut(|done| disown(done, number));
     }
 

@@ -9,8 +9,8 @@ use crate::sys::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
     IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_RETRY_CNT,
     IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
-    IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp,
-    ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid,
+    ibv_global_route, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
 };
 use libc::c_int;
 use std::collections::{HashMap, VecDeque};
@@ -261,6 +261,12 @@ impl Pair {
     pub(crate) fn fail(&self, context: &Context) {
         // One that cannot is so already.
         let _ = self.modify(context, attributes(IBV_QPS_ERR), IBV_QP_STATE);
+    }
+
+    /// The device has nothing to do with it any more when this returns; what it was at work at may have completed meanwhile.
+    pub(crate) fn reset(&self, context: &Context) {
+        // One that cannot is ended by its destruction.
+        let _ = self.modify(context, attributes(IBV_QPS_RESET), IBV_QP_STATE);
     }
 
     /// Gives everything back.

@@ -448,6 +448,7 @@ pub const IBV_ACCESS_RELAXED_ORDERING: c_uint = 1 << 20;
 pub const IBV_QPT_RC: c_int = 2;
 pub const IBV_QPT_UD: c_int = 4;
 
+pub const IBV_QPS_RESET: c_int = 0;
 pub const IBV_QPS_INIT: c_int = 1;
 pub const IBV_QPS_RTR: c_int = 2;
 pub const IBV_QPS_RTS: c_int = 3;

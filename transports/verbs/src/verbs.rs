@@ -384,6 +384,15 @@ impl Hca for Verbs {
         }
     }
 
+    fn finish_queue_pair(&mut self, number: QueuePairNumber) {
+        let Some(pair) = self.pairs.get(&number.0) else { return };
+        // Drivers of cards take from the queues what is left of a pair that is reset. The kernel's soft-RoCE leaves it, and waits for what
+        // it was at work at.
+        self.queues.iter_mut().for_each(Queue::take_all);
+        pair.reset(&self.context);
+        self.queues.iter_mut().for_each(Queue::take_all);
+    }
+
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
         let Some(pair) = self.pairs.remove(&number.0) else { return };
         // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is half

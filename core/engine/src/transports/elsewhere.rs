@@ -11,7 +11,7 @@ impl Transports {
     #[inline(never)]
     pub(super) fn send_now_elsewhere(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {
-            Transports::Fabric(fabric) => fabric.send_now(route, header, payload),
+            Transports::Fabric(forced) => forced.fabric.send_now(route, header, payload),
             Transports::Both(both) => both.send_now(route, header, payload),
             // The general way does it.
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
@@ -30,7 +30,7 @@ impl Transports {
         match self {
             Transports::Alone(_) => Err(Refused::Dead),
             Transports::Shm(shm) => shm.send_copy(peer, header, len, fill),
-            Transports::Fabric(fabric) => fabric.send_copy(peer, header, len, fill),
+            Transports::Fabric(forced) => forced.fabric.send_copy(peer, header, len, fill),
             Transports::Both(both) => both.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
         }
@@ -42,7 +42,7 @@ impl Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.receive(peer, handler),
-            Transports::Fabric(fabric) => fabric.receive(peer, handler),
+            Transports::Fabric(forced) => forced.fabric.receive(peer, handler),
             Transports::Both(both) => both.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
         }
@@ -59,7 +59,7 @@ impl Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.poll(burst, left, sink),
-            Transports::Fabric(fabric) => fabric.poll(burst, left, sink),
+            Transports::Fabric(forced) => forced.fabric.poll(burst, left, sink),
             Transports::Both(both) => both.poll(burst, left, sink),
             Transports::Sim(port) => port.poll(burst, left, sink),
         }
@@ -71,7 +71,7 @@ impl Transports {
         match self {
             Transports::Alone(_) => true,
             Transports::Shm(shm) => shm.is_idle(),
-            Transports::Fabric(fabric) => fabric.is_idle(),
+            Transports::Fabric(forced) => forced.is_idle(),
             Transports::Both(both) => both.is_idle(),
             Transports::Sim(_) => false,
         }
@@ -83,7 +83,7 @@ impl Transports {
         match self {
             Transports::Alone(_) => false,
             Transports::Shm(shm) => shm.progress(),
-            Transports::Fabric(fabric) => fabric.progress(),
+            Transports::Fabric(forced) => forced.progress(),
             Transports::Both(both) => both.progress(),
             Transports::Sim(port) => port.progress(),
         }
@@ -95,7 +95,7 @@ impl Transports {
         match self {
             Transports::Alone(_) => None,
             Transports::Shm(shm) => shm.lost(),
-            Transports::Fabric(fabric) => fabric.lost(),
+            Transports::Fabric(forced) => forced.lost(),
             Transports::Both(both) => both.lost(),
             Transports::Sim(port) => port.lost(),
         }

@@ -15,6 +15,9 @@ use crate::judge::{Cause, End, Partial};
 /// An abort waits for the answers of hosts for so long at most: its cause is clear without them.
 const ABORT_WAITS: Duration = Duration::from_secs(2);
 
+/// Twice the turn of exits, so that aborts find room before them.
+const AFTER_ABORTS: u8 = 4;
+
 /// What is to be judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Matter {
@@ -60,9 +63,9 @@ impl Queue {
         self.overdue
     }
 
-    /// What can be judged when all hosts have answered what was asked until `known`, in the order in which it is judged: deaths by a
-    /// signal, which make others abort; then aborts, after which processes exit; then exits.
-    fn take(&mut self, known: u64, now: Instant) -> Vec<Matter> {
+    /// What can be judged when all hosts have answered what was asked until `known`, in the order in which it is judged: ends by their `turn`
+    /// ([`crate::judge::Judge::turn`]), and aborts, which deaths cause and after which processes exit, before exits.
+    fn take(&mut self, known: u64, now: Instant, turn: impl Fn(usize, End) -> u8) -> Vec<Matter> {
         let late = self.overdue.is_some_and(|at| at <= now);
         let ready = |matter: &Matter, asked: Option<u64>| {
             late && matches!(matter, Matter::Abort { .. }) || asked.is_some_and(|asked| asked <= known)
@@ -83,9 +86,9 @@ impl Queue {
             })
             .collect();
         ready.sort_by_key(|matter| match matter {
-            Matter::End { rank, end: End::Signal { .. } } if !aborting.contains(rank) => 0,
-            Matter::Abort { .. } => 1,
-            Matter::End { .. } => 2,
+            Matter::End { rank, .. } if aborting.contains(rank) => AFTER_ABORTS,
+            Matter::End { rank, end } => 2 * turn(*rank, *end),
+            Matter::Abort { .. } => AFTER_ABORTS - 1,
         });
         ready
     }
@@ -99,7 +102,8 @@ impl Head {
 
     /// Asks the hosts because of what came in, and judges what they have answered.
     pub(super) fn judge_matters(&mut self) {
-        for matter in self.queue.take(self.known_by_all(), Instant::now()) {
+        let (known, judge) = (self.known_by_all(), &self.judge);
+        for matter in self.queue.take(known, Instant::now(), |rank, end| judge.turn(rank, end)) {
             match matter {
                 Matter::End { rank, end } => self.judge_end(rank, end),
                 Matter::Abort { rank, code, message, ranks } => self.judge_abort(rank, code, message, ranks),
@@ -160,8 +164,14 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Judge;
 
     const KILLED: End = End::Signal { signal: 9, core: false };
+
+    /// Of ranks that have begun MPI.
+    fn inside(_: usize, end: End) -> u8 {
+        if matches!(end, End::Signal { .. }) { 1 } else { 2 }
+    }
 
     fn abort(rank: usize) -> Matter {
         Matter::Abort { rank, code: 1, message: None, ranks: Vec::new() }
@@ -172,15 +182,19 @@ mod tests {
         let (mut queue, now) = (Queue::default(), Instant::now());
         let (first, second) = (Matter::End { rank: 1, end: KILLED }, Matter::End { rank: 2, end: KILLED });
         queue.push(first.clone(), now);
-        assert_eq!(queue.take(u64::MAX, now), [], "nobody was asked");
+        assert_eq!(queue.take(u64::MAX, now, inside), [], "nobody was asked");
         assert!(queue.ask(100) && !queue.ask(150), "asked once");
         queue.push(second.clone(), now);
         assert!(!queue.ask(160), "one question at a time");
-        assert_eq!(queue.take(99, now), []);
-        assert_eq!(queue.take(100, now), [first]);
+        assert_eq!(queue.take(99, now, inside), []);
+        assert_eq!(queue.take(100, now, inside), [first]);
         assert!(queue.ask(200));
-        assert_eq!(queue.take(199, now + ABORT_WAITS), [], "a death waits for whoever does not answer");
-        assert_eq!(queue.take(200, now), [second]);
+        assert_eq!(
+            queue.take(199, now + ABORT_WAITS, inside),
+            [],
+            "a death waits for whoever does not answer"
+        );
+        assert_eq!(queue.take(200, now, inside), [second]);
         assert_eq!(queue.deadline(), None);
     }
 
@@ -194,7 +208,28 @@ mod tests {
             queue.push(matter, now);
         }
         queue.ask(1);
-        assert_eq!(queue.take(1, now), [death, abort(4), exit, own], "rank 4 died of its own abort");
+        assert_eq!(queue.take(1, now, inside), [death, abort(4), exit, own], "rank 4 died of its own abort");
+    }
+
+    #[test]
+    fn who_left_without_mpi_is_gone_before_a_death_of_the_same_batch_is_judged() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let mut judge = Judge::new(4);
+        [0, 1, 2].into_iter().for_each(|rank| judge.started(rank));
+        [0, 1].into_iter().for_each(|rank| judge.survives(rank));
+        let death = Matter::End { rank: 2, end: KILLED };
+        let farewell = Matter::End { rank: 3, end: End::Exit(0) };
+        queue.push(death.clone(), now);
+        queue.push(farewell.clone(), now);
+        queue.ask(1);
+        let taken = queue.take(1, now, |rank, end| judge.turn(rank, end));
+        assert_eq!(taken, [farewell, death]);
+        for matter in taken {
+            if let Matter::End { rank, end } = matter {
+                let order = judge.ended(rank, end, now);
+                assert_eq!(order, (rank == 2).then_some(crate::judge::Order::Tell(2)), "rank {rank}");
+            }
+        }
     }
 
     #[test]
@@ -202,13 +237,13 @@ mod tests {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.push(abort(0), now);
         queue.ask(7);
-        assert_eq!(queue.take(6, now), []);
+        assert_eq!(queue.take(6, now, inside), []);
         assert_eq!(queue.deadline(), Some(now + ABORT_WAITS));
         let death = Matter::End { rank: 3, end: KILLED };
         queue.push(death.clone(), now);
-        assert_eq!(queue.take(6, now + ABORT_WAITS), [abort(0)], "a death waits on");
+        assert_eq!(queue.take(6, now + ABORT_WAITS, inside), [abort(0)], "a death waits on");
         assert_eq!(queue.deadline(), None);
         queue.ask(8);
-        assert_eq!(queue.take(8, now + ABORT_WAITS), [death]);
+        assert_eq!(queue.take(8, now + ABORT_WAITS, inside), [death]);
     }
 }

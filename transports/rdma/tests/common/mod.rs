@@ -39,6 +39,8 @@ pub struct Air {
     pub quiet: bool,
     /// Whether it tells where nobody is. Without, retries alone say so, as with cards.
     pub tells: bool,
+    /// Whether it says so only to whoever asks for a host.
+    pub asked: bool,
     /// Time that passes at once when only clocks are left.
     pub pause: Nanos,
     /// Ways (from, to) on which nothing arrives.
@@ -70,6 +72,7 @@ impl Air {
             loss: 0.0,
             quiet: true,
             tells: true,
+            asked: false,
             pause: 200_000,
             cut: BTreeSet::new(),
             flying: BTreeMap::new(),
@@ -140,6 +143,11 @@ impl Wire for Antenna {
         self.0.borrow().tells
     }
 
+    fn is_gone(&mut self, address: SocketAddr) -> bool {
+        let air = self.0.borrow();
+        air.asked && air.cut.contains(&(self.1, address))
+    }
+
     fn bell(&self, _: Option<Nanos>) -> Silent {
         Silent
     }
@@ -171,7 +179,7 @@ impl Fabric for Virtual {
             let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
             let (dead, cut) = (air.dead.contains(&to), air.cut.contains(&(from, to)));
             if dead || cut {
-                if air.tells {
+                if air.tells && !air.asked {
                     let news = Unreachable { address: to, certain: dead };
                     air.bounced.entry(from).or_default().push(news);
                 }

@@ -211,7 +211,7 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.route(peer))
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         each_fabric!(self, way => way.send_now(route, header, payload))
     }
@@ -342,7 +342,7 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.put_copy(peer, length, fill, to, token))
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         each_fabric!(self, way => way.put_now(route, bytes, to))
     }

@@ -23,6 +23,7 @@ use weft_wire::Header;
 /// A way to processes of other nodes (and of this one, where it is forced).
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "one per process")]
+#[repr(u8)] // A byte of its own says which: the hottest calls ask it.
 pub enum Fabric {
     /// RDMA by the emulator, over UDP.
     Softroce(Rdma<Card<Udp>>),

@@ -170,8 +170,7 @@ impl Flight {
         &self.requests[id as usize & (self.requests.len() - 1)]
     }
 
-    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open and known for one
-    /// whose newest request nothing tells of: as many as need not be signalled, as long as there are fewer than `most` and they have their
+    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open: as many as need not be signalled, as long as there are fewer than `most` and they have their
     /// places. None while some are kept back: what comes later must not overtake them.
     #[inline]
     pub(crate) fn allow(&mut self, most: usize) {

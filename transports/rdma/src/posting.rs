@@ -147,6 +147,9 @@ impl<H: Hca> Rdma<H> {
             }
             peer.flight.posted();
             self.short += 1;
+            if !peer.open {
+                self.list_open(index);
+            }
             return true;
         }
         self.message_after_a_look(index, header, payload)
@@ -176,6 +179,9 @@ impl<H: Hca> Rdma<H> {
                     peer.flight.posted();
                     peer.flight.turn = self.turn;
                     self.short += 1;
+                    if !peer.open {
+                        self.list_open(index);
+                    }
                     return true;
                 }
             } else if peer.flight.keep_back(bytes, to) {
@@ -227,6 +233,7 @@ impl<H: Hca> Rdma<H> {
             HcaRefusal::State(_) => {
                 // As in `not_taken`: the next connection does it.
                 self.peers.at_mut(index).flight.posted();
+                self.listed_open(index, false);
                 self.break_off(index);
                 true
             }
@@ -277,14 +284,19 @@ impl<H: Hca> Rdma<H> {
     /// Remembers a connection whose newest request nothing tells of, and how many more may be posted without a second look.
     #[inline]
     fn listed_open(&mut self, index: u32, told: bool) {
-        let peer = self.peers.at_mut(index);
-        if !told && !peer.open {
-            peer.open = true;
-            self.open.push(index);
+        if !told && !self.peers.at(index).open {
+            self.list_open(index);
         }
-        if peer.open && matches!(peer.state, State::Open { .. }) {
+        let peer = self.peers.at_mut(index);
+        if matches!(peer.state, State::Open { .. }) {
             peer.flight.allow(MESSAGES);
         }
+    }
+
+    #[inline(never)]
+    fn list_open(&mut self, index: u32) {
+        self.peers.at_mut(index).open = true;
+        self.open.push(index);
     }
 
     /// Closes bursts whose last requests nothing tells of, when it is time.
@@ -302,7 +314,6 @@ impl<H: Hca> Rdma<H> {
         for index in open.drain(..some) {
             let peer = self.peers.at_mut(index);
             peer.open = false;
-            peer.flight.stop();
             let connected = matches!(peer.state, State::Open { .. });
             if connected && peer.flight.is_open() && self.close(index).is_err() {
                 let peer = self.peers.at_mut(index);

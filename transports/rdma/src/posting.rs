@@ -134,8 +134,8 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// See [`weft_api::Transport::send_now`]: one look whether the request can be posted without a second one, and what is kept of it is written
-    /// where the device reads it.
-    #[inline(always)]
+    /// where the device reads it. Out of line with six arguments in registers: its callers' registers are all in use.
+    #[inline(never)]
     pub(crate) fn message_now(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
@@ -143,13 +143,11 @@ impl<H: Hca> Rdma<H> {
             && let Some((id, bytes)) = peer.flight.message(header.words(), payload)
         {
             if let Err(why) = hca.send_few(peer.pair, id, bytes) {
-                return self.short_not_taken(index, why);
+                let id = peer.id;
+                return self.short_not_taken(id, why);
             }
             peer.flight.posted();
             self.short += 1;
-            if !peer.open {
-                self.list_open(index);
-            }
             return true;
         }
         self.message_after_a_look(index, header, payload)
@@ -157,6 +155,9 @@ impl<H: Hca> Rdma<H> {
 
     #[inline(never)]
     fn message_after_a_look(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
+        if self.begin_burst(index) {
+            return self.message_now(index, header, payload);
+        }
         let peer = self.peers.at(index);
         let open = matches!(peer.state, State::Open { .. })
             && peer.flight.len() < MESSAGES
@@ -166,7 +167,7 @@ impl<H: Hca> Rdma<H> {
 
     /// See [`weft_api::Transport::put_now`]. The first of a turn is posted at once; those that follow it in the same turn are kept back, where
     /// the device wants that, until there are [`SIGNAL_EVERY`] of them, anything else is posted on the connection, or the turn ends.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
@@ -174,14 +175,12 @@ impl<H: Hca> Rdma<H> {
             if peer.flight.turn != self.turn {
                 if let Some((id, bytes)) = peer.flight.write(bytes, to) {
                     if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail)) {
-                        return self.short_not_taken(index, why);
+                        let id = peer.id;
+                        return self.short_not_taken(id, why);
                     }
                     peer.flight.posted();
                     peer.flight.turn = self.turn;
                     self.short += 1;
-                    if !peer.open {
-                        self.list_open(index);
-                    }
                     return true;
                 }
             } else if peer.flight.keep_back(bytes, to) {
@@ -193,6 +192,9 @@ impl<H: Hca> Rdma<H> {
 
     #[inline(never)]
     fn write_after_a_look(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        if self.begin_burst(index) {
+            return self.write_now(index, bytes, to);
+        }
         let chains = self.limits.chains;
         let peer = self.peers.at_mut(index);
         let open = matches!(peer.state, State::Open { .. })
@@ -226,14 +228,26 @@ impl<H: Hca> Rdma<H> {
         self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
+    /// Lists an open connection as one whose newest request nothing may tell of. False: it is listed already, or not open.
+    fn begin_burst(&mut self, index: u32) -> bool {
+        let peer = self.peers.at_mut(index);
+        let begins = !peer.open && matches!(peer.state, State::Open { .. });
+        if begins {
+            peer.open = true;
+            peer.flight.allow(MESSAGES);
+            self.open.push(index);
+        }
+        begins
+    }
+
     /// A device did not take a request that is written down already.
     #[cold]
-    fn short_not_taken(&mut self, index: u32, why: HcaRefusal) -> bool {
+    fn short_not_taken(&mut self, id: PeerId, why: HcaRefusal) -> bool {
+        let Some(index) = self.peers.find(id) else { unreachable!("a peer that was just sent to") };
         match why {
             HcaRefusal::State(_) => {
                 // As in `not_taken`: the next connection does it.
                 self.peers.at_mut(index).flight.posted();
-                self.listed_open(index, false);
                 self.break_off(index);
                 true
             }
@@ -284,19 +298,14 @@ impl<H: Hca> Rdma<H> {
     /// Remembers a connection whose newest request nothing tells of, and how many more may be posted without a second look.
     #[inline]
     fn listed_open(&mut self, index: u32, told: bool) {
-        if !told && !self.peers.at(index).open {
-            self.list_open(index);
-        }
         let peer = self.peers.at_mut(index);
-        if matches!(peer.state, State::Open { .. }) {
+        if !told && !peer.open {
+            peer.open = true;
+            self.open.push(index);
+        }
+        if peer.open && matches!(peer.state, State::Open { .. }) {
             peer.flight.allow(MESSAGES);
         }
-    }
-
-    #[inline(never)]
-    fn list_open(&mut self, index: u32) {
-        self.peers.at_mut(index).open = true;
-        self.open.push(index);
     }
 
     /// Closes bursts whose last requests nothing tells of, when it is time.
@@ -313,12 +322,14 @@ impl<H: Hca> Rdma<H> {
         let some = open.len().min(CLOSED_AT_ONCE);
         for index in open.drain(..some) {
             let peer = self.peers.at_mut(index);
-            peer.open = false;
             let connected = matches!(peer.state, State::Open { .. });
-            if connected && peer.flight.is_open() && self.close(index).is_err() {
-                let peer = self.peers.at_mut(index);
-                peer.open = true;
+            if connected && peer.flight.is_open() {
+                // It stays listed until nothing was posted for a while; what finds no room is closed the next time.
+                let _ = self.close(index);
                 self.open.push(index);
+            } else {
+                peer.open = false;
+                peer.flight.stop();
             }
         }
         if !open.is_empty() {

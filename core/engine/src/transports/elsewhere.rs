@@ -7,7 +7,7 @@ use weft_types::PeerId;
 use weft_wire::Header;
 
 impl Transports {
-    // Not cold: what it calls is to be inlined.
+    #[cold]
     #[inline(never)]
     pub(super) fn send_now_elsewhere(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {

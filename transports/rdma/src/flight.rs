@@ -99,8 +99,13 @@ struct Request {
     signaled: bool,
 }
 
-const EMPTY: Request =
-    Request { few: [0; FEW], kept: Kept::Few(0), deed: Deed::Nothing, holds: Holds::Nothing, signaled: false };
+const EMPTY: Request = Request {
+    few: [0; FEW],
+    kept: Kept::Few(0),
+    deed: Deed::Nothing,
+    holds: Holds::Nothing,
+    signaled: false,
+};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -399,11 +404,11 @@ impl Flight {
             Deed::Message | Deed::Write(_) | Deed::Nothing => None,
         };
         let all = (self.first..self.next).map(|id| (id, *self.at(id)));
-        let over: Vec<Over> =
-            all.clone().filter_map(|(id, it)| Some((it.holds, ended(id, &it)?))).collect();
+        let over: Vec<Over> = all.clone().filter_map(|(id, it)| Some((it.holds, ended(id, &it)?))).collect();
         // Identifiers go on; of all that is left something will tell.
         let first = self.first + over.len() as u64;
-        let mut left = Flight { first, next: first, turn: self.turn, messages: received, ..Flight::default() };
+        let mut left =
+            Flight { first, next: first, turn: self.turn, messages: received, ..Flight::default() };
         let (mut bytes, mut segments) = (self.bytes.iter(), self.segments.iter());
         for (id, request) in all {
             let (own_bytes, own_segments) = match request.kept {
@@ -486,8 +491,7 @@ impl Request {
             (Some(few), 0..=SHORT) => copy_short(few, bytes),
             _ => self.few[..bytes.len()].copy_from_slice(bytes),
         }
-        (self.holds, self.deed, self.kept) =
-            (Holds::Nothing, Deed::Write(to), Kept::Few(bytes.len() as u8));
+        (self.holds, self.deed, self.kept) = (Holds::Nothing, Deed::Write(to), Kept::Few(bytes.len() as u8));
     }
 }
 
@@ -515,6 +519,7 @@ fn copy_short(to: &mut [u8; SHORT], from: &[u8]) {
 mod tests {
     use super::*;
     use weft_api::verbs::LocalKey;
+    use weft_sim::Random;
 
     const NONE: Data<'_> = Data::Segments(&[]);
 
@@ -605,5 +610,117 @@ mod tests {
         assert!(flight.is_empty() && flight.bytes.is_empty());
         // Four were never sent, nor were fewer received than were acknowledged.
         assert!(mixed().settle(3).is_none() && mixed().settle(u32::MAX - 1).is_none());
+    }
+
+    /// Whatever is posted in whichever way: the flight is the list of it, what is repeated is what was not over, byte for byte, and of sixteen in a
+    /// row one tells.
+    #[test]
+    fn a_flight_is_the_list_of_what_was_posted() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let mut flight = Flight::default();
+            let mut list: VecDeque<(u64, Deed, Vec<u8>)> = VecDeque::new();
+            let (mut completed, mut silent, mut quick, mut chains) = (0_u32, 0, 0, 0);
+            for step in 0..400_u64 {
+                let to = RemoteMemory { address: step, key: seed };
+                let mut some = |most: u64| {
+                    let length = random.below(most + 1) as usize;
+                    (0..length).map(|_| random.below(256) as u8).collect::<Vec<u8>>()
+                };
+                let next = flight.next();
+                let (message, write) = (some(SHORT as u64), some(FEW as u64));
+                let long = some(200);
+                match random.below(7) {
+                    0 | 1 => {
+                        let header = [step, !step];
+                        let mut all: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+                        all.extend(&message);
+                        if let Some((id, bytes)) = flight.message(header, &message) {
+                            assert_eq!((id, bytes), (next, &*all), "seed {seed}");
+                            flight.posted();
+                            list.push_back((id, Deed::Message, all));
+                            (silent, quick) = (silent + 1, quick + 1);
+                        }
+                    }
+                    2 => {
+                        if let Some((id, bytes)) = flight.write(&write, to) {
+                            assert_eq!((id, bytes), (next, &*write), "seed {seed}");
+                            flight.posted();
+                            list.push_back((id, Deed::Write(to), write));
+                            silent += 1;
+                        }
+                    }
+                    3 if flight.len() < 100 => {
+                        let signaled = flight.must_signal() || random.chance(0.2);
+                        let deed = if random.chance(0.5) { Deed::Message } else { Deed::Write(to) };
+                        flight.push(Holds::Nothing, signaled, deed, &Data::Inline(&[&message, &long]));
+                        list.push_back((next, deed, [message, long].concat()));
+                        silent = if signaled { 0 } else { silent + 1 };
+                        flight.allow(64);
+                    }
+                    4 if flight.len() < 100 => {
+                        flight.begin_chain();
+                        let most = random.below(20);
+                        let mut count = 0;
+                        while count < most && flight.keep_back(&write, to) {
+                            list.push_back((flight.next() - 1, Deed::Write(to), write.clone()));
+                            (silent, count) = (silent + 1, count + 1);
+                        }
+                        if count > 0 && count < most {
+                            let signaled = flight.must_signal();
+                            flight.keep_last(&write, to);
+                            list.push_back((flight.next() - 1, Deed::Write(to), write));
+                            (silent, count) = (if signaled { 0 } else { silent + 1 }, count + 1);
+                        }
+                        let chain: Vec<_> =
+                            flight.chain().map(|(id, deed, bytes, _)| (id, deed, bytes.to_vec())).collect();
+                        assert!(chain.iter().eq(list.range(list.len() - count as usize..)), "seed {seed}");
+                        assert!(count <= SIGNAL_EVERY.into(), "seed {seed}");
+                        flight.chain_posted();
+                        flight.allow(64);
+                        chains += u32::from(count > 1);
+                    }
+                    5 if !list.is_empty() => {
+                        let id = list[random.below(list.len() as u64) as usize].0;
+                        while let Some((_, last)) = flight.retire(id) {
+                            let (gone, deed, _) = list.pop_front().unwrap();
+                            assert_eq!(last, gone == id, "seed {seed}");
+                            completed = completed.wrapping_add(u32::from(deed == Deed::Message));
+                        }
+                        silent = silent.min(list.len() as u32);
+                    }
+                    6 if random.chance(0.1) => {
+                        let messages = list.iter().filter(|it| it.1 == Deed::Message).count() as u64;
+                        let arrived = random.below(messages + 1) as usize;
+                        let mut seen = list.iter().enumerate().filter(|it| it.1.1 == Deed::Message);
+                        let over = arrived.checked_sub(1).map_or(0, |last| 1 + seen.nth(last).unwrap().0);
+                        completed = completed.wrapping_add(arrived as u32);
+                        assert_eq!(flight.settle(completed).unwrap().len(), over, "seed {seed}");
+                        list.drain(..over);
+                        let mut again = VecDeque::new();
+                        flight
+                            .repeat(|id, _, deed, data, _| {
+                                let Data::Inline(parts) = data else {
+                                    return if data == NONE {
+                                        Ok(again.push_back((id, deed, vec![])))
+                                    } else {
+                                        Err(())
+                                    };
+                                };
+                                Ok(again.push_back((id, deed, parts.concat())))
+                            })
+                            .unwrap();
+                        assert_eq!(again, list, "seed {seed}");
+                        silent = 0;
+                        flight.allow(64);
+                    }
+                    _ => {}
+                }
+                assert!(silent < SIGNAL_EVERY, "nothing tells of {silent} (seed {seed})");
+                let ids = list.front().map_or(flight.next(), |it| it.0)..flight.next();
+                assert!(list.iter().map(|it| it.0).eq(ids) && flight.len() == list.len(), "seed {seed}");
+            }
+            assert!(quick > 0 && chains > 0, "this shows nothing (seed {seed})");
+        }
     }
 }

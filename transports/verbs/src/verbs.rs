@@ -20,8 +20,8 @@ use weft_api::numbers::NumberMap;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
-    HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, RemoteAddress, Segment, Sending,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
+    HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, RemoteAddress,
+    Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_types::Result as WeftResult;
 

@@ -26,9 +26,9 @@
 //! are executed in order ([`weft_engine`]), and because nobody changes sides while something of the other side is unfinished: the device is used only
 //! when no accumulating message is unconfirmed, and such a message is held back while a change is awaited.
 
-use super::{Extent, Window};
 use super::message::Kind;
 use super::origin::{Elements, Operation, Target, What};
+use super::{Extent, Window};
 use std::collections::BTreeSet;
 use weft_datatype::{Class, Datatype, PredefinedOp, RecvBuf};
 use weft_engine::{Atomic, Engine, Reach, RemoteMemory, Started};
@@ -144,7 +144,8 @@ impl Window {
         }
         let at = disp as u64 * unit;
         // The own process has no peer, so that it is refused.
-        let (false, Some(peer)) = (memory == UNEXPOSED, engine.peer_number(self.group.peer(Rank(target)))) else {
+        let (false, Some(peer)) = (memory == UNEXPOSED, engine.peer_number(self.group.peer(Rank(target))))
+        else {
             return false;
         };
         let put = at + bytes.len() as u64 <= size && engine.put_at_once(peer, bytes, memory.plus(at));

@@ -591,6 +591,10 @@ pub trait Hca {
     /// Lets the device work, where it has no hardware that does. True when something moved.
     fn progress(&mut self) -> bool;
 
+    /// The owner has had its turn: what it posted during it leaves, and does not keep the next request waiting for company. Nothing to do for
+    /// devices that send what is posted.
+    fn end_turn(&mut self) {}
+
     /// An address of which the network says for certain that nobody is there, each once; most devices never know.
     fn unreachable(&mut self) -> Option<DeviceAddress> {
         None

@@ -424,6 +424,8 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             self.next_round = now + SILENCE / 2;
             self.ask_the_silent(now);
         }
+        // What was just posted must not make the program's next message wait.
+        self.rails.iter_mut().for_each(|rail| rail.hca.end_turn());
         moved
     }
 

@@ -352,6 +352,14 @@ impl<W: Wire> Hca for Card<W> {
         self.transmit(now) | moved
     }
 
+    fn end_turn(&mut self) {
+        if std::mem::take(&mut self.rung) {
+            let now = self.wire.now();
+            self.device.memory_mut().begin();
+            self.transmit(now);
+        }
+    }
+
     fn unreachable(&mut self) -> Option<DeviceAddress> {
         self.nobody.pop().map(DeviceAddress::from)
     }

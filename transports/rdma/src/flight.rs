@@ -419,7 +419,8 @@ impl Flight {
             let (own_bytes, own_segments) =
                 (bytes.by_ref().take(own_bytes), segments.by_ref().take(own_segments));
             if ended(id, &request).is_some() {
-                (own_bytes.count(), own_segments.count());
+                own_bytes.for_each(drop);
+                own_segments.for_each(drop);
             } else {
                 left.bytes.extend(own_bytes);
                 left.segments.extend(own_segments);
@@ -502,7 +503,7 @@ const SHORT: usize = FEW - HEADER_BYTES;
 #[inline(always)]
 fn copy_short(to: &mut [u8; SHORT], from: &[u8]) {
     let length = from.len();
-    if length >= 8 && length <= SHORT {
+    if (8..=SHORT).contains(&length) {
         if length > 16 {
             to[8..16].copy_from_slice(&from[8..16]);
         }

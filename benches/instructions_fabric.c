@@ -1,5 +1,5 @@
 /* Counts the instructions of single MPI calls over an emulated RDMA device (WEFT_TRANSPORT=softroce), as instructions.c does inside a node: rows
- * "fabric_...". What the device itself does from its post_send on is taken off by benches/instructions, so that a row is the
+ * "fabric_...". What the device itself does from its post_send, send_few or write_few on is taken off by benches/instructions, so that a row is the
  * way from the call to the posted work request and back.
  *
  * Between the calls that are counted rank 1 takes what has come, and rank 0 the acknowledgements.

@@ -408,6 +408,8 @@ pub struct HcaLimits {
     /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
     /// does something else. False for whatever works by itself, a thread included.
     pub works_in_calls: bool,
+    /// Whether short requests in a row are better told of at once: telling costs, or what is told of later waits anyhow.
+    pub chains: bool,
     /// Model: seconds from a request to its completion, of one without data.
     pub latency: f64,
     /// Model: bytes per second of a port.
@@ -525,6 +527,32 @@ pub trait Hca {
     /// See [`HcaRefusal`].
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
 
+    /// Posts a message of a few bytes inline, without a signal: [`Hca::post_send`] for callers that count instructions.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    #[inline]
+    fn send_few(&mut self, number: QueuePairNumber, id: u64, bytes: &[u8]) -> Result<(), HcaRefusal> {
+        let request = WorkRequest::new(id, Work::Send { immediate: None }, &[]);
+        self.post_send(number, &WorkRequest { data: Data::Inline(&[bytes]), signaled: false, ..request })
+    }
+
+    /// As [`Hca::send_few`], a write of a few bytes.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`].
+    #[inline]
+    fn write_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        to: RemoteAddress,
+    ) -> Result<(), HcaRefusal> {
+        let request = WorkRequest::new(id, Work::Write { to, immediate: None }, &[]);
+        self.post_send(number, &WorkRequest { data: Data::Inline(&[bytes]), signaled: false, ..request })
+    }
+
     /// Posts send requests one after another, with as few doorbells as the device can.
     ///
     /// # Errors
@@ -568,6 +596,10 @@ pub trait Hca {
 
     /// Lets the device work, where it has no hardware that does. True when something moved.
     fn progress(&mut self) -> bool;
+
+    /// The owner has had its turn: what it posted during it leaves, and does not keep the next request waiting for company. Nothing to do for
+    /// devices that send what is posted.
+    fn end_turn(&mut self) {}
 
     /// An address of which the network says for certain that nobody is there, each once; most devices never know.
     fn unreachable(&mut self) -> Option<DeviceAddress> {

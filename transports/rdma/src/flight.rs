@@ -10,6 +10,7 @@
 //! owner may have changed it since). What comes later is repeated: nobody can have seen it. Reads are repeated always. An atomic is never:
 //! whether it was done, and what it found, nobody knows.
 
+use crate::transport::HEADER_BYTES;
 use std::collections::VecDeque;
 use weft_api::verbs::{Data, RemoteAddress, RemoteKey, Segment, Work};
 use weft_api::zero_copy::{RemoteMemory, Token};
@@ -77,34 +78,58 @@ pub(crate) fn remote(memory: RemoteMemory, rail: u8) -> RemoteAddress {
 }
 
 /// Where a request's bytes are.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Kept {
-    /// Here.
-    Few(u8, [u8; FEW]),
+    /// So many in the request itself.
+    Few(u8),
     /// The next so many of the flight's own bytes.
     Bytes(u32),
-    /// In registered memory.
-    Segment(Segment),
-    Segments(Box<[Segment]>),
+    /// In registered memory: the next so many of the flight's own segments.
+    Segments(u32),
 }
 
-#[derive(Debug)]
+/// A request as it is kept, written once: the device is given `few` from here.
+#[derive(Clone, Copy, Debug)]
 struct Request {
-    holds: Holds,
-    deed: Deed,
+    few: [u8; FEW],
     kept: Kept,
+    deed: Deed,
+    holds: Holds,
+    /// Whether it tells, of one that the device does not have yet.
+    signaled: bool,
 }
+
+const EMPTY: Request = Request {
+    few: [0; FEW],
+    kept: Kept::Few(0),
+    deed: Deed::Nothing,
+    holds: Holds::Nothing,
+    signaled: false,
+};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    requests: VecDeque<Request>,
+    /// A ring: the request with identifier `id` is at `id` modulo its length, a power of two or 0.
+    requests: Box<[Request]>,
     /// Inline bytes of requests that have more than [`FEW`].
     bytes: VecDeque<u8>,
+    /// Registered memory of the others.
+    segments: VecDeque<Segment>,
     /// The identifier of the oldest.
     first: u64,
-    /// How many of the newest are not signalled.
-    unsignaled: u32,
+    /// The identifier of the next one.
+    next: u64,
+    /// Requests with identifiers below this may be posted without a second look: see [`Flight::allow`].
+    quick: u64,
+    /// Requests with identifiers below this may be kept back for company: see [`Flight::keep_back`].
+    chain: u64,
+    /// One after the newest signalled.
+    told: u64,
+    /// How many of the newest the device does not have yet.
+    kept_back: u32,
+    /// The turn in which a short put was posted last.
+    pub(crate) turn: u32,
     /// Messages that are complete, ever, wrapping.
     messages: u32,
 }
@@ -115,162 +140,309 @@ pub(crate) type Over = (Holds, bool);
 impl Flight {
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.requests.len()
+        (self.next - self.first) as usize
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.next == self.first
     }
 
     /// The identifier of the next request.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
-        self.first + self.requests.len() as u64
+        self.next
+    }
+
+    /// How many of the newest are not signalled.
+    #[inline]
+    fn unsignaled(&self) -> u32 {
+        (self.next - self.told.max(self.first)) as u32
     }
 
     /// Whether the next request is to be signalled although nobody waits for it.
     #[inline]
-    pub(crate) const fn must_signal(&self) -> bool {
-        self.unsignaled + 1 >= SIGNAL_EVERY
+    pub(crate) fn must_signal(&self) -> bool {
+        self.unsignaled() + 1 >= SIGNAL_EVERY
     }
 
     /// Whether the newest request is one that nothing will tell of.
-    pub(crate) const fn is_open(&self) -> bool {
-        self.unsignaled > 0
+    pub(crate) fn is_open(&self) -> bool {
+        self.unsignaled() > 0
+    }
+
+    #[inline]
+    fn at(&self, id: u64) -> &Request {
+        &self.requests[id as usize & (self.requests.len() - 1)]
+    }
+
+    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open: as many as need not be signalled, as long as there are fewer than `most` and they have their
+    /// places. None while some are kept back: what comes later must not overtake them.
+    #[inline]
+    pub(crate) fn allow(&mut self, most: usize) {
+        let unsignaled = self.told.max(self.first) + u64::from(SIGNAL_EVERY - 1);
+        self.quick = match self.kept_back {
+            0 => unsignaled.min(self.first + most.min(self.requests.len()) as u64),
+            _ => 0,
+        };
+    }
+
+    /// Everything is to be looked at twice from now on.
+    pub(crate) fn stop(&mut self) {
+        (self.quick, self.chain) = (0, 0);
+    }
+
+    /// Writes down a short message, as it is to be posted now without a signal: its identifier and bytes. It counts from [`Flight::posted`] on.
+    /// `None`: it must go the general way.
+    #[inline(always)]
+    pub(crate) fn message(&mut self, header: [u64; 2], payload: &[u8]) -> Option<(u64, &[u8])> {
+        if self.next >= self.quick || payload.len() > FEW - HEADER_BYTES {
+            return None;
+        }
+        let mask = self.requests.len() - 1;
+        let request = &mut self.requests[self.next as usize & mask];
+        let (head, body) = request.few.split_at_mut(HEADER_BYTES);
+        head[..8].copy_from_slice(&header[0].to_le_bytes());
+        head[8..].copy_from_slice(&header[1].to_le_bytes());
+        copy_short(body.try_into().ok()?, payload);
+        let length = HEADER_BYTES + payload.len();
+        (request.holds, request.deed, request.kept) =
+            (Holds::Nothing, Deed::Message, Kept::Few(length as u8));
+        Some((self.next, &request.few[..length]))
+    }
+
+    /// As [`Flight::message`], a short write.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, bytes: &[u8], to: RemoteMemory) -> Option<(u64, &[u8])> {
+        if self.next >= self.quick || bytes.len() > FEW {
+            return None;
+        }
+        let mask = self.requests.len() - 1;
+        let request = &mut self.requests[self.next as usize & mask];
+        request.put(bytes, to);
+        Some((self.next, &request.few[..bytes.len()]))
+    }
+
+    /// What was written down is posted.
+    #[inline(always)]
+    pub(crate) fn posted(&mut self) {
+        self.next += 1;
+    }
+
+    /// How many of the newest the device does not have yet.
+    #[inline]
+    pub(crate) fn kept_back(&self) -> u32 {
+        self.kept_back
+    }
+
+    /// From now on [`Flight::keep_back`] takes what [`Flight::write`] would take.
+    pub(crate) fn begin_chain(&mut self) {
+        (self.chain, self.quick) = (self.quick, 0);
+    }
+
+    /// Keeps a short write back, to be posted with those that follow. `false`: there is no chain, or it must be closed with this one.
+    #[inline(always)]
+    pub(crate) fn keep_back(&mut self, bytes: &[u8], to: RemoteMemory) -> bool {
+        if self.next >= self.chain || bytes.len() > FEW {
+            return false;
+        }
+        let mask = self.requests.len() - 1;
+        let request = &mut self.requests[self.next as usize & mask];
+        request.put(bytes, to);
+        request.signaled = false;
+        (self.next, self.kept_back) = (self.next + 1, self.kept_back + 1);
+        true
+    }
+
+    /// Adds the last one to a chain: at most [`FEW`] bytes, signalled if it is time. The chain must be posted now.
+    pub(crate) fn keep_last(&mut self, bytes: &[u8], to: RemoteMemory) {
+        let signaled = self.must_signal();
+        let request = self.place();
+        request.put(bytes, to);
+        request.signaled = signaled;
+        (self.next, self.kept_back) = (self.next + 1, self.kept_back + 1);
+        if signaled {
+            self.told = self.next;
+        }
+    }
+
+    /// The chain: identifier, what each does, its bytes, whether it is signalled. At most [`SIGNAL_EVERY`].
+    pub(crate) fn chain(&self) -> impl Iterator<Item = (u64, Deed, &[u8], bool)> {
+        (self.next - u64::from(self.kept_back)..self.next).map(|id| {
+            let request = self.at(id);
+            let Kept::Few(length) = request.kept else { unreachable!("short writes are kept back") };
+            (id, request.deed, &request.few[..usize::from(length)], request.signaled)
+        })
+    }
+
+    /// The chain is posted, or as good as that: the connection has failed, and all will be posted again.
+    pub(crate) fn chain_posted(&mut self) {
+        (self.kept_back, self.chain) = (0, 0);
+    }
+
+    /// Room for one more.
+    #[inline]
+    fn place(&mut self) -> &mut Request {
+        if self.len() == self.requests.len() {
+            self.grow();
+        }
+        let mask = self.requests.len() - 1;
+        &mut self.requests[self.next as usize & mask]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let length = (2 * self.requests.len()).max(4);
+        let mut requests = vec![EMPTY; length].into_boxed_slice();
+        for id in self.first..self.next {
+            requests[id as usize & (length - 1)] = *self.at(id);
+        }
+        self.requests = requests;
     }
 
     /// A request was posted.
     #[inline]
     pub(crate) fn push(&mut self, holds: Holds, signaled: bool, deed: Deed, data: &Data<'_>) {
+        debug_assert_eq!(self.kept_back, 0, "nothing overtakes what is kept back");
         let kept = match *data {
-            Data::Segments([]) => Kept::Few(0, [0; FEW]),
-            Data::Segments(&[segment]) => Kept::Segment(segment),
-            Data::Segments(segments) => Kept::Segments(segments.into()),
-            Data::Inline(parts) => self.keep(parts),
-        };
-        self.requests.push_back(Request { holds, deed, kept });
-        self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
-    }
-
-    /// A request was posted that takes `length` bytes of its own and that nobody awaits.
-    #[inline]
-    pub(crate) fn push_few(&mut self, signaled: bool, deed: Deed, few: &[u8; FEW], length: usize) {
-        let kept = Kept::Few(length as u8, *few);
-        self.requests.push_back(Request { holds: Holds::Nothing, deed, kept });
-        self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
-    }
-
-    #[inline]
-    fn keep(&mut self, parts: &[&[u8]]) -> Kept {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        if length <= FEW {
-            let (mut few, mut at) = ([0; FEW], 0);
-            for part in parts {
-                few[at..at + part.len()].copy_from_slice(part);
-                at += part.len();
+            Data::Segments([]) => Kept::Few(0),
+            Data::Segments(segments) => {
+                self.segments.extend(segments);
+                Kept::Segments(segments.len() as u32)
             }
-            return Kept::Few(length as u8, few);
+            Data::Inline(parts) => {
+                let length: usize = parts.iter().map(|part| part.len()).sum();
+                if length <= FEW {
+                    let (few, mut at) = (&mut self.place().few, 0);
+                    for part in parts {
+                        few[at..at + part.len()].copy_from_slice(part);
+                        at += part.len();
+                    }
+                    Kept::Few(length as u8)
+                } else {
+                    parts.iter().for_each(|part| self.bytes.extend(*part));
+                    Kept::Bytes(length as u32)
+                }
+            }
+        };
+        let request = self.place();
+        (request.holds, request.deed, request.kept) = (holds, deed, kept);
+        self.next += 1;
+        if signaled {
+            self.told = self.next;
         }
-        for part in parts {
-            self.bytes.extend(*part);
+    }
+
+    /// Forgets what the oldest request keeps beside it, and the request.
+    #[inline]
+    fn pop(&mut self) -> Request {
+        let request = *self.at(self.first);
+        match request.kept {
+            Kept::Few(_) => {}
+            Kept::Bytes(length) => drop(self.bytes.drain(..length as usize)),
+            Kept::Segments(count) => drop(self.segments.drain(..count as usize)),
         }
-        Kept::Bytes(length as u32)
+        self.first += 1;
+        request
     }
 
     /// The oldest request, if it is `id` or older: it is complete. Whether it is `id` itself.
     #[inline]
     pub(crate) fn retire(&mut self, id: u64) -> Option<(Holds, bool)> {
-        if self.first > id {
+        if self.first > id || self.is_empty() {
             return None;
         }
-        let request = self.requests.pop_front()?;
-        if let Kept::Bytes(length) = request.kept {
-            self.bytes.drain(..length as usize);
-        }
-        self.first += 1;
+        let request = self.pop();
         self.messages = self.messages.wrapping_add(u32::from(request.deed == Deed::Message));
-        self.unsignaled = self.unsignaled.min(self.requests.len() as u32);
+        self.kept_back = self.kept_back.min(self.len() as u32);
         Some((request.holds, self.first > id))
     }
 
     /// Whether the oldest request is `id`, and somebody who hears that it failed.
     pub(crate) fn tells_of(&self, id: u64) -> bool {
-        self.first == id && self.requests.front().is_some_and(|request| request.holds.has_token())
+        self.first == id && !self.is_empty() && self.at(id).holds.has_token()
     }
 
     /// Whether anything but a question is under way.
     pub(crate) fn is_busy(&self) -> bool {
-        self.requests.iter().any(|request| request.holds != Holds::Question)
+        (self.first..self.next).any(|id| self.at(id).holds != Holds::Question)
     }
 
-    /// Gives the newest request a token, if it is a signalled one without; it must be tellable.
+    /// Gives the newest request a token, if it is a signalled one without, or one that is kept back and so can become one.
     pub(crate) fn join(&mut self, token: Token) -> bool {
-        match self.requests.back_mut() {
-            Some(Request { holds, .. }) if self.unsignaled == 0 => {
-                *holds = match *holds {
-                    Holds::Nothing | Holds::Question => Holds::Token(token),
-                    Holds::Slot(slot) => Holds::SlotAndToken(slot, token),
-                    Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) | Holds::Share(_) => {
-                        return false;
-                    }
-                };
-                true
-            }
-            _ => false,
+        if self.is_empty() || self.unsignaled() > 0 && self.kept_back == 0 {
+            return false;
         }
+        let mask = self.requests.len() - 1;
+        let Request { holds, signaled, .. } = &mut self.requests[(self.next - 1) as usize & mask];
+        (*signaled, self.told) = (true, self.next);
+        *holds = match *holds {
+            Holds::Nothing | Holds::Question => Holds::Token(token),
+            Holds::Slot(slot) => Holds::SlotAndToken(slot, token),
+            Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) | Holds::Share(_) => return false,
+        };
+        true
     }
 
     /// The connection is another one, and the peer has ever received `received` messages (wrapping): what is over. What is left must be
     /// posted again, by [`Flight::repeat`]. `None` when that number cannot be.
     pub(crate) fn settle(&mut self, received: u32) -> Option<Vec<Over>> {
         let arrived = received.wrapping_sub(self.messages) as usize;
-        let is_message = |request: &Request| request.deed == Deed::Message;
         // Requests up to the last message that has arrived.
         let seen = match arrived {
-            0 => 0,
+            0 => self.first,
             _ => {
-                let mut messages = self.requests.iter().enumerate().filter(|(_, it)| is_message(it));
-                1 + messages.nth(arrived - 1)?.0
+                let mut messages = (self.first..self.next).filter(|&id| self.at(id).deed == Deed::Message);
+                1 + messages.nth(arrived - 1)?
             }
         };
-        let mut over = Vec::new();
-        let (mut left, mut left_bytes) = (VecDeque::new(), VecDeque::new());
-        for (at, request) in self.requests.drain(..).enumerate() {
-            let mut bytes = match request.kept {
-                Kept::Bytes(length) => self.bytes.drain(..length as usize).collect(),
-                _ => VecDeque::new(),
+        let ended = |id: u64, request: &Request| match request.deed {
+            Deed::Atomic => Some(false),
+            Deed::Read(_) => None,
+            Deed::Message | Deed::Write(_) | Deed::Nothing if id < seen => Some(true),
+            // Nobody waits for it, and its purpose is gone with the connection.
+            Deed::Nothing if !request.holds.has_token() => Some(true),
+            Deed::Message | Deed::Write(_) | Deed::Nothing => None,
+        };
+        let all = (self.first..self.next).map(|id| (id, *self.at(id)));
+        let over: Vec<Over> = all.clone().filter_map(|(id, it)| Some((it.holds, ended(id, &it)?))).collect();
+        // Identifiers go on; of all that is left something will tell.
+        let first = self.first + over.len() as u64;
+        let mut left =
+            Flight { first, next: first, turn: self.turn, messages: received, ..Flight::default() };
+        let (mut bytes, mut segments) = (self.bytes.iter(), self.segments.iter());
+        for (id, request) in all {
+            let (own_bytes, own_segments) = match request.kept {
+                Kept::Few(_) => (0, 0),
+                Kept::Bytes(length) => (length as usize, 0),
+                Kept::Segments(count) => (0, count as usize),
             };
-            let ended = match request.deed {
-                Deed::Atomic => Some(false),
-                Deed::Read(_) => None,
-                Deed::Message | Deed::Write(_) | Deed::Nothing if at < seen => Some(true),
-                // Nobody waits for it, and its purpose is gone with the connection.
-                Deed::Nothing if !request.holds.has_token() => Some(true),
-                Deed::Message | Deed::Write(_) | Deed::Nothing => None,
-            };
-            match ended {
-                Some(success) => over.push((request.holds, success)),
-                None => {
-                    left.push_back(request);
-                    left_bytes.append(&mut bytes);
-                }
+            let (own_bytes, own_segments) =
+                (bytes.by_ref().take(own_bytes), segments.by_ref().take(own_segments));
+            if ended(id, &request).is_some() {
+                own_bytes.for_each(drop);
+                own_segments.for_each(drop);
+            } else {
+                left.bytes.extend(own_bytes);
+                left.segments.extend(own_segments);
+                *left.place() = request;
+                left.next += 1;
             }
         }
-        self.first += over.len() as u64;
-        self.messages = received;
-        (self.requests, self.bytes, self.unsignaled) = (left, left_bytes, 0);
+        left.told = left.next;
+        *self = left;
         Some(over)
     }
 
     /// Every segment that is left, with what its request holds.
     pub(crate) fn each_segment(&mut self, mut change: impl FnMut(Holds, &mut Segment)) {
-        for request in &mut self.requests {
-            let segments = match &mut request.kept {
-                Kept::Segment(segment) => std::slice::from_mut(segment),
-                Kept::Segments(segments) => segments,
-                Kept::Few(..) | Kept::Bytes(_) => continue,
-            };
-            segments.iter_mut().for_each(|segment| change(request.holds, segment));
+        let mut at = 0;
+        for id in self.first..self.next {
+            let Request { kept, holds, .. } = *self.at(id);
+            if let Kept::Segments(count) = kept {
+                let all = self.segments.range_mut(at..at + count as usize);
+                all.for_each(|segment| change(holds, segment));
+                at += count as usize;
+            }
         }
     }
 
@@ -280,124 +452,69 @@ impl Flight {
         &mut self,
         mut post: impl FnMut(u64, Holds, Deed, Data<'_>, bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut bytes = &*self.bytes.make_contiguous();
-        let last = self.requests.len().saturating_sub(1);
-        for (at, request) in self.requests.iter().enumerate() {
+        self.bytes.make_contiguous();
+        self.segments.make_contiguous();
+        let (mut bytes, mut segments) = (self.bytes.as_slices().0, self.segments.as_slices().0);
+        for id in self.first..self.next {
+            let request = self.at(id);
             let inline: [&[u8]; 1];
-            let data = match &request.kept {
-                Kept::Few(0, _) => Data::Segments(&[]),
-                Kept::Few(length, few) => {
-                    inline = [&few[..usize::from(*length)]];
+            let data = match request.kept {
+                Kept::Few(0) => Data::Segments(&[]),
+                Kept::Few(length) => {
+                    inline = [&request.few[..usize::from(length)]];
                     Data::Inline(&inline)
                 }
                 Kept::Bytes(length) => {
-                    let (these, later) = bytes.split_at(*length as usize);
-                    (inline, bytes) = ([these], later);
+                    let (own, rest) = bytes.split_at(length as usize);
+                    (inline, bytes) = ([own], rest);
                     Data::Inline(&inline)
                 }
-                Kept::Segment(segment) => Data::Segments(std::slice::from_ref(segment)),
-                Kept::Segments(segments) => Data::Segments(segments),
+                Kept::Segments(count) => {
+                    let (own, rest) = segments.split_at(count as usize);
+                    segments = rest;
+                    Data::Segments(own)
+                }
             };
-            let signaled = at == last || request.holds.has_token() || (at + 1) % SIGNAL_EVERY as usize == 0;
-            post(self.first + at as u64, request.holds, request.deed, data, signaled)?;
+            let nth = id - self.first + 1;
+            let signaled =
+                id + 1 == self.next || request.holds.has_token() || nth.is_multiple_of(SIGNAL_EVERY.into());
+            post(id, request.holds, request.deed, data, signaled)?;
         }
         Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weft_api::verbs::LocalKey;
-
-    const NONE: Data<'_> = Data::Segments(&[]);
-
-    #[test]
-    fn one_completion_tells_of_all_before_it() {
-        let mut flight = Flight::default();
-        let mut signals = 0;
-        for slot in 0..40 {
-            let signaled = flight.must_signal();
-            signals += u32::from(signaled);
-            assert_eq!(flight.next(), u64::from(slot));
-            flight.push(Holds::Slot(slot), signaled, Deed::Message, &NONE);
+impl Request {
+    /// Becomes a short write that nobody awaits.
+    #[inline(always)]
+    fn put(&mut self, bytes: &[u8], to: RemoteMemory) {
+        match (self.few.first_chunk_mut(), bytes.len()) {
+            (Some(few), 0..=SHORT) => copy_short(few, bytes),
+            _ => self.few[..bytes.len()].copy_from_slice(bytes),
         }
-        assert_eq!(signals, 2, "two of 40");
-        assert!(flight.is_open(), "nothing tells of the last eight");
-        for slot in 0..16 {
-            assert_eq!(flight.retire(15), Some((Holds::Slot(slot), slot == 15)));
-        }
-        assert_eq!(flight.retire(15), None);
-        assert_eq!((flight.len(), flight.next()), (24, 40));
-        assert!(!flight.join(Token(3)), "the newest is not signalled");
-        flight.push(Holds::Nothing, true, Deed::Nothing, &NONE);
-        assert!(!flight.is_open() && flight.join(Token(3)) && !flight.join(Token(4)));
-        let all: Vec<_> = std::iter::from_fn(|| flight.retire(40)).collect();
-        assert_eq!((all.len(), all[24]), (25, (Holds::Token(Token(3)), true)));
-        assert!(flight.is_empty());
-    }
-
-    /// Two messages, a write, a read, a message, an atomic, a write, a closing one.
-    fn mixed() -> Flight {
-        let at = |address| RemoteMemory { address, key: 1 };
-        let here = [Segment { address: 7, length: 9, key: LocalKey(3) }];
-        let mut flight = Flight { messages: u32::MAX, ..Flight::default() };
-        let long = [5; 100];
-        flight.push(Holds::Nothing, false, Deed::Message, &Data::Inline(&[&[1; 16], &[2; 8]]));
-        flight.push(Holds::Nothing, false, Deed::Message, &Data::Inline(&[&long]));
-        flight.push(Holds::Token(Token(1)), true, Deed::Write(at(100)), &Data::Segments(&here));
-        flight.push(Holds::Token(Token(2)), true, Deed::Read(at(200)), &Data::Segments(&here));
-        flight.push(Holds::Slot(4), false, Deed::Message, &Data::Inline(&[&[6; 50]]));
-        flight.push(Holds::Found(1, Token(3)), true, Deed::Atomic, &Data::Segments(&here));
-        flight.push(Holds::Nothing, false, Deed::Write(at(300)), &Data::Inline(&[&[8; 60]]));
-        flight.push(Holds::Nothing, true, Deed::Nothing, &NONE);
-        flight
-    }
-
-    fn repeated(flight: &mut Flight) -> Vec<(u64, Deed, usize, bool)> {
-        let mut all = Vec::new();
-        let taken = flight.repeat(|id, _, deed, data, signaled| {
-            let bytes = match data {
-                Data::Inline(parts) => parts.iter().map(|part| part.len()).sum(),
-                Data::Segments(segments) => segments.len(),
-            };
-            all.push((id, deed, bytes, signaled));
-            Ok::<(), ()>(())
-        });
-        assert_eq!(taken, Ok(()));
-        all
-    }
-
-    #[test]
-    fn what_the_peer_has_seen_is_not_repeated() {
-        let send = Deed::Message;
-        let at = |address| RemoteMemory { address, key: 1 };
-        let (read, write) = (Deed::Read(at(200)), |address| Deed::Write(at(address)));
-        // None of the three messages has arrived: the count is as it was.
-        let mut flight = mixed();
-        let over = flight.settle(u32::MAX).unwrap();
-        assert_eq!(over, [(Holds::Found(1, Token(3)), false), (Holds::Nothing, true)]);
-        assert_eq!(
-            repeated(&mut flight),
-            [
-                (2, send, 24, false),
-                (3, send, 100, false),
-                (4, write(100), 1, true),
-                (5, read, 1, true),
-                (6, send, 50, false),
-                (7, write(300), 60, true),
-            ]
-        );
-        assert_eq!((flight.next(), flight.is_open()), (8, false));
-        // All three: the first write is there, the read is not here.
-        let mut flight = mixed();
-        let over = flight.settle(2).unwrap();
-        assert_eq!((over.len(), over[2]), (6, (Holds::Token(Token(1)), true)));
-        assert_eq!(repeated(&mut flight), [(6, read, 1, true), (7, write(300), 60, true)]);
-        assert_eq!(flight.retire(7), Some((Holds::Token(Token(2)), false)));
-        assert_eq!(flight.retire(7), Some((Holds::Nothing, true)));
-        assert!(flight.is_empty() && flight.bytes.is_empty());
-        // Four were never sent, nor were fewer received than were acknowledged.
-        assert!(mixed().settle(3).is_none() && mixed().settle(u32::MAX - 1).is_none());
+        (self.holds, self.deed, self.kept) = (Holds::Nothing, Deed::Write(to), Kept::Few(bytes.len() as u8));
     }
 }
+
+/// Bytes of a message beside its header that are kept in a request.
+const SHORT: usize = FEW - HEADER_BYTES;
+
+/// Copies at most [`SHORT`] bytes without a call: of eight and more the first, the last and the middle eight, which may lap over.
+#[inline(always)]
+fn copy_short(to: &mut [u8; SHORT], from: &[u8]) {
+    let length = from.len();
+    if (8..=SHORT).contains(&length) {
+        if length > 16 {
+            to[8..16].copy_from_slice(&from[8..16]);
+        }
+        to[length - 8..length].copy_from_slice(&from[length - 8..]);
+        to[..8].copy_from_slice(&from[..8]);
+    } else {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

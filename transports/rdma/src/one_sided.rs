@@ -1,7 +1,7 @@
 //! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, FEW, Holds, remote};
+use crate::flight::{Deed, Holds, remote};
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::shares::SHARED;
@@ -202,6 +202,7 @@ impl<H: Hca> Rdma<H> {
         }
         let most = self.limits.max_segments as usize;
         let index = self.room_for(peer, 1)?;
+        self.post_chain(index)?;
         let rail = self.peers.at(index).rail;
         let parts = self.cut(rail, remote, local, most.max(1));
         let index = self.room_for(peer, parts.len())?;
@@ -322,26 +323,6 @@ impl<H: Hca> Rdma<H> {
         self.ended.extend(token.map(|token| Completed { token, outcome: Outcome::Failed }));
     }
 
-    /// See [`weft_api::Transport::put_now`].
-    #[inline]
-    pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
-        let peer = self.peers.at(index);
-        let open = matches!(peer.state, State::Open { .. })
-            && peer.flight.len() < MOST_POSTED - 2
-            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
-        let deed = Deed::Write(to);
-        let work = deed.work(peer.rail);
-        if !open {
-            return false;
-        }
-        if bytes.len() <= FEW {
-            let mut few = [0; FEW];
-            few[..bytes.len()].copy_from_slice(bytes);
-            return self.post_few(index, deed, work, &few, bytes.len()).is_ok();
-        }
-        self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
-    }
-
     pub(crate) fn change(
         &mut self,
         peer: PeerId,
@@ -379,6 +360,8 @@ impl<H: Hca> Rdma<H> {
             return Ok(());
         }
         if flight.join(token) {
+            // What is kept back tells with it; what the device has no room for now follows with the next turn.
+            let _ = self.post_chain(index);
             return Ok(());
         }
         self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Token(token))

@@ -1,11 +1,12 @@
 //! Posting: which requests are signalled, what is kept for the case that they must be sent again, and how bursts are closed.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, FEW, Holds};
+use crate::flight::{Deed, FEW, Holds, SIGNAL_EVERY, remote};
 use crate::peers::State;
-use crate::transport::{HEADER_BYTES, MESSAGES, Rdma, SEND_SLOTS};
+use crate::transport::{HEADER_BYTES, MESSAGES, MOST_POSTED, Rdma, SEND_SLOTS};
 use weft_api::Refused;
 use weft_api::verbs::{Data, Hca, HcaRefusal, Nanos, Work, WorkRequest};
+use weft_api::zero_copy::RemoteMemory;
 use weft_types::PeerId;
 use weft_wire::Header;
 
@@ -52,6 +53,7 @@ impl<H: Hca> Rdma<H> {
         data: Data<'_>,
         holds: Holds,
     ) -> std::result::Result<(), Refused> {
+        self.post_chain(index)?;
         let peer = self.peers.at(index);
         let signaled = match holds {
             Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) => true,
@@ -70,30 +72,191 @@ impl<H: Hca> Rdma<H> {
         Ok(())
     }
 
-    /// As [`Rdma::post`] of a few bytes that nobody awaits: they are put together once, for the device and for the case that they must be sent again.
+    /// Posts the short writes of a connection that were kept back, with one doorbell.
+    ///
+    /// # Errors
+    /// The device has no room for them: they stay kept back.
     #[inline]
-    pub(crate) fn post_few(
-        &mut self,
-        index: u32,
-        deed: Deed,
-        work: Work,
-        few: &[u8; FEW],
-        length: usize,
-    ) -> std::result::Result<(), Refused> {
-        let peer = self.peers.at(index);
-        let signaled = peer.flight.must_signal();
-        let parts = [&few[..length]];
-        let data = Data::Inline(&parts);
-        let request =
-            WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
-        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
-            return self.not_taken(index, why, || (Holds::Nothing, signaled, deed, data));
+    pub(crate) fn post_chain(&mut self, index: u32) -> std::result::Result<(), Refused> {
+        if self.peers.at(index).flight.kept_back() == 0 { Ok(()) } else { self.post_kept_back(index) }
+    }
+
+    #[inline(never)]
+    fn post_kept_back(&mut self, index: u32) -> std::result::Result<(), Refused> {
+        let peer = self.peers.at_mut(index);
+        if !matches!(peer.state, State::Open { .. }) {
+            // The next connection does it.
+            peer.flight.chain_posted();
+            return Ok(());
         }
-        self.counts.doorbells += 1;
-        self.counts.requests += 1;
-        self.peers.at_mut(index).flight.push_few(signaled, deed, few, length);
-        self.listed_open(index, signaled);
+        let mut parts = [[&[][..]; 1]; SIGNAL_EVERY as usize];
+        let mut count = 0;
+        for (part, (_, _, bytes, _)) in parts.iter_mut().zip(peer.flight.chain()) {
+            *part = [bytes];
+            count += 1;
+        }
+        let mut requests = [WorkRequest::new(0, NOTHING, &[]); SIGNAL_EVERY as usize];
+        let mut signals = 0;
+        for ((request, part), (id, deed, _, signaled)) in
+            requests.iter_mut().zip(&parts).zip(peer.flight.chain())
+        {
+            let empty = WorkRequest::new(id, deed.work(peer.rail), &[]);
+            *request = WorkRequest { data: Data::Inline(part), signaled, ..empty };
+            signals += u64::from(signaled);
+        }
+        let hca = &mut self.rails[usize::from(peer.rail)].hca;
+        let doorbells = hca.doorbells();
+        let posted = hca.post_sends(peer.pair, &requests[..count]);
+        self.counts.doorbells += hca.doorbells() - doorbells;
+        if posted == Err(HcaRefusal::Full) {
+            return Err(Refused::Full);
+        }
+        self.counts.requests += count as u64;
+        self.counts.signaled += signals;
+        peer.flight.chain_posted();
+        let told = !peer.flight.is_open();
+        match posted {
+            Ok(()) => self.listed_open(index, told),
+            Err(HcaRefusal::State(_)) => self.break_off(index),
+            // Some of them may be posted: what was begun ends with the connection.
+            Err(_) => self.lose(index),
+        }
         Ok(())
+    }
+
+    /// Posts whatever is kept back.
+    pub(crate) fn post_chains(&mut self) {
+        for place in (0..self.chained.len()).rev() {
+            if self.post_chain(self.chained[place]).is_ok() {
+                self.chained.swap_remove(place);
+            }
+        }
+    }
+
+    /// See [`weft_api::Transport::send_now`]: one look whether the request can be posted without a second one, and what is kept of it is written
+    /// where the device reads it. Out of line with six arguments in registers: its callers' registers are all in use.
+    #[inline(never)]
+    pub(crate) fn message_now(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
+        let peer = self.peers.at_mut(index);
+        let hca = &mut self.rails[usize::from(peer.rail)].hca;
+        if !hca.is_crowded()
+            && let Some((id, bytes)) = peer.flight.message(header.words(), payload)
+        {
+            if let Err(why) = hca.send_few(peer.pair, id, bytes) {
+                let id = peer.id;
+                return self.short_not_taken(id, why);
+            }
+            peer.flight.posted();
+            self.short += 1;
+            return true;
+        }
+        self.message_after_a_look(index, header, payload)
+    }
+
+    #[inline(never)]
+    fn message_after_a_look(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
+        if self.begin_burst(index) {
+            return self.message_now(index, header, payload);
+        }
+        let peer = self.peers.at(index);
+        let open = matches!(peer.state, State::Open { .. })
+            && peer.flight.len() < MESSAGES
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
+        open && self.send_inline_to(index, header, payload).is_ok()
+    }
+
+    /// See [`weft_api::Transport::put_now`]. The first of a turn is posted at once; those that follow it in the same turn are kept back, where
+    /// the device wants that, until there are [`SIGNAL_EVERY`] of them, anything else is posted on the connection, or the turn ends.
+    #[inline(never)]
+    pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.peers.at_mut(index);
+        let hca = &mut self.rails[usize::from(peer.rail)].hca;
+        if !hca.is_crowded() {
+            if peer.flight.turn != self.turn {
+                if let Some((id, bytes)) = peer.flight.write(bytes, to) {
+                    if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail)) {
+                        let id = peer.id;
+                        return self.short_not_taken(id, why);
+                    }
+                    peer.flight.posted();
+                    peer.flight.turn = self.turn;
+                    self.short += 1;
+                    return true;
+                }
+            } else if peer.flight.keep_back(bytes, to) {
+                return true;
+            }
+        }
+        self.write_after_a_look(index, bytes, to)
+    }
+
+    #[inline(never)]
+    fn write_after_a_look(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        if self.begin_burst(index) {
+            return self.write_now(index, bytes, to);
+        }
+        let chains = self.limits.chains;
+        let peer = self.peers.at_mut(index);
+        let open = matches!(peer.state, State::Open { .. })
+            && peer.flight.len() < MOST_POSTED - 2
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
+        if !open {
+            return false;
+        }
+        if chains && peer.flight.turn == self.turn && bytes.len() <= FEW {
+            let kept_back = peer.flight.kept_back();
+            if kept_back >= SIGNAL_EVERY {
+                return false; // The device had no room for them.
+            }
+            if kept_back > 0 {
+                peer.flight.keep_last(bytes, to);
+                // What the device has no room for stays kept back.
+                let _ = self.post_kept_back(index);
+                return true;
+            }
+            peer.flight.begin_chain();
+            if peer.flight.keep_back(bytes, to) {
+                if self.chained.last() != Some(&index) {
+                    self.chained.push(index);
+                }
+                return true;
+            }
+        }
+        peer.flight.turn = self.turn;
+        let deed = Deed::Write(to);
+        let work = deed.work(peer.rail);
+        self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
+    }
+
+    /// Lists an open connection as one whose newest request nothing may tell of. False: it is listed already, or not open.
+    fn begin_burst(&mut self, index: u32) -> bool {
+        let peer = self.peers.at_mut(index);
+        let begins = !peer.open && matches!(peer.state, State::Open { .. });
+        if begins {
+            peer.open = true;
+            peer.flight.allow(MESSAGES);
+            self.open.push(index);
+        }
+        begins
+    }
+
+    /// A device did not take a request that is written down already.
+    #[cold]
+    fn short_not_taken(&mut self, id: PeerId, why: HcaRefusal) -> bool {
+        let Some(index) = self.peers.find(id) else { unreachable!("a peer that was just sent to") };
+        match why {
+            HcaRefusal::State(_) => {
+                // As in `not_taken`: the next connection does it.
+                self.peers.at_mut(index).flight.posted();
+                self.break_off(index);
+                true
+            }
+            HcaRefusal::Full => false,
+            _ => {
+                self.lose(index);
+                false
+            }
+        }
     }
 
     /// A device did not take a request.
@@ -128,17 +291,20 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn noted(&mut self, index: u32, holds: Holds, signaled: bool, deed: Deed, data: &Data<'_>) {
         let peer = self.peers.at_mut(index);
         peer.flight.push(holds, signaled, deed, data);
+        self.counts.signaled += u64::from(signaled);
         self.listed_open(index, signaled);
     }
 
-    /// Remembers a connection whose newest request nothing tells of.
+    /// Remembers a connection whose newest request nothing tells of, and how many more may be posted without a second look.
     #[inline]
-    fn listed_open(&mut self, index: u32, signaled: bool) {
+    fn listed_open(&mut self, index: u32, told: bool) {
         let peer = self.peers.at_mut(index);
-        self.counts.signaled += u64::from(signaled);
-        if !signaled && !peer.open {
+        if !told && !peer.open {
             peer.open = true;
             self.open.push(index);
+        }
+        if peer.open && matches!(peer.state, State::Open { .. }) {
+            peer.flight.allow(MESSAGES);
         }
     }
 
@@ -156,12 +322,14 @@ impl<H: Hca> Rdma<H> {
         let some = open.len().min(CLOSED_AT_ONCE);
         for index in open.drain(..some) {
             let peer = self.peers.at_mut(index);
-            peer.open = false;
             let connected = matches!(peer.state, State::Open { .. });
-            if connected && peer.flight.is_open() && self.close(index).is_err() {
-                let peer = self.peers.at_mut(index);
-                peer.open = true;
+            if connected && peer.flight.is_open() {
+                // It stays listed until nothing was posted for a while; what finds no room is closed the next time.
+                let _ = self.close(index);
                 self.open.push(index);
+            } else {
+                peer.open = false;
+                peer.flight.stop();
             }
         }
         if !open.is_empty() {
@@ -172,6 +340,7 @@ impl<H: Hca> Rdma<H> {
     }
 
     fn close(&mut self, index: u32) -> std::result::Result<(), Refused> {
+        self.post_chain(index)?;
         let peer = self.peers.at(index);
         let request = WorkRequest::new(peer.flight.next(), NOTHING, &[]);
         match self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
@@ -194,14 +363,7 @@ impl<H: Hca> Rdma<H> {
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
         let (header, work) = (header_bytes(header), Work::Send { immediate: None });
-        if payload.len() <= FEW - HEADER_BYTES {
-            let mut few = [0; FEW];
-            few[..HEADER_BYTES].copy_from_slice(&header);
-            few[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
-            return self.post_few(index, Deed::Message, work, &few, HEADER_BYTES + payload.len());
-        }
-        let parts = [&header[..], payload];
-        self.post(index, Deed::Message, work, Data::Inline(&parts), Holds::Nothing)
+        self.post(index, Deed::Message, work, Data::Inline(&[&header, payload]), Holds::Nothing)
     }
 }
 

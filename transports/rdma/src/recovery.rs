@@ -77,7 +77,9 @@ impl<H: Hca> Rdma<H> {
             return self.lose(index);
         }
         if matches!(state, State::Open { .. }) {
-            self.peers.at_mut(index).state = State::Failing { again: true };
+            let peer = self.peers.at_mut(index);
+            peer.state = State::Failing { again: true };
+            peer.flight.stop();
             self.hca_of(rail).stop_queue_pair(pair);
             self.failing.push(index);
         }
@@ -97,6 +99,7 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let (rail, pair) = (peer.rail, peer.pair);
         let state = std::mem::replace(&mut peer.state, State::Failing { again: false });
+        peer.flight.stop();
         match state {
             State::Failing { .. } => {}
             State::Gone => peer.state = State::Gone,
@@ -171,6 +174,7 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         peer.state =
             State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: now + self.patience };
+        peer.flight.stop();
         peer.epoch = question.map_or(peer.epoch + 1, |hello| hello.epoch);
         self.asking.push(index);
         match question {

@@ -119,6 +119,12 @@ pub struct Rdma<H> {
     /// Peers whose last requests nothing tells of, and when that shall change.
     pub(crate) open: Vec<u32>,
     pub(crate) close_at: Nanos,
+    /// Peers of whom short writes are kept back.
+    pub(crate) chained: Vec<u32>,
+    /// Rises with every call of `progress`, wrapping.
+    pub(crate) turn: u32,
+    /// Short requests posted one by one without a signal, each with a doorbell; the other counts do without them.
+    pub(crate) short: u64,
     /// Somebody waits until everything has left.
     pub(crate) leaving: Cell<bool>,
     /// Peers with messages, in turn.
@@ -146,6 +152,7 @@ fn limits_of<H: Hca>(rails: &[Rail<H>]) -> HcaLimits {
         // Two devices are atomic towards each other where they are towards everybody, or where the process itself does their work.
         atomics: [a, b].iter().all(|it| it.atomics && (it.atomic_with_processors || it.works_in_calls)),
         atomic_with_processors: a.atomic_with_processors && b.atomic_with_processors,
+        chains: a.chains || b.chains,
         latency: a.latency.max(b.latency),
         bandwidth: a.bandwidth + b.bandwidth,
         registration: a.registration + b.registration,
@@ -212,6 +219,9 @@ impl<H: Hca> Rdma<H> {
             patience: PATIENCE,
             open: Vec::new(),
             close_at: Nanos::MAX,
+            chained: Vec::new(),
+            turn: 1,
+            short: 0,
             leaving: Cell::new(false),
             ready: VecDeque::new(),
             lost: VecDeque::new(),
@@ -252,7 +262,8 @@ impl<H: Hca> Rdma<H> {
 
     /// What was asked of the device so far.
     pub fn counts(&self) -> Counts {
-        self.counts
+        let Counts { requests, doorbells, .. } = self.counts;
+        Counts { requests: requests + self.short, doorbells: doorbells + self.short, ..self.counts }
     }
 }
 
@@ -288,13 +299,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         self.peers.find(peer).unwrap_or(u32::MAX)
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
-        let peer = self.peers.at(route);
-        let open = matches!(peer.state, State::Open { .. })
-            && peer.flight.len() < MESSAGES
-            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
-        open && self.send_inline_to(route, header, payload).is_ok()
+        self.message_now(route, header, payload)
     }
 
     fn send_inline(
@@ -372,6 +379,10 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         let mut moved = false;
         let mut now = 0;
         let mut all = true;
+        self.turn = self.turn.wrapping_add(1);
+        if !self.chained.is_empty() {
+            self.post_chains();
+        }
         for at in 0..self.rails.len() {
             let mut left = BURST;
             let rail = &mut self.rails[at];
@@ -413,6 +424,8 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             self.next_round = now + SILENCE / 2;
             self.ask_the_silent(now);
         }
+        // What was just posted must not make the program's next message wait.
+        self.rails.iter_mut().for_each(|rail| rail.hca.end_turn());
         moved
     }
 
@@ -483,7 +496,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         self.write_copy(peer, length, fill, to, token)
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         self.write_now(route, bytes, to)
     }

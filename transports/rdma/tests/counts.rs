@@ -102,6 +102,28 @@ fn the_table_in_the_readme_is_what_is_counted() {
         }
         f.ends[0].flush(PEER, Token(1)).unwrap();
     });
+    let route = fabric.ends[0].route(PEER);
+    add("short put of 8 bytes", &mut fabric, &mut |f| {
+        while !f.ends[0].put_now(route, &[1; 8], there) {
+            settle(f);
+        }
+    });
+    add("64 of them and a flush", &mut fabric, &mut |f| {
+        for _ in 0..64 {
+            while !f.ends[0].put_now(route, &[1; 8], there) {
+                settle(f);
+            }
+        }
+        f.ends[0].flush(PEER, Token(1)).unwrap();
+    });
+    add("6 of them and a message", &mut fabric, &mut |f| {
+        for _ in 0..6 {
+            while !f.ends[0].put_now(route, &[1; 8], there) {
+                settle(f);
+            }
+        }
+        f.ends[0].send_inline(PEER, header, &[1; 8]).unwrap();
+    });
     add("put of 1 MiB", &mut fabric, &mut |f| {
         f.ends[0].put(PEER, &[local(0, 1 << 20)], &[remote(0, 1 << 20)], Some(Token(1))).unwrap();
     });

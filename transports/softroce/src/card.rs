@@ -6,9 +6,9 @@ use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
 use weft_api::Bell;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal, Nanos,
-    ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote, Segment, Sending,
-    SharedReceiveQueueId, WorkRequest,
+    Access, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal,
+    Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote, RemoteAddress, Segment,
+    Sending, SharedReceiveQueueId, Work, WorkRequest,
 };
 
 /// A way for datagrams, and a clock.
@@ -130,6 +130,21 @@ impl<W: Wire> Card<W> {
         }
     }
 
+    fn post_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        work: Work,
+        bytes: &[u8],
+    ) -> Result<(), HcaRefusal> {
+        let request = WorkRequest::new(id, work, &[]);
+        let data = [bytes];
+        let request = WorkRequest { data: Data::Inline(&data), signaled: false, ..request };
+        self.device.post_send(number, &request)?;
+        self.ring();
+        Ok(())
+    }
+
     /// Gives out what may leave. True when something did.
     fn transmit(&mut self, now: Nanos) -> bool {
         let mut moved = false;
@@ -178,6 +193,8 @@ impl<W: Wire> Hca for Card<W> {
             atomic_with_processors: false,
             // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
             works_in_calls: true,
+            // What follows a request in the same turn leaves with the next turn: see `Card::ring`.
+            chains: true,
             latency: 30e-6,
             bandwidth: 0.8e9,
             registration: 0.2e-6,
@@ -261,6 +278,24 @@ impl<W: Wire> Hca for Card<W> {
         Ok(())
     }
 
+    // As `post_send`.
+    #[inline(never)]
+    fn send_few(&mut self, number: QueuePairNumber, id: u64, bytes: &[u8]) -> Result<(), HcaRefusal> {
+        self.post_few(number, id, Work::Send { immediate: None }, bytes)
+    }
+
+    // As `post_send`.
+    #[inline(never)]
+    fn write_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        to: RemoteAddress,
+    ) -> Result<(), HcaRefusal> {
+        self.post_few(number, id, Work::Write { to, immediate: None }, bytes)
+    }
+
     fn post_sends(
         &mut self,
         number: QueuePairNumber,
@@ -326,6 +361,14 @@ impl<W: Wire> Hca for Card<W> {
         // Before anybody is told of it.
         self.device.memory().settle();
         self.transmit(now) | moved
+    }
+
+    fn end_turn(&mut self) {
+        if std::mem::take(&mut self.rung) {
+            let now = self.wire.now();
+            self.device.memory_mut().begin();
+            self.transmit(now);
+        }
     }
 
     fn unreachable(&mut self) -> Option<DeviceAddress> {

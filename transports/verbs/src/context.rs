@@ -189,6 +189,8 @@ impl Context {
             atomics: attr.atomic_cap != IBV_ATOMIC_NONE,
             atomic_with_processors: attr.atomic_cap == IBV_ATOMIC_GLOB,
             works_in_calls: false,
+            // A doorbell is a write across the bus, or a call of the kernel.
+            chains: true,
             latency: if choice.emulated { 20e-6 } else { 1.5e-6 },
             bandwidth: if choice.emulated { 1e9 } else { bytes_per_second(&port) },
             registration: if choice.emulated { 5e-6 } else { 20e-6 },

@@ -20,8 +20,8 @@ use weft_api::numbers::NumberMap;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
-    HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment, Sending,
-    Service, SharedReceiveQueueId, Work, WorkRequest,
+    HcaRefusal, Nanos, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, RemoteAddress,
+    Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_types::Result as WeftResult;
 
@@ -178,6 +178,58 @@ impl Verbs {
         }
         match result {
             0 => Ok(()),
+            libc::ENOMEM => Err(HcaRefusal::Full),
+            -1 => Err(refusal(errno())),
+            errno => Err(refusal(errno)),
+        }
+    }
+}
+
+impl Verbs {
+    /// Posts a few bytes inline, without a signal that anybody asked for: one request, written once.
+    #[inline(always)]
+    fn post_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        (opcode, rdma): (c_int, wr_rdma),
+    ) -> Result<(), HcaRefusal> {
+        let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
+        if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
+            return Err(HcaRefusal::State(pair.state));
+        }
+        if !pair.has_room(1) {
+            return Err(HcaRefusal::Full);
+        }
+        if bytes.len() > self.limits.max_inline as usize {
+            return Err(HcaRefusal::Size);
+        }
+        let (id, signaled) = pair.number(id, false, 0);
+        let mut part = ibv_sge { addr: bytes.as_ptr() as u64, length: bytes.len() as u32, lkey: 0 };
+        let mut request = ibv_send_wr {
+            wr_id: id,
+            sg_list: &mut part,
+            num_sge: 1,
+            opcode,
+            send_flags: IBV_SEND_INLINE | if signaled { IBV_SEND_SIGNALED } else { 0 },
+            wr: wr { rdma },
+            ..EMPTY_REQUEST
+        };
+        self.doorbells += 1;
+        let mut refused = null_mut();
+        // SAFETY: the queue pair is live; the request ends with a null pointer and lies, as its segment, on our stack, and the bytes are borrowed: the
+        // driver copies them during the call.
+        let result = unsafe {
+            let post = (*(*pair.raw).context).ops.post_send.ok_or(HcaRefusal::Invalid)?;
+            post(pair.raw, &mut request, &mut refused)
+        };
+        match result {
+            0 => {
+                self.crowd.posted += 1;
+                pair.posted(signaled);
+                Ok(())
+            }
             libc::ENOMEM => Err(HcaRefusal::Full),
             -1 => Err(refusal(errno())),
             errno => Err(refusal(errno)),
@@ -406,6 +458,27 @@ impl Hca for Verbs {
     #[inline]
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
         self.post_chain(number, std::slice::from_ref(request))
+    }
+
+    #[inline(never)]
+    fn send_few(&mut self, number: QueuePairNumber, id: u64, bytes: &[u8]) -> Result<(), HcaRefusal> {
+        self.post_few(number, id, bytes, (IBV_WR_SEND, wr_rdma { remote_addr: 0, rkey: 0 }))
+    }
+
+    #[inline(never)]
+    fn write_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        to: RemoteAddress,
+    ) -> Result<(), HcaRefusal> {
+        self.post_few(
+            number,
+            id,
+            bytes,
+            (IBV_WR_RDMA_WRITE, wr_rdma { remote_addr: to.address, rkey: to.key.0 }),
+        )
     }
 
     fn post_sends(

@@ -115,11 +115,16 @@ impl Engine {
         self.operate(peer, way, to, lease, bytes, Buffer::Send(data), &can)
     }
 
+    /// The number that [`Engine::put_at_once`] takes for a process that was met: it stays the same.
+    pub fn peer_number(&self, peer: PeerId) -> Option<u32> {
+        self.state.peers.index(peer)
+    }
+
     /// As [`Engine::put_exposed`] of a few bytes that may leave now, for callers that count instructions. False: nothing was done, and nothing
     /// is said about why.
     #[inline(always)]
-    pub fn put_at_once(&mut self, peer: PeerId, bytes: &[u8], to: RemoteMemory) -> bool {
-        let Some(peer) = self.state.peers.find_mut(peer) else { return false };
+    pub fn put_at_once(&mut self, peer: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.state.peers.at(peer);
         bytes.len() <= peer.max_put as usize && self.fabric.put_now(peer.route, bytes, to)
     }
 

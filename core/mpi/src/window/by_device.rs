@@ -26,9 +26,9 @@
 //! are executed in order ([`weft_engine`]), and because nobody changes sides while something of the other side is unfinished: the device is used only
 //! when no accumulating message is unconfirmed, and such a message is held back while a change is awaited.
 
-use super::Window;
 use super::message::Kind;
 use super::origin::{Elements, Operation, Target, What};
+use super::{Extent, Window};
 use std::collections::BTreeSet;
 use weft_datatype::{Class, Datatype, PredefinedOp, RecvBuf};
 use weft_engine::{Atomic, Engine, Reach, RemoteMemory, Started};
@@ -42,30 +42,70 @@ const LEAST_RUN: u64 = 512;
 /// Most runs of one operation.
 const MOST_RUNS: usize = 256;
 
+/// Targets whose descriptors are kept.
+const READY: usize = 16;
+
+/// What a short put to a target needs, while its epoch is open and it counts as unflushed.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    target: u32,
+    /// The engine's number of its process.
+    peer: u32,
+    /// Bytes of a displacement, and of its memory.
+    unit: u64,
+    size: u64,
+    /// Where that begins, with the key for it.
+    memory: RemoteMemory,
+}
+
+/// No window has so many members.
+const NOBODY: Ready = Ready { target: u32::MAX, peer: 0, unit: 0, size: 0, memory: UNEXPOSED };
+
 /// Targets whose devices have something that no flush has confirmed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unflushed {
-    /// The newest of them, so that a row of puts to one target looks it up once.
-    newest: Option<u32>,
     all: BTreeSet<u32>,
+    /// Some of them, each at its number modulo [`READY`]: what makes a row of puts short. Whatever ends an epoch or flushes forgets them.
+    ready: Box<[Ready; READY]>,
+    /// Whether there is any.
+    any: bool,
+}
+
+impl Default for Unflushed {
+    fn default() -> Unflushed {
+        Unflushed { all: BTreeSet::new(), ready: Box::new([NOBODY; READY]), any: false }
+    }
 }
 
 impl Unflushed {
-    #[inline]
     pub(super) fn mark(&mut self, target: u32) {
-        if self.newest != Some(target) {
-            self.newest = Some(target);
-            self.all.insert(target);
+        self.all.insert(target);
+    }
+
+    #[inline(always)]
+    fn ready(&self, target: u32) -> &Ready {
+        &self.ready[target as usize % READY]
+    }
+
+    fn ready_mut(&mut self, target: u32) -> &mut Ready {
+        self.any = true;
+        &mut self.ready[target as usize % READY]
+    }
+
+    /// Forgets what short puts need: an epoch has ended, or a target is flushed.
+    pub(super) fn forget_ready(&mut self) {
+        if std::mem::take(&mut self.any) {
+            self.ready.fill(NOBODY);
         }
     }
 
     fn take(&mut self, target: u32) -> bool {
-        self.newest = None;
+        self.forget_ready();
         self.all.remove(&target)
     }
 
     fn take_all(&mut self) -> BTreeSet<u32> {
-        self.newest = None;
+        self.forget_ready();
         std::mem::take(&mut self.all)
     }
 }
@@ -85,20 +125,33 @@ impl Window {
     /// nothing was done, and nothing is said about why.
     #[inline(always)]
     pub fn put_at_once(&mut self, engine: &mut Engine, bytes: &[u8], target: u32, disp: i64) -> bool {
-        let Some(&place) = self.places.get(target as usize) else { return false };
-        let Some(extent) = self.extents.get(target as usize) else { return false };
+        let ready = self.outgoing.unflushed.ready(target);
         // Both are small, or the check refuses: sizes have 63 bits, and what a unit times a larger number wraps to is not looked at.
+        if ready.target != target || (disp as u64) >= 1 << 32 || bytes.is_empty() {
+            return self.put_and_remember(engine, bytes, target, disp);
+        }
+        let at = disp as u64 * ready.unit;
+        at + bytes.len() as u64 <= ready.size && engine.put_at_once(ready.peer, bytes, ready.memory.plus(at))
+    }
+
+    /// A first put of its kind in an epoch.
+    #[inline(never)]
+    fn put_and_remember(&mut self, engine: &mut Engine, bytes: &[u8], target: u32, disp: i64) -> bool {
+        let Some(&memory) = self.places.get(target as usize) else { return false };
+        let Some(&Extent { size, unit }) = self.extents.get(target as usize) else { return false };
         if (disp as u64) >= 1 << 32 || bytes.is_empty() || !self.epochs.surely_allows(target) {
             return false;
         }
-        let at = disp as u64 * extent.unit;
-        if at + bytes.len() as u64 > extent.size || place == UNEXPOSED {
-            return false;
-        }
+        let at = disp as u64 * unit;
         // The own process has no peer, so that it is refused.
-        let put = engine.put_at_once(self.group.peer(Rank(target)), bytes, place.plus(at));
+        let (false, Some(peer)) = (memory == UNEXPOSED, engine.peer_number(self.group.peer(Rank(target))))
+        else {
+            return false;
+        };
+        let put = at + bytes.len() as u64 <= size && engine.put_at_once(peer, bytes, memory.plus(at));
         if put {
             self.outgoing.unflushed.mark(target);
+            *self.outgoing.unflushed.ready_mut(target) = Ready { target, peer, unit, size, memory };
         }
         put
     }

@@ -159,13 +159,19 @@ impl Window {
                 "MPI_Win_fence inside an epoch that another call began; end that epoch first",
             ));
         }
-        self.epochs.found = Found::Nothing;
+        self.end_access();
         self.confirm(engine, None)
+    }
+
+    /// No operation is known to be allowed any more.
+    fn end_access(&mut self) {
+        self.epochs.found = Found::Nothing;
+        self.outgoing.unflushed.forget_ready();
     }
 
     /// `MPI_Win_fence`, last part: whether operations may follow.
     pub fn open_fence(&mut self, open: bool) {
-        self.epochs.found = Found::Nothing;
+        self.end_access();
         self.epochs.fence = if open { Fence::Open { used: false } } else { Fence::Closed };
     }
 
@@ -231,7 +237,7 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` when the target is not locked; errors of the engine.
     pub fn unlock(&mut self, engine: &mut Engine, target: u32) -> Result<()> {
-        self.epochs.found = Found::Nothing;
+        self.end_access();
         match self.epochs.locked.remove(&target) {
             Some(Some(_)) => self.release_lock(engine, target),
             Some(None) => self.confirm(engine, Some(target)),
@@ -262,7 +268,7 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` without `MPI_Win_lock_all`; errors of the engine.
     pub fn unlock_all(&mut self, engine: &mut Engine) -> Result<()> {
-        self.epochs.found = Found::Nothing;
+        self.end_access();
         match self.epochs.all.take() {
             Some(true) => of_all(0..self.group.size(), |target| self.release_lock(engine, target)),
             Some(false) => self.confirm(engine, None),
@@ -336,7 +342,7 @@ impl Window {
     /// # Errors
     /// `MPI_ERR_RMA_SYNC` without `MPI_Win_start`; errors of the engine.
     pub fn complete(&mut self, engine: &mut Engine) -> Result<()> {
-        self.epochs.found = Found::Nothing;
+        self.end_access();
         let Some(targets) = self.epochs.started.take() else {
             return Err(out_of_order("MPI_Win_complete without MPI_Win_start"));
         };

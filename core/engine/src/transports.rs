@@ -256,7 +256,7 @@ impl Transport for Transports {
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         match self {
             Transports::Shm(shm) => shm.send_now(route, header, payload),
-            Transports::Fabric(fabric) => fabric.send_now(route, header, payload),
+            Transports::Fabric(forced) => forced.fabric.send_now(route, header, payload),
             other => other.send_now_elsewhere(route, header, payload),
         }
     }

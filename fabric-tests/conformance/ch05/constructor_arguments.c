@@ -1,11 +1,11 @@
 /* Wrong arguments of every constructor, in both forms: null arrays of a positive length, negative numbers, types that are none or were
  * freed, nowhere to put the new type, and sizes, bounds and displacements that do not fit 64 bits. Each is refused by its class and
- * by a text that names the argument, and newtype stays as it was.
+ * by a text that names the argument, and newtype stays as it was. So are null arrays that contents would be told in.
  *
  * The classes are this library's where section 9.4 leaves a choice, and peers look neither for freed types
  * nor for overflow (MPICH 5.0.2 crashes at a null array), so they fail this program by design.
  *
- * Covers: 5.1.2, 5.1.3, 5.1.4, 5.1.7, 5.1.10, 9.4, 19.2
+ * Covers: 5.1.2, 5.1.3, 5.1.4, 5.1.7, 5.1.10, 5.1.13, 9.4, 19.2
  * Ranks: 1
  */
 #include "check.h"
@@ -194,6 +194,19 @@ int main(int argc, char **argv)
     REFUSED(MPI_Type_create_darray_c(6, 1, 2, LONG, e, g, p, MPI_ORDER_C, MPI_INT, &type), MPI_ERR_COUNT, "64 bits");
     REFUSED(MPI_Type_create_resized(MPI_INT, most, 1, &type), MPI_ERR_COUNT, "64 bits");
     REFUSED(MPI_Type_create_resized_c(MPI_INT, -most - 1, -1, &type), MPI_ERR_COUNT, "64 bits");
+    /* Told without room for it. */
+    MPI_Datatype whole, placed;
+    int n[4];
+    CHECK_OK(MPI_Type_contiguous(3, MPI_INT, &whole));
+    CHECK_OK(MPI_Type_create_hindexed(1, l, a, MPI_INT, &placed));
+    REFUSED(MPI_Type_get_contents(whole, 1, 0, 1, NULL, NULL, &type), MPI_ERR_ARG, "array_of_integers");
+    REFUSED(MPI_Type_get_contents(placed, 2, 1, 1, n, NULL, &type), MPI_ERR_ARG, "array_of_addresses");
+    REFUSED(MPI_Type_get_contents(whole, 1, 0, 1, n, NULL, NULL), MPI_ERR_ARG, "array_of_datatypes");
+    CHECK_OK(MPI_Type_free(&whole));
+    CHECK_OK(MPI_Type_free(&placed));
+    CHECK_OK(MPI_Type_contiguous_c(3, MPI_INT, &whole));
+    REFUSED(MPI_Type_get_contents_c(whole, 0, 0, 1, 1, NULL, NULL, NULL, &type), MPI_ERR_ARG, "array_of_large_counts");
+    CHECK_OK(MPI_Type_free(&whole));
     /* What just fits. */
     CHECK_OK(MPI_Type_create_hindexed_c(2, TWO, A, MPI_CHAR, &type));
     CHECK_OK(MPI_Type_free(&type));

@@ -171,7 +171,9 @@ impl Node {
         // SAFETY: the caller's promise.
         unsafe {
             let done = match shuffle.of(self, stride, count) {
-                Some(steps) if !(PACK && self.is_every_second(stride)) => steps.run::<PACK>(origin, count, packed),
+                Some(steps) if !(PACK && self.is_every_second(stride)) => {
+                    steps.run::<PACK>(origin, count, packed)
+                }
                 _ => 0,
             };
             let stride = stride as isize;

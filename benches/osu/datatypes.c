@@ -10,7 +10,7 @@
  *
  * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
  *   NAME     pack-, unpack- or pingpong- and the layout; barepack- and bareunpack- the bare loop; copy- the memcpy; stream is
- *            one core's memcpy beyond all caches
+ *            one core's memcpy beyond all caches; bareread- touches the lines of blocks beyond all caches and does no more
  *   SIZE     bytes of data
  *   SECONDS  10th percentile of one call (half a round trip for ping-pong)
  *   BYTES    SIZE again, for a rate
@@ -225,6 +225,15 @@ static void bare_blocks(int pack, double *here, double *at, long length, long st
         memcpy(pack ? at + i * length : here + i * stride, pack ? here + i * stride : at + i * length, (size_t)length * 8);
 }
 
+/* A number of each line of such blocks, and nothing else: no packing is faster where memory is what one waits for. */
+static void bare_read(const double *here, long length, long stride)
+{
+    long i, j;
+    for (i = 0; i < SPAN / 8 / stride; i++)
+        for (j = 0; j < length; j += 8)
+            *(volatile const double *)(here + i * stride + j);
+}
+
 /* `number` doubles `stride` apart to or from packed ones. */
 static double *bare_vector(int pack, double *here, double *at, long number, long stride)
 {
@@ -297,8 +306,8 @@ static void bare(int pack, const struct layout *of)
 
 /* ---- rows ---- */
 
-enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, COPY, PING_PONG, KINDS };
-static const char *const kinds[] = {"pack", "unpack", "barepack", "bareunpack", "copy", "pingpong"};
+enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, BARE_READ, COPY, PING_PONG, KINDS };
+static const char *const kinds[] = {"pack", "unpack", "barepack", "bareunpack", "bareread", "copy", "pingpong"};
 
 static void once(int kind, const struct layout *of, int count, MPI_Datatype type, int size)
 {
@@ -308,6 +317,7 @@ static void once(int kind, const struct layout *of, int count, MPI_Datatype type
     case UNPACK: MPI_Unpack(packed, size, &position, memory, count, type, MPI_COMM_WORLD); break;
     case BARE_PACK: bare(1, of); break;
     case BARE_UNPACK: bare(0, of); break;
+    case BARE_READ: bare_read((const double *)memory, of->number, of->stride); break;
     case COPY:
         memcpy(packed, memory, (size_t)size);
         __asm__ volatile("" : : "r"(packed) : "memory");
@@ -413,7 +423,7 @@ int main(int argc, char **argv)
         for (kind = 0; kind < KINDS; kind++) {
             char name[64];
             snprintf(name, sizeof name, "%s-%s", kinds[kind], layouts[which].name);
-            if (strstr(name, wanted))
+            if (strstr(name, wanted) && (kind != BARE_READ || layouts[which].shape == BLOCKS))
                 measure(kind, layouts + which);
         }
     if (strstr("copy-stream", wanted))

@@ -6,11 +6,11 @@
  *
  * Beside each layout stand a plain memcpy of as many bytes and a bare loop: the few lines a program would have that knows its
  * layout and no MPI. What a type's name ends in says where its memory fits: -near the first cache, -middle the second; the
- * others are larger, or lie on more pages than the processor remembers.
+ * others are larger, or lie on more pages than the processor remembers; beyond- is larger than all caches, to be held against stream.
  *
  * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
  *   NAME     pack-, unpack- or pingpong- and the layout; barepack- and bareunpack- the bare loop; copy- the memcpy; stream is
- *            one core's memcpy beyond all caches
+ *            one core's memcpy beyond all caches; bareread- touches the lines of blocks beyond all caches and does no more
  *   SIZE     bytes of data
  *   SECONDS  10th percentile of one call (half a round trip for ping-pong)
  *   BYTES    SIZE again, for a rate
@@ -102,6 +102,14 @@ static MPI_Datatype vector(int number, int stride)
     return type;
 }
 
+/* Blocks of `length` doubles every `stride` doubles, over all of the memory. */
+static MPI_Datatype blocks(int length, int stride)
+{
+    MPI_Datatype type;
+    MPI_Type_vector(SPAN / 8 / stride, length, stride, MPI_DOUBLE, &type);
+    return type;
+}
+
 /* The face of a cube of side^3 doubles where the index of one dimension (0: slowest) is 5. */
 static MPI_Datatype face(int dimension, int side)
 {
@@ -144,11 +152,12 @@ static MPI_Datatype nested(void)
 }
 
 /* Every layout: how it is made, and the numbers that a bare loop needs. */
-enum shape { VECTOR, FACE, STRUCT, SCATTERED, NESTED };
+enum shape { VECTOR, BLOCKS, FACE, STRUCT, SCATTERED, NESTED };
 static const struct layout {
     const char *name;
     enum shape shape;
-    int number, stride; /* elements and doubles between them; dimension and side; doubles of a block and doubles in all */
+    int number, stride; /* elements and doubles between them; doubles of a block and from block to block; dimension and side; doubles of a block
+                           and doubles in all */
     int span;           /* of scattered blocks */
 } layouts[] = {
     {"vector2", VECTOR, 32768, 2, 0},
@@ -174,6 +183,9 @@ static const struct layout {
     {"indexed8-near", SCATTERED, 8, 1024, 16 << 10},
     {"indexed64", SCATTERED, 64, 32768, 16 << 20},
     {"nested", NESTED, 64, 16, 0},
+    {"beyond4", BLOCKS, 4, 8, 0},
+    {"beyond8", BLOCKS, 8, 16, 0},
+    {"beyond64", BLOCKS, 64, 128, 0},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -182,6 +194,7 @@ static MPI_Datatype make(const struct layout *of, int *count)
     *count = of->shape == STRUCT ? of->number : 1;
     switch (of->shape) {
     case VECTOR: return vector(of->number, of->stride);
+    case BLOCKS: return blocks(of->number, of->stride);
     case FACE: return face(of->number, of->stride);
     case STRUCT: return particle();
     case SCATTERED: return scattered(of->number, of->stride, of->span);
@@ -204,6 +217,23 @@ static char *bare_particle(int pack, struct particle *here, char *at)
     return at + 59;
 }
 
+/* Blocks of `length` doubles every `stride` doubles to or from packed ones. */
+static void bare_blocks(int pack, double *here, double *at, long length, long stride)
+{
+    long i;
+    for (i = 0; i < SPAN / 8 / stride; i++)
+        memcpy(pack ? at + i * length : here + i * stride, pack ? here + i * stride : at + i * length, (size_t)length * 8);
+}
+
+/* A number of each line of such blocks, and nothing else: no packing is faster where memory is what one waits for. */
+static void bare_read(const double *here, long length, long stride)
+{
+    long i, j;
+    for (i = 0; i < SPAN / 8 / stride; i++)
+        for (j = 0; j < length; j += 8)
+            *(volatile const double *)(here + i * stride + j);
+}
+
 /* `number` doubles `stride` apart to or from packed ones. */
 static double *bare_vector(int pack, double *here, double *at, long number, long stride)
 {
@@ -222,9 +252,16 @@ static void bare(int pack, const struct layout *of)
     double *here = (double *)memory, *at = (double *)packed;
     struct particle *particles = (struct particle *)memory;
     char *bytes = packed;
-    long i, j, side = of->stride, blocks;
+    long i, j, side = of->stride, number;
     switch (of->shape) {
     case VECTOR: bare_vector(pack, here, at, of->number, of->stride); break;
+    case BLOCKS:
+        switch (of->number) {
+        case 4: bare_blocks(pack, here, at, 4, of->stride); break;
+        case 8: bare_blocks(pack, here, at, 8, of->stride); break;
+        default: bare_blocks(pack, here, at, of->number, of->stride);
+        }
+        break;
     case FACE:
         if (of->number == 2)
             bare_vector(pack, here + 5, at, side * side, side);
@@ -239,22 +276,22 @@ static void bare(int pack, const struct layout *of)
             bytes = bare_particle(pack, particles + i, bytes);
         break;
     case SCATTERED:
-        blocks = of->stride / of->number;
+        number = of->stride / of->number;
         switch (of->number) {
         case 1:
-            for (i = 0; i < blocks; i++)
+            for (i = 0; i < number; i++)
                 *(pack ? at + i : here + places[i]) = *(pack ? here + places[i] : at + i);
             break;
         case 4:
-            for (i = 0; i < blocks; i++)
+            for (i = 0; i < number; i++)
                 memcpy(pack ? at + i * 4 : here + places[i], pack ? here + places[i] : at + i * 4, 32);
             break;
         case 8:
-            for (i = 0; i < blocks; i++)
+            for (i = 0; i < number; i++)
                 memcpy(pack ? at + i * 8 : here + places[i], pack ? here + places[i] : at + i * 8, 64);
             break;
         default:
-            for (i = 0; i < blocks; i++)
+            for (i = 0; i < number; i++)
                 memcpy(pack ? at + i * of->number : here + places[i], pack ? here + places[i] : at + i * of->number,
                        (size_t)of->number * 8);
         }
@@ -269,8 +306,8 @@ static void bare(int pack, const struct layout *of)
 
 /* ---- rows ---- */
 
-enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, COPY, PING_PONG, KINDS };
-static const char *const kinds[] = {"pack", "unpack", "barepack", "bareunpack", "copy", "pingpong"};
+enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, BARE_READ, COPY, PING_PONG, KINDS };
+static const char *const kinds[] = {"pack", "unpack", "barepack", "bareunpack", "bareread", "copy", "pingpong"};
 
 static void once(int kind, const struct layout *of, int count, MPI_Datatype type, int size)
 {
@@ -280,6 +317,7 @@ static void once(int kind, const struct layout *of, int count, MPI_Datatype type
     case UNPACK: MPI_Unpack(packed, size, &position, memory, count, type, MPI_COMM_WORLD); break;
     case BARE_PACK: bare(1, of); break;
     case BARE_UNPACK: bare(0, of); break;
+    case BARE_READ: bare_read((const double *)memory, of->number, of->stride); break;
     case COPY:
         memcpy(packed, memory, (size_t)size);
         __asm__ volatile("" : : "r"(packed) : "memory");
@@ -377,15 +415,15 @@ int main(int argc, char **argv)
             give_up("datatypes: cannot bind to %s", cores);
     }
     memory = buffer(SPAN);
-    packed = buffer(4 << 20);
+    packed = buffer(SPAN / 2);
     memset(memory, 1, SPAN);
-    memset(packed, 1, 4 << 20);
+    memset(packed, 1, SPAN / 2);
     share_line();
     for (which = 0; which < LAYOUTS; which++)
         for (kind = 0; kind < KINDS; kind++) {
             char name[64];
             snprintf(name, sizeof name, "%s-%s", kinds[kind], layouts[which].name);
-            if (strstr(name, wanted))
+            if (strstr(name, wanted) && (kind != BARE_READ || layouts[which].shape == BLOCKS))
                 measure(kind, layouts + which);
         }
     if (strstr("copy-stream", wanted))

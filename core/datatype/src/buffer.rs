@@ -439,7 +439,7 @@ impl RecvBuf {
         let Some((layout, skip)) = self.0.in_range(offset, data.len()) else { return };
         // SAFETY: as in `pack_runs`; `data` is only read.
         unsafe {
-            layout.transfer::<false>(self.0.address, skip + offset, data.len(), data.as_ptr().cast_mut());
+            layout.unpack_of(self.0.bytes, self.0.address, skip + offset, data.len(), data.as_ptr());
         }
     }
 }

@@ -7,6 +7,7 @@
 #[cfg(test)]
 extern crate self as weft_datatype;
 
+mod beyond;
 pub mod buffer;
 mod constructors;
 pub mod counts;

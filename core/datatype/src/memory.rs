@@ -146,7 +146,7 @@ impl Datatype {
     #[inline]
     pub unsafe fn unpack_elements(&self, address: *mut u8, data: &[u8]) {
         // SAFETY: the caller's promise; unpacking only reads at `data`.
-        unsafe { self.layout().transfer::<false>(address, 0, data.len(), data.as_ptr().cast_mut()) }
+        unsafe { self.layout().unpack_of(data.len(), address, 0, data.len(), data.as_ptr()) }
     }
 }
 

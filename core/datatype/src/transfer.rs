@@ -171,8 +171,10 @@ impl Node {
         // SAFETY: the caller's promise.
         unsafe {
             let done = match shuffle.of(self, stride, count) {
-                Some(steps) => steps.run::<PACK>(origin, count, packed),
-                None => 0,
+                Some(steps) if !(PACK && self.is_every_second(stride)) => {
+                    steps.run::<PACK>(origin, count, packed)
+                }
+                _ => 0,
             };
             let stride = stride as isize;
             let origin = origin.wrapping_offset(stride.wrapping_mul(done as isize));
@@ -181,6 +183,12 @@ impl Node {
                 self.many::<PACK>(origin, count - done, stride, packed, self.size as isize);
             }
         }
+    }
+
+    /// Whether a kernel of its own packs these, which moves more bytes at a time than steps do.
+    #[inline]
+    fn is_every_second(&self, stride: i64) -> bool {
+        self.is_run() && matches!(self.size, 4 | 8) && stride == 2 * self.size as i64
     }
 
     /// `count` whole copies, `stride` bytes apart in memory and `packed_stride` apart in packed bytes.

@@ -4,7 +4,9 @@
 use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term};
+use weft_coll::rounds::{
+    Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
+};
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
 use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, slot_bytes};
 use weft_types::{Error, ErrorClass, PeerId, Result};

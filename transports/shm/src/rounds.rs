@@ -45,8 +45,8 @@ mod memory;
 
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
-pub use distance::Writing;
 use distance::Distance;
+pub use distance::Writing;
 use memory::Memory;
 pub use memory::Payloads;
 use std::sync::Arc;
@@ -249,7 +249,12 @@ impl Rounds {
         let count = members.locals.len() as u32;
         assert!((2..=MOST_MEMBERS).contains(&count), "{count} members");
         let pace = Pace::new(members.me, count);
-        Rounds { memory: Memory::new(segment, pool, block, members, wakes), pace, gone: false, distance: Distance::default() }
+        Rounds {
+            memory: Memory::new(segment, pool, block, members, wakes),
+            pace,
+            gone: false,
+            distance: Distance::default(),
+        }
     }
 
     /// Says that this member has joined and what calls it has behind it. Nobody begins a call before all have said so, [`Rounds::absent`].

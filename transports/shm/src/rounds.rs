@@ -40,6 +40,7 @@
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
 mod distance;
+mod laps;
 pub mod leaving;
 mod memory;
 
@@ -47,6 +48,8 @@ use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
+use laps::ring_bytes;
+pub use laps::slot_bytes;
 use memory::Memory;
 pub use memory::Payloads;
 use std::sync::Arc;
@@ -60,29 +63,6 @@ pub const MOST_MEMBERS: u32 = 63;
 /// Most members where each has a core of its own: every member looks at every other one, which beyond this takes longer than
 /// the steps of a tree. Where they share cores the steps are changes of processes, and one round is best at any number.
 pub const MOST_WITH_CORES: u32 = 16;
-
-/// Bytes of a member's ring of long payloads, which follow one another in it.
-///
-/// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are written
-/// again: a line there costs a third of one that the other has just read. (From 16 KiB on; shorter payloads stay near anyway.)
-pub const fn ring_bytes(members: u32) -> usize {
-    match members {
-        0..=2 => 2 << 20,
-        3..=4 => 256 << 10,
-        5..=16 => 128 << 10,
-        _ => 32 << 10,
-    }
-}
-
-/// Bytes of the longest payload with `members` members: what one round carries of each. All that the others may still read, those of
-/// [`CELLS`] rounds with what is left over at the end of the ring, fits the ring.
-pub const fn slot_bytes(members: u32) -> usize {
-    let most = ring_bytes(members) / (CELLS as usize + 1) / LINE * LINE;
-    if most < 64 << 10 { most } else { 64 << 10 }
-}
-
-/// Where payloads begin.
-const LINE: usize = 64;
 
 /// The stamp of a round. `signature`: what must be the same at all members.
 #[inline]

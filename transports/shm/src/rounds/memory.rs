@@ -3,7 +3,8 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::{CELLS, IN_CELL, LINE, Members, Wakes, Words, leaving, ring_bytes, slot_bytes};
+use super::laps::{Laps, ring_bytes, slot_bytes};
+use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -65,8 +66,8 @@ pub(super) struct Memory {
     members: u32,
     /// The rounds that this member has finished.
     finished: u64,
-    /// Where its next long payload begins, if it fits there.
-    written: usize,
+    /// Where its long payloads go.
+    laps: Laps,
     wakes: Wakes,
     /// By member: its process's sleep words, which live as long as `segment`.
     doors: Box<[NonNull<Doors>]>,
@@ -107,7 +108,7 @@ impl Memory {
             me: members.me,
             members: count,
             finished: 0,
-            written: 0,
+            laps: Laps::new(count),
             wakes,
             doors: members.locals.iter().map(|&local| NonNull::from(&segment.slot(local).doors)).collect(),
             blocks: (block, None),
@@ -206,9 +207,7 @@ impl Memory {
         let len = if long { len } else { IN_CELL };
         if long {
             assert!(len <= self.slot_bytes, "a payload that is longer than any");
-            let end = self.written + len;
-            let at = if end <= ring_bytes(self.members) { self.written } else { 0 };
-            self.written = (at + len).next_multiple_of(LINE);
+            let at = self.laps.place(round, len);
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");

@@ -19,7 +19,7 @@
 
 mod script;
 
-use script::Phase;
+use script::{Own, Phase};
 pub use script::{Room, Script, is_one_round};
 
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
@@ -100,6 +100,19 @@ pub fn block_of(member: u32, writer: u32) -> usize {
     member as usize - usize::from(member > writer)
 }
 
+/// A payload that is about to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload {
+    /// Its round.
+    pub round: u64,
+    /// Its bytes at most.
+    pub bytes: usize,
+    /// Whether it is longer than a short one.
+    pub long: bool,
+    /// Whether the program's memory is copied there; otherwise it is the result of a reduction.
+    pub is_copied: bool,
+}
+
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
 pub trait Slots {
     /// Bytes of a short payload; longer ones take the long place of the cell.
@@ -110,8 +123,9 @@ pub trait Slots {
     fn has_room(&mut self, round: u64) -> bool;
     /// Those that have to go on before this member may write in a round, one bit each.
     fn behind(&self, round: u64) -> u64;
-    /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile.
-    fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads));
+    /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile. It is told
+    /// whether it shall copy past the caches, upon which nothing but the time depends.
+    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool));
     /// Shows the payload to the others.
     fn publish(&mut self, round: u64, signature: u16);
     /// Those of `of` (one bit each) whose payload of the round is not there yet.
@@ -138,8 +152,8 @@ pub trait Payloads {
 
 /// The program's arguments of one call. Positions are packed bytes.
 pub trait Operands {
-    /// Copies from what this member contributes (the receive argument when in place).
-    fn take(&self, at: u64, to: &mut [u8]);
+    /// Copies from what this member contributes (the receive argument when in place). `past`: past the caches, if that can be done.
+    fn take(&self, at: u64, to: &mut [u8], past: bool);
     /// Copies to the result.
     fn give(&mut self, at: u64, from: &[u8]);
     /// Copies own contribution to the result, when it is not there already.
@@ -295,7 +309,11 @@ impl Run {
             return false;
         }
         let first = self.first;
-        slots.fill(round, script.is_long(), |to, from| script.write(phase, piece, first, operands, to, from));
+        let (bytes, long) = (script.payload() as usize, script.is_long());
+        let payload = Payload { round, bytes, long, is_copied: phase == Phase::Parts };
+        slots.fill(payload, |to, from, past| {
+            script.write(phase, piece, Own { first, past }, operands, to, from);
+        });
         slots.publish(round, signature);
         slots.wake(if self.unattended { script.others() } else { script.wakes() });
         if script.is_one_round() {

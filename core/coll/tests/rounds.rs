@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weft_coll::Group;
 use weft_coll::rounds::{
-    Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term, is_one_round,
+    Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term, is_one_round,
 };
 
 const CELLS: u64 = 8;
@@ -64,13 +64,15 @@ impl Slots for Member<'_> {
         let behind = others.filter(|&other| self.node.finished[other] + CELLS <= round);
         behind.fold(0, |all, member| all | 1 << member)
     }
-    fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads)) {
+    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
+        let Payload { round, bytes, long, .. } = payload;
+        assert!(bytes <= if long { self.node.slot } else { Member::SHORT });
         assert!(self.has_room(round));
         let (me, cell) = (self.me as usize, (round % CELLS) as usize);
         // A read of the cell being written would find nothing.
         let mut room = std::mem::take(&mut self.node.payloads[me][cell]);
-        room.resize(if long { self.node.slot } else { Member::SHORT }, 0);
-        work(&mut room, &*self);
+        room.resize(bytes, 0);
+        work(&mut room, &*self, round.is_multiple_of(3));
         self.node.payloads[me][cell] = room;
     }
     fn publish(&mut self, round: u64, signature: u16) {
@@ -121,7 +123,7 @@ fn op(left: u8, right: u8) -> u8 {
 }
 
 impl Operands for Arguments {
-    fn take(&self, at: u64, to: &mut [u8]) {
+    fn take(&self, at: u64, to: &mut [u8], _: bool) {
         let from = self.send.as_ref().unwrap_or(&self.recv);
         to.copy_from_slice(&from[at as usize..][..to.len()]);
     }

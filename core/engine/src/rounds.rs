@@ -4,7 +4,9 @@
 use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Payloads, Room, Run, Script, Shape, Slots, Target, Term};
+use weft_coll::rounds::{
+    Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
+};
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
 use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, slot_bytes};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -214,9 +216,12 @@ impl Slots for Rounds {
         self.0.behind(round)
     }
 
-    fn fill(&mut self, round: u64, long: bool, work: impl FnOnce(&mut [u8], &dyn Payloads)) {
-        let (room, payloads) = self.0.room(round, long);
-        work(room, &View(payloads));
+    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
+        let Payload { round, bytes, long, is_copied } = payload;
+        let writing = self.0.begin_writing(if is_copied { bytes } else { 0 });
+        let (room, payloads) = self.0.room(round, long, bytes);
+        work(room, &View(payloads), writing.past);
+        self.0.has_written(writing);
     }
 
     fn publish(&mut self, round: u64, signature: u16) {
@@ -345,8 +350,12 @@ pub fn needs_slots_later(shape: Shape, size: u32, bytes: u64, element: u64) -> O
 }
 
 impl Operands for Bound {
-    fn take(&self, at: u64, to: &mut [u8]) {
-        self.contribution().send_view(0, at, to.len() as u64).pack(0, to);
+    fn take(&self, at: u64, to: &mut [u8], past: bool) {
+        let from = self.contribution().send_view(0, at, to.len() as u64);
+        match from.as_slice().filter(|_| past) {
+            Some(from) => weft_shm::copy_past_caches(from, to),
+            None => from.pack(0, to),
+        }
     }
 
     fn give(&mut self, at: u64, from: &[u8]) {
@@ -430,7 +439,7 @@ impl Bound {
         if into.is_some_and(|into| from < into + len && into < from + len) {
             // The program passed buffers that overlap: its result is undefined (section 2.3), its memory is not harmed.
             let mut own = vec![0; len];
-            self.take(at, &mut own);
+            self.take(at, &mut own, false);
             return Operand::Copied(own);
         }
         Operand::Own(self.contribution().send_view(0, at, len as u64))

@@ -24,6 +24,7 @@ pub mod changes;
 pub mod doorbell;
 pub mod handover;
 pub mod layout;
+mod past;
 mod peers;
 pub mod pool;
 mod raw;
@@ -37,6 +38,7 @@ pub mod staging;
 mod sys;
 mod transport;
 
+pub use past::copy_past_caches;
 pub use rounds::Rounds;
 pub use segment::{PeerState, Waking, create, mark_dead, mark_far_dead};
 pub use sleeping::{LonelyBell, ShmBell};

@@ -3,18 +3,21 @@
 //! A communicator has one block of shared memory ([`crate::pool`]). Each member owns an *area* of it: a line that says how far it has
 //! come, and [`CELLS`] cells that it alone writes. An operation is one or more *rounds*, which all members number alike. In a
 //! round a member may write its cell (a stamp and a payload), and may read the cells of others once their stamps are
-//! there. Payloads longer than a cell lie in *slots*, one for each cell, in a second block that is there once somebody needed it.
+//! there. Payloads longer than a cell lie in *slots*: one after the other in a ring that the member has in a second block, which is there
+//! once somebody needed it; the cell says where.
 //!
 //! ```text
 //! block    head: who has joined, has left  area of member 0, of member 1, ...
 //! area     finished rounds, begun calls    cell 0 .. cell 7      (128 bytes each)
-//! cell     stamp 8, processor 4, -, payload 112
+//! cell     stamp 8, where a long payload begins 8, payload 112
 //! stamp    round + 1 in bits 63..16, signature of the operation in bits 15..0
 //! ```
 //!
 //! # Rules
 //! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
 //! - B. Member j may write its cell of round r when all others have finished round r - 8.
+//!   In its ring it writes behind the payload before: those of 7 rounds, which others may still read, are shorter together with the
+//!   new one and what was left over at the end ([`slot_bytes`]).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -36,11 +39,17 @@
 //!
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
+mod distance;
+mod laps;
 pub mod leaving;
 mod memory;
 
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
+use distance::Distance;
+pub use distance::Writing;
+use laps::ring_bytes;
+pub use laps::slot_bytes;
 use memory::Memory;
 pub use memory::Payloads;
 use std::sync::Arc;
@@ -54,16 +63,6 @@ pub const MOST_MEMBERS: u32 = 63;
 /// Most members where each has a core of its own: every member looks at every other one, which beyond this takes longer than
 /// the steps of a tree. Where they share cores the steps are changes of processes, and one round is best at any number.
 pub const MOST_WITH_CORES: u32 = 16;
-
-/// Bytes of a slot with `members` members: what one round carries of each. No power of two, or the beginnings of all slots would
-/// share one place of the caches.
-pub const fn slot_bytes(members: u32) -> usize {
-    match members {
-        0..=4 => 63 << 9,
-        5..=16 => 63 << 8,
-        _ => 63 << 6,
-    }
-}
 
 /// The stamp of a round. `signature`: what must be the same at all members.
 #[inline]
@@ -166,6 +165,7 @@ pub struct Rounds {
     pace: Pace,
     /// This member does nothing in the cells any more.
     gone: bool,
+    distance: Distance,
 }
 
 /// How a call goes.
@@ -205,7 +205,7 @@ impl Rounds {
 
     /// Bytes of the block of slots.
     pub fn slots_bytes(members: u32) -> u64 {
-        u64::from(members) * CELLS * slot_bytes(members) as u64
+        u64::from(members) * ring_bytes(members) as u64
     }
 
     /// Takes a block of cells for `members` members; `None` when the pool is used up.
@@ -229,7 +229,12 @@ impl Rounds {
         let count = members.locals.len() as u32;
         assert!((2..=MOST_MEMBERS).contains(&count), "{count} members");
         let pace = Pace::new(members.me, count);
-        Rounds { memory: Memory::new(segment, pool, block, members, wakes), pace, gone: false }
+        Rounds {
+            memory: Memory::new(segment, pool, block, members, wakes),
+            pace,
+            gone: false,
+            distance: Distance::default(),
+        }
     }
 
     /// Says that this member has joined and what calls it has behind it. Nobody begins a call before all have said so, [`Rounds::absent`].
@@ -327,14 +332,28 @@ impl Rounds {
         self.pace.behind(&self.memory, round)
     }
 
-    /// The own payload of a round, to be written before [`Rounds::publish`], and all others. `long`: in the slot.
+    /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in the ring; once
+    /// for a round then.
     ///
     /// # Panics
-    /// When the round has no room, or there are no slots.
+    /// When the round has no room, or it cannot be that long.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
+    pub fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
         assert!(self.has_room(round), "a cell is written before all have read it");
-        self.memory.room(round, long)
+        self.memory.room(round, long, len)
+    }
+
+    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
+    #[inline]
+    pub fn begin_writing(&mut self, bytes: usize) -> Writing {
+        // Where ranks share cores the reader finds in the cache what the writer left there.
+        self.distance.begin(if self.is_crowded() { 0 } else { bytes })
+    }
+
+    /// It has been written, and is not published yet.
+    #[inline]
+    pub fn has_written(&mut self, writing: Writing) {
+        self.distance.end(writing);
     }
 
     /// Shows the own payload of a round to the others.

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft_coll::rounds::{Shape, block_of, is_one_round};
 use weft_datatype::Kernel;
-use weft_engine::{Cells, IN_CELL};
+use weft_engine::{Cells, IN_CELL, copy_past_caches};
 use weft_types::abi;
 
 use super::on_node::PROGRESS_EVERY;
@@ -103,8 +103,8 @@ impl Payloads<'_> {
     }
 }
 
-/// Runs a call in one round, or if it needs more, or the others are not there soon, by its script. `shown`: bytes of a payload;
-/// `meanwhile`: what is to be done between writing and reading.
+/// Runs a call in one round, or if it needs more, or the others are not there soon, by its script. `shown`: bytes of a payload; `write` is
+/// told whether it is best written past the caches; `meanwhile`: what is to be done between writing and reading.
 ///
 /// # Safety
 /// That of [`plain::at_any_length`].
@@ -114,7 +114,7 @@ unsafe fn run(
     call: Call,
     shown: usize,
     part: impl FnOnce(&Cells) -> Part,
-    write: impl FnOnce(&mut [u8]),
+    write: impl FnOnce(&mut [u8], bool),
     meanwhile: impl FnOnce(),
     read: impl FnOnce(Payloads<'_>),
 ) -> Option<c_int> {
@@ -138,7 +138,9 @@ unsafe fn run(
     let Part { writes, awaits, joins_all, expects } = part(cells);
     if writes {
         if shown > 0 {
-            write(&mut cells.room(round, long).0[..shown]);
+            let writing = cells.begin_writing(shown);
+            write(&mut cells.room(round, long, shown).0[..shown], writing.past);
+            cells.has_written(writing);
         }
         cells.publish(round, signature);
         cells.fetch(round + 1);
@@ -210,18 +212,34 @@ unsafe fn copy(from: *const u8, to: &mut [u8]) {
     }
 }
 
-/// Copies the blocks of `bytes` for each of the others.
+/// Writes a payload; `past`: past the caches.
+///
+/// # Safety
+/// As many bytes can be read at `from`.
+#[inline(always)]
+unsafe fn show(from: *const u8, room: &mut [u8], past: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if past {
+            copy_past_caches(std::slice::from_raw_parts(from, room.len()), room);
+        } else {
+            copy(from, room);
+        }
+    }
+}
+
+/// Writes the blocks of `bytes` for each of the others.
 ///
 /// # Safety
 /// A block for each member can be read at `from`.
 #[inline(always)]
-unsafe fn copy_for_others(me: u32, from: *const c_void, bytes: usize, room: &mut [u8]) {
+unsafe fn show_to_others(me: u32, from: *const c_void, bytes: usize, room: &mut [u8], past: bool) {
     let me = me as usize;
     let (before, after) = room.split_at_mut(me * bytes);
     // SAFETY: the caller's promise.
     unsafe {
-        copy(from.cast(), before);
-        copy(from.cast::<u8>().add((me + 1) * bytes), after);
+        show(from.cast(), before, past);
+        show(from.cast::<u8>().add((me + 1) * bytes), after, past);
     }
 }
 
@@ -256,7 +274,7 @@ pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
     let call =
         Call { name: "MPI_Barrier", shape: Shape::Barrier, bytes: 0, element: 1, in_place: false, memory };
     // SAFETY: a barrier touches no memory.
-    unsafe { run(comm, call, 0, Part::of_all, |_| {}, || {}, |_| {}) }
+    unsafe { run(comm, call, 0, Part::of_all, |_, _| {}, || {}, |_| {}) }
 }
 
 /// `MPI_Bcast`.
@@ -289,7 +307,7 @@ pub(crate) unsafe fn bcast(
             call,
             bytes,
             part,
-            |room| copy(buffer.cast(), room),
+            |room, past| show(buffer.cast(), room, past),
             || {},
             |payloads| copy(payloads.of(root).as_ptr(), result(buffer, bytes)),
         )
@@ -331,7 +349,7 @@ pub(crate) unsafe fn allreduce(
             call,
             bytes,
             Part::of_all,
-            |room| copy(from.cast(), room),
+            |room, past| show(from.cast(), room, past),
             || {},
             |payloads| {
                 let me = if in_place { u32::MAX } else { payloads.cells.me() };
@@ -380,7 +398,7 @@ pub(crate) unsafe fn reduce(
             call,
             bytes,
             part,
-            |room| copy(sendbuf.cast(), room),
+            |room, past| show(sendbuf.cast(), room, past),
             || {},
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast(), bytes);
@@ -425,7 +443,7 @@ pub(crate) unsafe fn allgather(
             call,
             bytes,
             Part::of_all,
-            |room| copy(sendbuf.cast(), room),
+            |room, past| show(sendbuf.cast(), room, past),
             || copy(sendbuf.cast(), result(place(me), bytes)),
             |payloads| {
                 for member in (0..members).filter(|&member| member != me) {
@@ -471,7 +489,7 @@ pub(crate) unsafe fn alltoall(
             call,
             whole - bytes,
             Part::of_all,
-            |room| copy_for_others(me, sendbuf, bytes, room),
+            |room, past| show_to_others(me, sendbuf, bytes, room, past),
             || copy(sendbuf.cast::<u8>().add(me as usize * bytes), result(place(me), bytes)),
             |payloads| {
                 for member in (0..members).filter(|&member| member != me) {
@@ -561,7 +579,7 @@ unsafe fn scatter_reduced(
             call,
             whole - bytes,
             Part::of_all,
-            |room| copy_for_others(me, sendbuf, bytes, room),
+            |room, past| show_to_others(me, sendbuf, bytes, room, past),
             || {},
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast::<u8>().add(me as usize * bytes), bytes);

@@ -51,6 +51,15 @@ pub struct Script {
     long: bool,
 }
 
+/// How the own payload of a round is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    /// The first round of the call.
+    pub first: u64,
+    /// Past the caches.
+    pub past: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Contributions.
@@ -227,7 +236,7 @@ impl Script {
         &self,
         phase: Phase,
         piece: u64,
-        first: u64,
+        Own { first, past }: Own,
         operands: &mut impl Operands,
         to: &mut [u8],
         from: &dyn Payloads,
@@ -240,11 +249,11 @@ impl Script {
             (Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter, _) => {
                 // What stays here needs no detour.
                 for member in (0..self.group.size).filter(|&member| member != me) {
-                    operands.take(own(member), &mut to[block_of(member, me) * len..][..len]);
+                    operands.take(own(member), &mut to[block_of(member, me) * len..][..len], past);
                 }
             }
             (Shape::Allgather, _) => {
-                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len])
+                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len], past)
             }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
                 let round = first + self.parts_round(piece);
@@ -258,10 +267,10 @@ impl Script {
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) if self.two_phases => {
                 for member in (0..self.group.size).filter(|&member| member != me) {
                     let (at, part) = self.part(len, member);
-                    operands.take(begin + at as u64, &mut to[at..at + part]);
+                    operands.take(begin + at as u64, &mut to[at..at + part], past);
                 }
             }
-            _ => operands.take(begin, &mut to[..len]),
+            _ => operands.take(begin, &mut to[..len], past),
         }
     }
 

@@ -3,7 +3,8 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving, slot_bytes};
+use super::laps::{Laps, ring_bytes, slot_bytes};
+use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -30,7 +31,8 @@ struct Head {
 #[repr(C, align(128))]
 struct Cell {
     stamp: AtomicU64,
-    _gap: u64,
+    /// Where a long payload begins in the writer's ring. Written before the stamp.
+    at: AtomicU64,
     payload: UnsafeCell<[u8; IN_CELL]>,
 }
 
@@ -64,6 +66,8 @@ pub(super) struct Memory {
     members: u32,
     /// The rounds that this member has finished.
     finished: u64,
+    /// Where its long payloads go.
+    laps: Laps,
     wakes: Wakes,
     /// By member: its process's sleep words, which live as long as `segment`.
     doors: Box<[NonNull<Doors>]>,
@@ -104,6 +108,7 @@ impl Memory {
             me: members.me,
             members: count,
             finished: 0,
+            laps: Laps::new(count),
             wakes,
             doors: members.locals.iter().map(|&local| NonNull::from(&segment.slot(local).doors)).collect(),
             blocks: (block, None),
@@ -173,23 +178,39 @@ impl Memory {
         unsafe { &(*self.cell(member, round)).stamp }
     }
 
-    /// Where a payload lies and how long it can be.
+    /// Where a payload of `len` bytes lies; nowhere when it cannot be that long, or its writer says that it lies elsewhere.
     #[inline]
-    fn place(&self, member: u32, round: u64, long: bool) -> (*mut u8, usize) {
+    fn place(&self, member: u32, round: u64, long: bool, len: usize) -> Option<*mut u8> {
         if !long {
             // SAFETY: mapped while `self` lives; only the address is taken.
-            return (unsafe { (*self.cell(member, round)).payload.get().cast() }, IN_CELL);
+            return (len <= IN_CELL).then(|| unsafe { (*self.cell(member, round)).payload.get().cast() });
         }
-        let slots = self.slots.expect("long payloads only where there are slots");
-        let index = u64::from(member) * CELLS + round % CELLS;
-        // SAFETY: the block of slots has one for each cell of each member.
-        (unsafe { slots.as_ptr().add(index as usize * self.slot_bytes) }, self.slot_bytes)
+        let (slots, ring) = (self.slots?, ring_bytes(self.members));
+        // Another process wrote it.
+        let at = self.at_word(member, round).load(Ordering::Relaxed);
+        if len > self.slot_bytes || at > (ring - len) as u64 {
+            return None;
+        }
+        // SAFETY: the block has a ring for each member, in which the payload lies.
+        Some(unsafe { slots.as_ptr().add(member as usize * ring + at as usize) })
+    }
+
+    #[inline]
+    fn at_word(&self, member: u32, round: u64) -> &AtomicU64 {
+        // SAFETY: mapped while `self` lives; touched as an atomic only.
+        unsafe { &(*self.cell(member, round)).at }
     }
 
     /// The own payload of a round for which the caller has found room (rule B).
     #[inline]
-    pub(super) fn room(&mut self, round: u64, long: bool) -> (&mut [u8], Payloads<'_>) {
-        let (place, len) = self.place(self.me, round, long);
+    pub(super) fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
+        let len = if long { len } else { IN_CELL };
+        if long {
+            assert!(len <= self.slot_bytes, "a payload that is longer than any");
+            let at = self.laps.place(round, len);
+            self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
+        }
+        let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
         // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away, and the view of
         // payloads leaves out this one.
         let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
@@ -289,12 +310,12 @@ impl<'a> Payloads<'a> {
     pub fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &'a [u8] {
         let memory = self.memory;
         let there = member < memory.members && memory.stamp(member, round) >> 16 == round + 1;
-        let (place, most) = memory.place(member, round, long);
         let written = member == memory.me && self.but == Some(round % CELLS);
-        assert!(
-            there && !written && round >= memory.finished && len <= most,
-            "a payload that may not be read"
-        );
+        let place = match there && !written && round >= memory.finished {
+            true => memory.place(member, round, long, len),
+            false => None,
+        };
+        let place = place.expect("a payload that may be read");
         // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
         // while the slice borrows `memory`.
         unsafe { std::slice::from_raw_parts(place, len) }

@@ -6,7 +6,7 @@ use weft::rounds::Steps;
 use weft_coll::Group;
 use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape, Target, Term};
 use weft_datatype::Kernel;
-use weft_engine::{IN_CELL, Rounds, script};
+use weft_engine::{IN_CELL, Rounds, copy_past_caches, script};
 
 use crate::ctypes::*;
 use crate::gate;
@@ -140,9 +140,10 @@ impl Plain {
 
 impl Operands for Plain {
     #[inline]
-    fn take(&self, at: u64, to: &mut [u8]) {
+    fn take(&self, at: u64, to: &mut [u8], past: bool) {
         // SAFETY: scripts read inside the contribution, which `at_any_length` was promised; `to` lies in shared memory.
-        unsafe { std::ptr::copy_nonoverlapping(self.from.add(at as usize), to.as_mut_ptr(), to.len()) };
+        let from = unsafe { std::slice::from_raw_parts(self.from.add(at as usize), to.len()) };
+        if past { copy_past_caches(from, to) } else { to.copy_from_slice(from) }
     }
 
     #[inline]

@@ -1,0 +1,101 @@
+//! How far members are from one another, as the time shows that it takes to write what another one has read; and so how long
+//! payloads are written: into the writer's cache, or past it ([`crate::past`]).
+//!
+//! The kernel's tables tell which cores share a cache, but not where a virtual machine's cores are, which its host moves about. So a
+//! writer times the long payloads that it writes into its cache. While they go slowly it writes past it, but for one payload in 64, so that
+//! it notices when the others are near again.
+//!
+//! Nothing depends on it but the time: each payload is complete with its stamp either way.
+
+use crate::past;
+
+/// Bytes of the shortest payload that is written past caches: below, what is saved in writing is lost in reading.
+const SHORTEST: usize = 2048;
+/// Bytes of the shortest payload that tells anything: a core keeps shorter ones to itself until it has time for them.
+const TELLING: usize = 4096;
+/// Of so many payloads one is written into the cache though others are far.
+const PROBE_EVERY: u32 = 64;
+/// Ticks a line from which they are far. Measured: 3 to 15 within a cluster of cores, about 80 between clusters.
+const FAR: u64 = 36;
+/// Payloads in a row that must agree before a member changes its mind: one may have been interrupted.
+const IN_A_ROW: u8 = 2;
+const LINE: usize = 64;
+
+/// What one member found out.
+#[derive(Debug, Default)]
+pub(super) struct Distance {
+    is_far: bool,
+    /// Payloads in a row that say otherwise.
+    otherwise: u8,
+    /// Long payloads that it wrote.
+    written: u32,
+}
+
+/// How a payload is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Writing {
+    /// Past the caches, by [`past::copy_past_caches`].
+    pub past: bool,
+    /// When it began and its lines, when that will tell anything.
+    timed: Option<(u64, u64)>,
+}
+
+impl Distance {
+    /// A payload of so many bytes is about to be written.
+    #[inline]
+    pub(super) fn begin(&mut self, bytes: usize) -> Writing {
+        if bytes < SHORTEST {
+            return Writing { past: false, timed: None };
+        }
+        self.written = self.written.wrapping_add(1);
+        let past = self.is_far && !self.written.is_multiple_of(PROBE_EVERY);
+        let telling = !past && bytes >= TELLING;
+        Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)) }
+    }
+
+    /// It has been written.
+    #[inline]
+    pub(super) fn end(&mut self, writing: Writing) {
+        if let Some((began, lines)) = writing.timed {
+            self.learn(past::ticks().wrapping_sub(began) > lines * FAR);
+        }
+    }
+
+    fn learn(&mut self, slow: bool) {
+        if slow == self.is_far {
+            self.otherwise = 0;
+            return;
+        }
+        self.otherwise += 1;
+        if self.otherwise == IN_A_ROW {
+            (self.is_far, self.otherwise) = (slow, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slow_payload_changes_nothing_and_two_do() {
+        let mut writer = Distance::default();
+        let mut after = |slow: bool| {
+            writer.learn(slow);
+            writer.is_far
+        };
+        assert_eq!([false, true, false, true, false].map(&mut after), [false; 5]);
+        assert_eq!([true, true, true].map(&mut after), [false, true, true]);
+        assert_eq!([false, true, false, false].map(&mut after), [true, true, true, false]);
+    }
+
+    #[test]
+    fn a_writer_goes_into_the_cache_now_and_then_so_that_it_can_tell() {
+        let mut writer = Distance::default();
+        assert!((0..1000).all(|_| !writer.begin(8192).past), "near");
+        writer.is_far = true;
+        let cached = (0..6400).filter(|_| !writer.begin(8192).past).count();
+        assert_eq!(cached, 100);
+        assert!((0..1000).all(|_| !writer.begin(SHORTEST - 1).past), "short ones never go past");
+    }
+}

@@ -148,6 +148,8 @@ impl Ofi {
         if !peer.resting {
             self.lost.push_back(peer.id);
         }
+        let id = peer.id;
+        self.lost_in_groups(id, true);
         self.mourn(number);
     }
 

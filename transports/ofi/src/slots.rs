@@ -1,5 +1,9 @@
 //! Registered memory in equal parts, each for one message, and who has which; regions of the program's memory and operations on them.
 
+mod groups;
+
+pub(crate) use groups::Half;
+
 use crate::device::{Denied, Device, Object};
 use crate::operations::OperationId;
 use crate::sys::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE, fi_context2, fid_mr};
@@ -32,6 +36,8 @@ pub(crate) enum Work {
     Slot(Slot),
     /// It was a piece of this operation on the program's memory.
     Piece(OperationId),
+    /// It was a collective of the group at this place.
+    Group(u32),
     /// A failed one that nobody keeps track of.
     Unknown,
 }
@@ -62,14 +68,22 @@ enum Holder {
 #[repr(C)]
 struct Context {
     scratch: UnsafeCell<fi_context2>,
-    /// Of a slot: its index. Of a piece: its place in the list.
+    /// Of a slot: its index. Of a piece or a group: its place in the list.
     index: u32,
-    is_piece: bool,
+    owner: Owner,
+}
+
+/// Whose a context is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Slot,
+    Piece,
+    Group,
 }
 
 impl Context {
-    fn new(index: u32, is_piece: bool) -> Context {
-        Context { scratch: UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }), index, is_piece }
+    fn new(index: u32, owner: Owner) -> Context {
+        Context { scratch: UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }), index, owner }
     }
 }
 
@@ -119,10 +133,12 @@ pub(crate) struct Slots {
     free_pieces: Vec<u32>,
     regions: Vec<Option<Registered>>,
     free_regions: Vec<u32>,
+    groups: groups::Places,
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        self.groups.close();
         self.device.end();
         // A domain with open regions stays open.
         self.blocks.iter_mut().for_each(|block| block.region = None);
@@ -139,11 +155,17 @@ impl std::fmt::Debug for Slots {
     }
 }
 
-/// Whether an address is that of a slot's or a piece's context.
-fn is_ours(context: *mut c_void, blocks: &[Block], pieces: &[(Box<Context>, OperationId)]) -> bool {
+/// Whether an address is that of a slot's, a piece's or a group's context.
+fn is_ours(
+    context: *mut c_void,
+    blocks: &[Block],
+    pieces: &[(Box<Context>, OperationId)],
+    groups: &groups::Places,
+) -> bool {
     let of_slot = |block: &Block| block.contexts.iter().any(|ours| std::ptr::eq(ours, context.cast()));
     blocks.iter().any(of_slot)
         || pieces.iter().any(|(ours, _)| std::ptr::eq(&raw const **ours, context.cast()))
+        || groups.own(context.cast())
 }
 
 impl Slots {
@@ -159,6 +181,7 @@ impl Slots {
             free_pieces: Vec::new(),
             regions: Vec::new(),
             free_regions: Vec::new(),
+            groups: groups::Places::default(),
         }
     }
 
@@ -190,7 +213,7 @@ impl Slots {
             )
         })?;
         let first = self.holders.len() as u32;
-        let contexts = (first..first + BLOCK).map(|slot| Context::new(slot, false)).collect();
+        let contexts = (first..first + BLOCK).map(|slot| Context::new(slot, Owner::Slot)).collect();
         let mut block = Block { region: None, contexts, memory, layout };
         if self.device.registers_locally() {
             // SAFETY: the memory is freed after the region is closed (`Block::drop`).
@@ -267,23 +290,31 @@ impl Slots {
 
     /// Lets the provider work, and takes what has ended, in order. The slots are ours again.
     pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
-        let Slots { device, blocks, holders, pieces, free_pieces, .. } = self;
+        let Slots { device, blocks, holders, pieces, free_pieces, groups, .. } = self;
         device.poll(|ended| {
-            let work =
-                if ended.context.is_null() || ended.error != 0 && !is_ours(ended.context, blocks, pieces) {
-                    Work::Unknown
-                } else {
-                    // SAFETY: every context that is given to the library is one of ours, which live as long as the device. Failures of what
-                    // was injected have none, and what a provider shows there instead was looked at.
-                    let context = unsafe { &*ended.context.cast::<Context>() };
-                    if context.is_piece {
+            let work = if ended.context.is_null()
+                || ended.error != 0 && !is_ours(ended.context, blocks, pieces, groups)
+            {
+                Work::Unknown
+            } else {
+                // SAFETY: every context that is given to the library is one of ours, which live as long as the device. Failures of what
+                // was injected have none, and what a provider shows there instead was looked at.
+                let context = unsafe { &*ended.context.cast::<Context>() };
+                match context.owner {
+                    Owner::Piece => {
                         free_pieces.push(context.index);
                         Work::Piece(pieces[context.index as usize].1)
-                    } else {
+                    }
+                    Owner::Group => {
+                        groups.ended(context.index);
+                        Work::Group(context.index)
+                    }
+                    Owner::Slot => {
                         holders[context.index as usize] = Holder::Us;
                         Work::Slot(Slot(context.index))
                     }
-                };
+                }
+            };
             done.push(Done { work, bytes: ended.bytes, error: ended.error });
         });
     }
@@ -342,7 +373,7 @@ impl Slots {
             Some(place) => place,
             None => {
                 let place = self.pieces.len() as u32;
-                self.pieces.push((Box::new(Context::new(place, true)), piece.operation));
+                self.pieces.push((Box::new(Context::new(place, Owner::Piece)), piece.operation));
                 place
             }
         };

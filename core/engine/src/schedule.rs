@@ -166,6 +166,8 @@ pub(crate) struct Schedules {
     pool: ScratchPool,
     /// Runs that the device has.
     handed_over: u32,
+    /// Runs that it has been given so far.
+    ever_handed_over: u64,
 }
 
 impl Schedules {

@@ -7,7 +7,8 @@
 //!   such an allreduce is followed by a broadcast of what rank 0 got.
 //! * A reduction to a root is an allreduce where the provider has no `fi_reduce` (none of the software providers has).
 //! * Broadcasts are of bytes, of as many as make equal parts for all members where the provider takes that many: providers that send parts
-//!   round (libfabric's own) write and read whole parts, also behind the end of what they were given.
+//!   round (libfabric's own) write and read whole parts, also behind the end of what they were given. Where the provider names no limit for
+//!   them, that of its reductions holds: messages beyond the eager ones break libfabric's own broadcast in every version that was tried.
 #![forbid(unsafe_code)]
 
 use crate::sys;
@@ -15,6 +16,9 @@ use weft_api::offload::{Arithmetic, Collective, Element, Operation, Outline, Ref
 
 /// Longest operand in bytes that is handed over, whatever the provider takes: it is copied into registered memory and out of it.
 pub const LONGEST: u64 = 1 << 20;
+
+/// Longest broadcast of a provider that says neither how long broadcasts nor how long reductions may be.
+const UNSAID: u64 = 8 << 10;
 
 /// All operations, each with its number in libfabric.
 const OPERATIONS: [(Operation, u32); 10] = [
@@ -69,6 +73,12 @@ pub struct Answer {
 struct Reduction {
     arithmetic: Arithmetic,
     most: u64,
+}
+
+impl Reduction {
+    fn bytes(&self) -> u64 {
+        self.most * u64::from(self.arithmetic.element.bytes())
+    }
 }
 
 /// Which collectives a provider runs.
@@ -144,7 +154,7 @@ impl Abilities {
             Some(if answer.count == 0 { u64::MAX } else { answer.count })
         };
         let barrier = ask(sys::FI_BARRIER, 0, sys::FI_VOID).is_some();
-        let broadcast = ask(sys::FI_BROADCAST, 0, sys::FI_UINT8).map(|most| most.min(LONGEST));
+        let broadcast = ask(sys::FI_BROADCAST, 0, sys::FI_UINT8);
         let mut reductions = |collective| {
             let mut found = Vec::new();
             for (operation, op) in OPERATIONS {
@@ -157,7 +167,11 @@ impl Abilities {
             }
             found
         };
-        let (reduce, allreduce) = (reductions(sys::FI_REDUCE), reductions(sys::FI_ALLREDUCE));
+        let (reduce, allreduce): (Vec<Reduction>, Vec<Reduction>) =
+            (reductions(sys::FI_REDUCE), reductions(sys::FI_ALLREDUCE));
+        let said = reduce.iter().chain(&allreduce).map(Reduction::bytes).max();
+        let broadcast =
+            broadcast.map(|most| if most == u64::MAX { said.unwrap_or(UNSAID) } else { most }.min(LONGEST));
         Abilities { barrier, broadcast, reduce, allreduce, members }
     }
 
@@ -236,8 +250,7 @@ impl Abilities {
             what.push(format!("broadcast of {bytes} bytes"));
         }
         for (name, reductions) in [("reduce", &self.reduce), ("allreduce", &self.allreduce)] {
-            let longest =
-                reductions.iter().map(|one| one.most * u64::from(one.arithmetic.element.bytes())).max();
+            let longest = reductions.iter().map(Reduction::bytes).max();
             if let Some(longest) = longest {
                 what.push(format!("{name} of {longest} bytes ({} operations on types)", reductions.len()));
             }

@@ -457,38 +457,43 @@ impl Device {
     }
 
     /// Lets the provider work, and takes what has ended, in order.
-    pub(crate) fn poll(&mut self, mut ended: impl FnMut(Ended)) {
-        const BATCH: usize = 32;
-        let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
-        // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
-        let count = unsafe {
-            match (*(*self.completions.raw()).ops).read {
-                Some(read) => read(self.completions.raw(), entries.as_mut_ptr().cast(), BATCH),
-                None => 0,
-            }
-        };
-        if count > 0 {
-            for entry in &entries[..count as usize] {
-                ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
-            }
-        } else if count == -(FI_EAVAIL as isize)
-            && let Some(failure) = self.failure()
-        {
-            ended(failure);
-        }
+    pub(crate) fn poll(&mut self, ended: impl FnMut(Ended)) {
+        poll(&self.completions, ended);
     }
+}
 
-    /// The failed operation at the head of the queue.
-    fn failure(&mut self) -> Option<Ended> {
-        // SAFETY: zero is a value of every field: no buffer for details.
-        let mut entry: fi_cq_err_entry = unsafe { std::mem::zeroed() };
-        // SAFETY: an open completion queue.
-        let count = unsafe {
-            match (*(*self.completions.raw()).ops).readerr {
-                Some(readerr) => readerr(self.completions.raw(), &mut entry, 0),
-                None => 0,
-            }
-        };
-        (count > 0).then(|| Ended { context: entry.op_context, bytes: 0, error: i64::from(entry.err.max(1)) })
+/// Reads a completion queue.
+fn poll(completions: &Object<fid_cq>, mut ended: impl FnMut(Ended)) {
+    const BATCH: usize = 32;
+    let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
+    // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
+    let count = unsafe {
+        match (*(*completions.raw()).ops).read {
+            Some(read) => read(completions.raw(), entries.as_mut_ptr().cast(), BATCH),
+            None => 0,
+        }
+    };
+    if count > 0 {
+        for entry in &entries[..count as usize] {
+            ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
+        }
+    } else if count == -(FI_EAVAIL as isize)
+        && let Some(failure) = failure(completions)
+    {
+        ended(failure);
     }
+}
+
+/// The failed operation at the head of a queue.
+fn failure(completions: &Object<fid_cq>) -> Option<Ended> {
+    // SAFETY: zero is a value of every field: no buffer for details.
+    let mut entry: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+    // SAFETY: an open completion queue.
+    let count = unsafe {
+        match (*(*completions.raw()).ops).readerr {
+            Some(readerr) => readerr(completions.raw(), &mut entry, 0),
+            None => 0,
+        }
+    };
+    (count > 0).then(|| Ended { context: entry.op_context, bytes: 0, error: i64::from(entry.err.max(1)) })
 }

@@ -42,8 +42,6 @@ pub(crate) struct Groups {
     tell: VecDeque<(PeerId, What, u32)>,
     /// Some group joins, runs something or is about to close.
     active: bool,
-    /// The provider refused something for now.
-    refused: bool,
 }
 
 /// A group.
@@ -92,6 +90,14 @@ struct Running {
     failed: Option<(Instant, i64)>,
 }
 
+impl Group {
+    /// The member that `me` watches.
+    fn next_of(&self, me: PeerId) -> Option<PeerId> {
+        let own = self.members.iter().position(|&peer| peer == me)?;
+        Some(self.members[(own + 1) % self.members.len()])
+    }
+}
+
 impl Running {
     fn whole(&self) -> Whole {
         self.program.whole.expect("a program of a group names it")
@@ -116,9 +122,14 @@ impl Groups {
         self.get(group.0).expect("a group that was opened and not left")
     }
 
-    /// Whether a sleeper would miss what it has to do.
-    pub(crate) fn are_urgent(&self) -> bool {
-        self.refused || !self.finished.is_empty() || !self.tell.is_empty()
+    /// Whether a sleeper would miss what it has to do: nothing wakes it then.
+    pub(crate) fn are_silent(&self) -> bool {
+        self.active || !self.tell.is_empty()
+    }
+
+    /// Whether something has ended that the engine has not heard of.
+    pub(crate) fn have_news(&self) -> bool {
+        !self.finished.is_empty()
     }
 
     fn finish(&mut self, token: u64, outcome: Outcome) {
@@ -132,7 +143,6 @@ impl Ofi {
         if !self.groups.active && self.groups.tell.is_empty() {
             return false;
         }
-        self.groups.refused = false;
         let mut moved = self.tell_members();
         let mut active = false;
         for place in 0..self.groups.list.len() as u32 {
@@ -152,6 +162,7 @@ impl Ofi {
         let Some(group) = self.groups.get(place) else { return false };
         match group.state {
             State::Joining(since) => {
+                self.slots.poll_group(place);
                 let joined = match self.slots.has_joined(place) {
                     Joining::Waiting if since.elapsed() < JOINING => return false,
                     Joining::Waiting => Joining::Failed(format!("not all have joined in {JOINING:?}")),
@@ -163,7 +174,7 @@ impl Ofi {
                 }
                 true
             }
-            State::Joined => self.run_in(place) | self.close_left(place),
+            State::Joined => self.look_in(place) | self.run_in(place) | self.close_left(place),
             State::Opened | State::Ended(_) => self.close_left(place),
         }
     }
@@ -192,10 +203,7 @@ impl Ofi {
                 let running = group.running.as_mut().expect("it was there");
                 match begun {
                     Ok(()) => running.begun = true,
-                    Err(Denied::Again) => {
-                        self.groups.refused = true;
-                        return moved;
-                    }
+                    Err(Denied::Again) => return moved,
                     Err(Denied::Failed(number)) => running.failed = Some((Instant::now(), number)),
                 }
                 moved = true;
@@ -234,8 +242,21 @@ impl Ofi {
         Ok(())
     }
 
+    /// Lets the provider work on the call under way. True when it has ended.
+    fn look_in(&mut self, place: u32) -> bool {
+        let waits = |running: &Running| running.begun && running.failed.is_none();
+        let under_way = self.groups.get(place).and_then(|group| group.running.as_ref()).is_some_and(waits);
+        match if under_way { self.slots.poll_group(place) } else { None } {
+            Some(error) => {
+                self.ended_in_group(place, error);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// A call in a group has ended.
-    pub(crate) fn ended_in_group(&mut self, place: u32, error: i64) {
+    fn ended_in_group(&mut self, place: u32, error: i64) {
         let Some(group) = self.groups.get(place) else { return };
         let Some(running) = &mut group.running else { return };
         if error != 0 {
@@ -252,7 +273,6 @@ impl Ofi {
             self.slots.trim_room(place);
             self.groups.finish(running.token, Outcome::Done);
         }
-        self.run_in(place);
     }
 
     /// Ends a group with all that is under way in it; the others are told where they do not know.
@@ -281,12 +301,14 @@ impl Ofi {
         self.groups.active = true;
     }
 
-    /// A process is gone: the groups that it was in end. With `found`, the others may not know yet.
+    /// A process is gone: the groups that it was in end. With `found`, the others may not know yet; whoever watches it tells them in any case.
     pub(crate) fn lost_in_groups(&mut self, lost: PeerId, found: bool) {
+        let me = self.me;
         for place in 0..self.groups.list.len() as u32 {
-            let concerned = self.groups.get(place).is_some_and(|group| group.members.contains(&lost));
-            if concerned {
-                self.end_group(place, End::Lost(lost), found);
+            let Some(group) = self.groups.get(place) else { continue };
+            if let Some(rank) = group.members.iter().position(|&peer| peer == lost) {
+                let watched = group.next_of(me) == Some(group.members[rank]);
+                self.end_group(place, End::Lost(lost), found || watched);
             }
         }
     }
@@ -344,10 +366,11 @@ impl Ofi {
         if std::mem::replace(&mut group.watches, true) {
             return;
         }
-        let own = group.members.iter().position(|&peer| peer == me).unwrap_or(0);
-        let next = group.members[(own + 1) % group.members.len()];
-        // Who cannot be found now was found when the group was joined.
-        let _ = self.introduce(next);
+        let Some(next) = group.next_of(me) else { return };
+        // The first word makes this process known there, too: otherwise its end would be told to others only, and taken for a loss here.
+        if let Ok(number) = self.introduce(next) {
+            self.news_are_due(number);
+        }
     }
 
     /// Everybody is asked soon whether he is there.
@@ -397,7 +420,6 @@ impl Offload for Ofi {
     }
 
     fn give_up_on(&mut self, peer: PeerId) {
-        // Whoever told this process tells the others, or has told them.
         self.lost_in_groups(peer, false);
     }
 

@@ -36,8 +36,6 @@ pub(crate) enum Work {
     Slot(Slot),
     /// It was a piece of this operation on the program's memory.
     Piece(OperationId),
-    /// It was a collective of the group at this place.
-    Group(u32),
     /// A failed one that nobody keeps track of.
     Unknown,
 }
@@ -68,22 +66,14 @@ enum Holder {
 #[repr(C)]
 struct Context {
     scratch: UnsafeCell<fi_context2>,
-    /// Of a slot: its index. Of a piece or a group: its place in the list.
+    /// Of a slot: its index. Of a piece: its place in the list.
     index: u32,
-    owner: Owner,
-}
-
-/// Whose a context is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    Slot,
-    Piece,
-    Group,
+    is_piece: bool,
 }
 
 impl Context {
-    fn new(index: u32, owner: Owner) -> Context {
-        Context { scratch: UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }), index, owner }
+    fn new(index: u32, is_piece: bool) -> Context {
+        Context { scratch: UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }), index, is_piece }
     }
 }
 
@@ -155,17 +145,11 @@ impl std::fmt::Debug for Slots {
     }
 }
 
-/// Whether an address is that of a slot's, a piece's or a group's context.
-fn is_ours(
-    context: *mut c_void,
-    blocks: &[Block],
-    pieces: &[(Box<Context>, OperationId)],
-    groups: &groups::Places,
-) -> bool {
+/// Whether an address is that of a slot's or a piece's context.
+fn is_ours(context: *mut c_void, blocks: &[Block], pieces: &[(Box<Context>, OperationId)]) -> bool {
     let of_slot = |block: &Block| block.contexts.iter().any(|ours| std::ptr::eq(ours, context.cast()));
     blocks.iter().any(of_slot)
         || pieces.iter().any(|(ours, _)| std::ptr::eq(&raw const **ours, context.cast()))
-        || groups.own(context.cast())
 }
 
 impl Slots {
@@ -213,7 +197,7 @@ impl Slots {
             )
         })?;
         let first = self.holders.len() as u32;
-        let contexts = (first..first + BLOCK).map(|slot| Context::new(slot, Owner::Slot)).collect();
+        let contexts = (first..first + BLOCK).map(|slot| Context::new(slot, false)).collect();
         let mut block = Block { region: None, contexts, memory, layout };
         if self.device.registers_locally() {
             // SAFETY: the memory is freed after the region is closed (`Block::drop`).
@@ -290,31 +274,23 @@ impl Slots {
 
     /// Lets the provider work, and takes what has ended, in order. The slots are ours again.
     pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
-        let Slots { device, blocks, holders, pieces, free_pieces, groups, .. } = self;
+        let Slots { device, blocks, holders, pieces, free_pieces, .. } = self;
         device.poll(|ended| {
-            let work = if ended.context.is_null()
-                || ended.error != 0 && !is_ours(ended.context, blocks, pieces, groups)
-            {
-                Work::Unknown
-            } else {
-                // SAFETY: every context that is given to the library is one of ours, which live as long as the device. Failures of what
-                // was injected have none, and what a provider shows there instead was looked at.
-                let context = unsafe { &*ended.context.cast::<Context>() };
-                match context.owner {
-                    Owner::Piece => {
+            let work =
+                if ended.context.is_null() || ended.error != 0 && !is_ours(ended.context, blocks, pieces) {
+                    Work::Unknown
+                } else {
+                    // SAFETY: every context that is given to the library is one of ours, which live as long as the device. Failures of what
+                    // was injected have none, and what a provider shows there instead was looked at.
+                    let context = unsafe { &*ended.context.cast::<Context>() };
+                    if context.is_piece {
                         free_pieces.push(context.index);
                         Work::Piece(pieces[context.index as usize].1)
-                    }
-                    Owner::Group => {
-                        groups.ended(context.index);
-                        Work::Group(context.index)
-                    }
-                    Owner::Slot => {
+                    } else {
                         holders[context.index as usize] = Holder::Us;
                         Work::Slot(Slot(context.index))
                     }
-                }
-            };
+                };
             done.push(Done { work, bytes: ended.bytes, error: ended.error });
         });
     }
@@ -373,7 +349,7 @@ impl Slots {
             Some(place) => place,
             None => {
                 let place = self.pieces.len() as u32;
-                self.pieces.push((Box::new(Context::new(place, Owner::Piece)), piece.operation));
+                self.pieces.push((Box::new(Context::new(place, true)), piece.operation));
                 place
             }
         };

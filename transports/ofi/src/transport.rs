@@ -360,8 +360,8 @@ impl Transport for Ofi {
             }
         }
         if awaited {
-            let safe = !moved && !self.groups.are_urgent() && self.slots.device().may_sleep();
-            self.sleepers.may_sleep(safe);
+            let safe = !moved && !self.groups.have_news() && self.slots.device().may_sleep();
+            self.sleepers.may_sleep(safe, self.groups.are_silent());
         }
         moved
     }

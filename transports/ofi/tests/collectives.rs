@@ -50,7 +50,9 @@ fn join(ends: &mut [Ofi]) -> Vec<GroupId> {
     }
     let groups: Vec<GroupId> = opened.into_iter().map(|(group, _)| group).collect();
     until("all have joined", || {
-        ends.iter_mut().for_each(|end| drop(end.progress()));
+        for end in ends.iter_mut() {
+            end.progress();
+        }
         ends.iter_mut().zip(&groups).all(|(end, group)| match end.joined(*group) {
             Joining::Joined => true,
             Joining::Waiting => false,
@@ -213,7 +215,9 @@ fn what_was_left_is_closed_and_its_place_used_again() {
     ends.run(barrier, &vec![Vec::new(); 3], |_| false);
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
-        ends.ends.iter_mut().for_each(|end| drop(end.progress()));
+        for end in &mut ends.ends {
+            end.progress();
+        }
     }
     let again = join(&mut ends.ends);
     assert!(again.iter().all(|group| group.0 < 3), "{again:?}");

@@ -18,7 +18,7 @@ pub(super) fn join(call: &'static str, comm: Handle) -> Result<(), Raised> {
                 gate::with(|process| process.go_on_with_group(&mut joining, ended_well))?;
             }
             Awaits::Others => {
-                gate::wait_for(call, Awaited::OnComm(comm), |process| {
+                gate::wait_for(call, Awaited::Something, |process| {
                     process.has_group_joined(&joining).then_some(())
                 });
                 gate::with(|process| process.go_on_with_group(&mut joining, true))?;

@@ -236,7 +236,13 @@ impl Engine {
         lowered.stage();
         self.fabric.hand_over(&lowered.program, u64::from(slot));
         self.state.schedules.handed_over += 1;
+        self.state.schedules.ever_handed_over += 1;
         self.state.schedules.active[slot as usize] = Some(active);
+    }
+
+    /// Collectives handed to the device so far.
+    pub fn collectives_handed_over(&self) -> u64 {
+        self.state.schedules.ever_handed_over
     }
 
     /// Whether the device has anything of ours.

@@ -1,13 +1,14 @@
 //! Groups of collectives as far as they are memory: the endpoint, the room that its operation works on, and the operation's context.
 //!
 //! What the library works on is never the program's memory: an operation that a lost member leaves without an end could write there at any
-//! time. Its room goes when the endpoint is closed, and its context, by which the library may still name it, stays until the device is.
+//! time. Its room goes when the endpoint is closed, and its context, which the library might still look at, stays until the device is.
 
-use super::{Context, Owner, Slots};
+use super::Slots;
 use crate::abilities::Stage;
 use crate::device::{Denied, GroupEndpoint, Object, Operands};
-use crate::sys::fid_mr;
+use crate::sys::{fi_context2, fid_mr};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
 use weft_api::offload::{Joining, Piece};
 use weft_types::{Error, ErrorClass, Result};
@@ -35,7 +36,8 @@ impl Drop for Room {
 struct Place {
     endpoint: Option<GroupEndpoint>,
     room: Option<Room>,
-    context: Box<Context>,
+    /// The library writes into it and gives back the address.
+    context: Box<UnsafeCell<fi_context2>>,
     /// The library has the room and the context.
     busy: bool,
 }
@@ -62,14 +64,6 @@ impl Places {
     pub(super) fn close(&mut self) {
         self.0.iter_mut().for_each(Place::close);
     }
-
-    pub(super) fn own(&self, context: *const Context) -> bool {
-        self.0.iter().any(|place| std::ptr::eq(&raw const *place.context, context))
-    }
-
-    pub(super) fn ended(&mut self, place: u32) {
-        self.0[place as usize].busy = false;
-    }
 }
 
 /// One of the two halves of a room.
@@ -92,7 +86,7 @@ impl Slots {
         let free = places.iter().position(|place| place.endpoint.is_none() && !place.busy);
         let at = free.unwrap_or(places.len());
         if free.is_none() {
-            let context = Box::new(Context::new(at as u32, Owner::Group));
+            let context = Box::new(UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }));
             places.push(Place { endpoint: None, room: None, context, busy: false });
         }
         places[at].endpoint = Some(endpoint);
@@ -112,6 +106,16 @@ impl Slots {
     pub(crate) fn has_joined(&mut self, place: u32) -> Joining {
         let endpoint = self.groups.0[place as usize].endpoint.as_mut().expect("an open group");
         self.device.has_joined(endpoint)
+    }
+
+    /// Lets the provider work in a group, and looks whether its call has ended: 0, or the error number.
+    pub(crate) fn poll_group(&mut self, place: u32) -> Option<i64> {
+        let of = &mut self.groups.0[place as usize];
+        let ended = of.endpoint.as_mut()?.poll(of.context.get().cast());
+        let ended = ended.filter(|_| of.busy)?;
+        // What has failed may still be the library's.
+        of.busy = ended != 0;
+        Some(ended)
     }
 
     /// Closes a group, and with it what it has begun.
@@ -199,7 +203,7 @@ impl Slots {
         // SAFETY: an open region.
         let descriptor =
             room.region.as_ref().map_or(null_mut(), |region| unsafe { (*region.raw()).mem_desc });
-        let context = (&raw mut *of.context).cast();
+        let context = of.context.get().cast();
         // SAFETY: room was made for the longest stage; nobody touches it before the end (`busy`), and it goes after the endpoint is closed; the
         // context stays as long as the device.
         unsafe { endpoint.begin(stage, Operands { operand, result, descriptor }, context) }?;

@@ -11,7 +11,6 @@ impl Ofi {
         let slot = match done.work {
             Work::Slot(slot) => slot,
             Work::Piece(operation) => return self.operations.piece_ended(operation, good, 0),
-            Work::Group(place) => return self.ended_in_group(place, done.error),
             // A small message that nobody keeps track of has failed: the questions find out whose.
             Work::Unknown => return self.doubt_everybody(),
         };

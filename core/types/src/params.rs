@@ -174,6 +174,8 @@ parameters! {
         "Whether messages between nodes must be carried by RDMA devices. require: they must, or the job ends and says why they cannot. prefer: what WEFT_TRANSPORT names may be replaced by sockets, which is said once. auto: what WEFT_TRANSPORT names is an error where it cannot be had; without it, a device that is not used is told.";
     rails: u32 = "1", "WEFT_RAILS",
         "RDMA devices (or ports) of one process, 1 or 2: the first of each process reaches the first of others, the second the second. Large messages go by both, and what one that fails has carried by the other. With softroce the second is another socket.";
+    progress_agent: bool = "no", "WEFT_PROGRESS_AGENT",
+        "Whether a thread of the library moves what is under way while the program computes: large messages, puts and collectives whose other end waits for this process. It sleeps while the program calls MPI; calls take locks then. Worth it where cores are left over.";
     verbose: u32 = "0", "WEFT_VERBOSE",
         "1 prints once per job what was found and chosen; 2 prints it on every rank. To standard error.";
     leaks: bool = "no", "WEFT_LEAKS",

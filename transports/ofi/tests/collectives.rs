@@ -77,6 +77,11 @@ fn piece(bytes: &[u8]) -> Piece {
     Piece { address: bytes.as_ptr() as u64, bytes: bytes.len() as u64 }
 }
 
+/// Where an outcome belongs.
+fn room(bytes: &mut [u8]) -> Piece {
+    Piece { address: bytes.as_mut_ptr() as u64, bytes: bytes.len() as u64 }
+}
+
 const NOTHING: Piece = Piece { address: 0, bytes: 0 };
 
 fn program(outline: Outline, group: GroupId, operand: Piece, result: Piece) -> Arc<Program> {
@@ -95,7 +100,7 @@ impl Ends {
         let mut results: Vec<Vec<u8>> = operands.iter().map(|data| vec![0x5a; data.len()]).collect();
         for (rank, end) in self.ends.iter_mut().enumerate() {
             assert_eq!(end.can_run(&outline, Some(self.groups[rank]), &|rank| PeerId(rank)), Ok(()));
-            let into = if result(rank) { piece(&mut results[rank]) } else { NOTHING };
+            let into = if result(rank) { room(&mut results[rank]) } else { NOTHING };
             let from = match outline.collective {
                 Collective::Bcast(root) if root as usize != rank => NOTHING,
                 _ => piece(&operands[rank]),
@@ -181,7 +186,7 @@ fn several_at_once_and_two_groups_do_not_mix() {
             let in_second = (k % 2 == 1) ^ (rank % 2 == 1);
             let token = k / 2 + if in_second { 8 } else { 0 };
             let group = if in_second { second[rank] } else { ends.groups[rank] };
-            let (from, into) = (piece(&operands[rank][token]), piece(&mut results[rank][token]));
+            let (from, into) = (piece(&operands[rank][token]), room(&mut results[rank][token]));
             ends.ends[rank].hand_over(&program(of, group, from, into), token as u64);
         }
     }
@@ -238,7 +243,7 @@ fn a_lost_member_ends_the_collectives_of_all() {
     for rank in [0, 1, 3] {
         for token in 0..3 {
             let of = outline(Collective::Allreduce, 4, 8, Some(SUM));
-            let of = program(of, ends.groups[rank], piece(&data), piece(&mut results[rank]));
+            let of = program(of, ends.groups[rank], piece(&data), room(&mut results[rank]));
             ends.ends[rank].hand_over(&of, token);
         }
     }

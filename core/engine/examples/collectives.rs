@@ -46,6 +46,7 @@ impl Side {
             peers: Arc::clone(&self.peers),
             sequence: self.sequence,
             persistent: false,
+            group: None,
         };
         self.sequence += 1;
         let run = ScheduleRun::new(Arc::clone(schedule), arguments.clone(), reduction.clone(), channel);

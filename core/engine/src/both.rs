@@ -42,6 +42,11 @@ impl Both {
         &self.fabric
     }
 
+    /// The same, to work with.
+    pub(crate) fn fabric_mut(&mut self) -> &mut Fabric {
+        &mut self.fabric
+    }
+
     /// The shared memory of the node.
     pub fn shm(&self) -> &Shm {
         &self.shm

@@ -145,6 +145,22 @@ impl Fabric {
         }
     }
 
+    /// Libfabric, whose providers may run collectives.
+    pub(crate) fn libfabric(&self) -> Option<&Ofi> {
+        match self {
+            Fabric::Ofi(ofi) => Some(ofi),
+            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+        }
+    }
+
+    /// The same, to work with.
+    pub(crate) fn libfabric_mut(&mut self) -> Option<&mut Ofi> {
+        match self {
+            Fabric::Ofi(ofi) => Some(ofi),
+            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+        }
+    }
+
     /// Whether a device of hardware carries the messages, past the kernel.
     pub fn drives_a_device(&self) -> bool {
         match self {

@@ -48,11 +48,12 @@ pub use types::{
     Started, Status,
 };
 pub use wait::Waiter;
+/// How messages with gaps travel.
+pub use weft_api::offload::{CARD, GroupId, Joining};
 /// Where memory is, and what is done to it: the vocabulary of windows.
 pub use weft_api::zero_copy::{Atomic, MemoryRange, Region, RegionId, RemoteMemory};
 /// What opening a libfabric endpoint takes.
 pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
-/// How messages with gaps travel.
 pub use weft_proto::Gaps;
 /// How announced messages travel between nodes.
 pub use weft_proto::Rendezvous;

@@ -24,6 +24,7 @@ pub use bound::{KeptRun, ScheduleRun, Then};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use weft_api::offload::GroupId;
 use weft_coll::{Buffer, Execution, Range, Step, StepId};
 use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
 use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
@@ -96,6 +97,8 @@ pub struct Channel {
     pub sequence: u32,
     /// Whether the number is one of those for persistent collectives.
     pub persistent: bool,
+    /// The group of the fabric's device that all of them have joined, if there is one.
+    pub group: Option<GroupId>,
 }
 
 impl Channel {
@@ -163,6 +166,8 @@ pub(crate) struct Schedules {
     pool: ScratchPool,
     /// Runs that the device has.
     handed_over: u32,
+    /// Runs that it has been given so far.
+    ever_handed_over: u64,
 }
 
 impl Schedules {

@@ -28,7 +28,7 @@ impl PeerMap for Identity {
 
 fn channel(rank: u32, sequence: u32, persistent: bool) -> Channel {
     let context = ContextId::WORLD.collective();
-    Channel { context, rank: Rank(rank), peers: Arc::new(Identity), sequence, persistent }
+    Channel { context, rank: Rank(rank), peers: Arc::new(Identity), sequence, persistent, group: None }
 }
 
 fn int() -> Datatype {

@@ -67,7 +67,7 @@ fn one(
             Reduction { datatype: int(), operation: Operation::Predefined(kernel), name: "MPI_SUM" };
         let context = ContextId::WORLD.collective();
         let peers = Arc::new(Identity);
-        let channel = Channel { context, rank: Rank(rank), peers, sequence, persistent: false };
+        let channel = Channel { context, rank: Rank(rank), peers, sequence, persistent: false, group: None };
         let run = ScheduleRun::new(Arc::new(schedule), arguments, Some(reduction), channel).unwrap();
         world.engines[rank as usize].start_schedule(run).unwrap()
     };

@@ -49,8 +49,14 @@ fn bound(
     let model = Model { segment: 1000, window: 2, ..Model::default() };
     let schedule = Arc::new(algorithm.build(call, Group { rank, size }, &model));
     let context = ContextId::WORLD.collective();
-    let channel =
-        Channel { context, rank: Rank(rank), peers: Arc::new(Identity), sequence: 0, persistent: false };
+    let channel = Channel {
+        context,
+        rank: Rank(rank),
+        peers: Arc::new(Identity),
+        sequence: 0,
+        persistent: false,
+        group: None,
+    };
     let arguments = Arguments::new(part.send.clone(), part.recv.clone());
     ScheduleRun::new(schedule, arguments, reduction.cloned(), channel).unwrap()
 }

@@ -12,7 +12,7 @@ use crate::group::Group;
 use crate::persistent::Operation;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
-use crate::rounds::Asked;
+use crate::rounds::{Asked, Begun};
 use std::sync::Arc;
 use weft_boot::Nodes;
 use weft_coll::{Call, Figures, Layout, Model, Rules, Schedule};
@@ -64,6 +64,13 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
+        if let Work::Collective(call) = work
+            && matches!(self.asked, Asked::Yes)
+            && self.wants_group(comm, call)?
+        {
+            self.asked = Asked::Answered(Begun::Join(comm));
+            return Ok(RequestId::COMPLETE);
+        }
         if let Work::Collective(call) = work
             && self.take_over(comm, call, &arguments, reduction.as_ref())?
         {
@@ -200,7 +207,10 @@ impl Comm {
         self.plans = plans;
         let persistent = numbers == Numbers::Persistent;
         let sequence = if persistent { self.persistent_collectives } else { self.collectives };
-        let channel = self.channel(everyone, sequence, persistent);
+        let mut channel = self.channel(everyone, sequence, persistent);
+        if !persistent && !planning.reproducible && !self.is_reproducible() {
+            channel.group = self.at_device.group();
+        }
         let run = ScheduleRun::new(schedule?, arguments, reduction, channel)?;
         match numbers {
             Numbers::Once => self.collectives = sequence.wrapping_add(1),
@@ -226,7 +236,8 @@ impl Comm {
     }
 
     fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
-        Channel { context: self.context.collective(), rank: place, peers, sequence, persistent }
+        let context = self.context.collective();
+        Channel { context, rank: place, peers, sequence, persistent, group: None }
     }
 
     #[cold]

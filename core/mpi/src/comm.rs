@@ -9,6 +9,7 @@ use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
+use crate::offload::AtDevice;
 use crate::rounds::Node;
 use crate::table::{Table, stale};
 use crate::topology::Topology;
@@ -73,6 +74,8 @@ pub struct Comm {
     pub plans: Plans,
     /// Collectives by shared memory.
     pub node: Node,
+    /// Collectives by the fabric's device.
+    pub at_device: AtDevice,
     /// The virtual topology (chapter 8).
     pub topology: Option<Arc<Topology>>,
 }
@@ -98,6 +101,7 @@ impl Comm {
             layout: OnceLock::new(),
             plans: Plans::default(),
             node: Node::default(),
+            at_device: AtDevice::default(),
             topology: None,
         }
     }

@@ -172,6 +172,9 @@ impl Process {
     pub fn free_comm(&mut self, handle: Handle) -> Result<Comm> {
         let mut comm = self.comms.remove(handle)?;
         comm.node = crate::rounds::Node::default();
+        if let Some(group) = std::mem::take(&mut comm.at_device).group() {
+            self.engine.leave_group(group);
+        }
         self.engine.close_streams();
         self.retired.push((comm.context, comm.lane, handle));
         Ok(comm)

@@ -180,6 +180,11 @@ fn fabric(
                     params::Provider::Named(name) => Some(name.clone()),
                 },
                 job: Some(job.job_id.clone()),
+                offload: match parameters.offload {
+                    params::Choice::Auto => None,
+                    params::Choice::On => Some(true),
+                    params::Choice::Off => Some(false),
+                },
             };
             Fabric::ofi(me, &wanted, directory)
         }

@@ -21,6 +21,7 @@ pub mod kinds;
 pub mod lanes;
 pub mod leaks;
 mod letters;
+pub mod offload;
 pub mod op;
 pub mod partitioned;
 pub mod persistent;

@@ -92,6 +92,8 @@ pub enum Begun {
     Rounds(UnderWay),
     /// The members must agree on memory first; then the call begins again.
     Agree(Handle, Needed),
+    /// The members look first whether they have a group at the fabric's device; then the call begins again.
+    Join(Handle),
 }
 
 /// Memory on which the members of a communicator agree.
@@ -349,10 +351,7 @@ impl Process {
         let call =
             Call::Allreduce { vector: Vector { count: 2, element: 8, commutative: true }, in_place: false };
         let arguments = Arguments::new(said, heard.clone());
-        self.asked = Asked::Messages;
-        let request = self.start_collective(comm, &call, arguments, Some(reduction));
-        self.asked = Asked::No;
-        Ok((request?, heard))
+        Ok((self.by_messages(comm, &call, arguments, Some(reduction))?, heard))
     }
 
     /// The agreement is over, well or not. The next calls of the communicator know what it came to, once [`Process::have_joined`] says so.
@@ -554,7 +553,7 @@ impl Comms {
 }
 
 /// The least of unsigned 64-bit words.
-fn least() -> Result<Reduction> {
+pub(crate) fn least() -> Result<Reduction> {
     let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
     let operation = Operation::Predefined(PredefinedOp::Min.kernel(&word)?);
     Ok(Reduction { datatype: word, operation, name: "MPI_MIN" })

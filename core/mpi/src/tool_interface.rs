@@ -35,7 +35,7 @@ impl Level {
 }
 
 /// The performance variables.
-pub const LEVELS: [Level; 8] = [
+pub const LEVELS: [Level; 9] = [
     Level {
         name: "weft_posted_receives",
         meaning: "Receives of this process that wait for a message.",
@@ -83,6 +83,12 @@ pub const LEVELS: [Level; 8] = [
         meaning: "How often this process has told an RDMA device of work requests.",
         rises: true,
         of: |process| process.engine.device_work().1,
+    },
+    Level {
+        name: "weft_collectives_handed_over",
+        meaning: "Collectives that this process has handed to the fabric's device or its provider.",
+        rises: true,
+        of: |process| process.engine.collectives_handed_over(),
     },
 ];
 

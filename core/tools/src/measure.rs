@@ -168,6 +168,7 @@ impl Player {
             sequence: 0,
             // Those that run once have the numbers of the barriers.
             persistent: true,
+            group: None,
         };
         let arguments = Arguments::new(Memory::none(), self.room.clone());
         let run = ScheduleRun::new(Arc::clone(schedule), arguments, None, channel)?;

@@ -20,13 +20,18 @@
 //!   it hears of by other ways ([`Offload::give_up_on`]).
 //! - The same [`Arc`] handed over again is the same program: a device may keep what it made of it (persistent collectives).
 //!
-//! # What libfabric needs
-//! `fi_collective` takes an [`Outline`] as it is: `FI_BARRIER`, `FI_BROADCAST`, `FI_REDUCE` and `FI_ALLREDUCE` by
-//! [`Outline::collective`], `fi_query_collective` for what `can_run` asks, one `fi_join_collective` for each set of members (to be
-//! made when a communicator is, and agreed on, so that all answer alike), the argument pieces from the program's first and last steps.
-//! Deferred work (`FI_TRIGGER`, `fi_trigger.h`) takes the [`Program`]: a counter for each step that others wait for, one
+//! # Groups
+//! A device that runs a collective as a whole (libfabric's `fi_collective`) has no use for the steps: it wants to know who takes part before the
+//! first call, and then the operands of each. Such a transport says what it can do by [`Offload::offers_groups`]. The members of a communicator
+//! compare that, by messages; where it is the same at all of them, each opens a group ([`Offload::open_group`]), shows the others its card and joins
+//! ([`Offload::join_group`]); when all have joined ([`Offload::joined`], agreed on by messages again), the communicator's collectives name the
+//! group. Whatever fails on the way fails for all, and the collectives stay with the engine. In a group programs run one after another, in the
+//! order in which they are handed over, which is therefore the same at all members.
+//!
+//! # Deferred work
+//! libfabric's other way (`FI_TRIGGER`, `fi_trigger.h`) would take the [`Program`]: a counter for each step that others wait for, one
 //! `FI_OP_TSEND`/`FI_OP_TRECV` work entry a message with [`Step::Send::key`] as its tag, threshold [`Program::waits_for`]; it has no arithmetic but
-//! `FI_OP_ATOMIC` on the receiver, so `can_run` refuses arithmetic that `fi_query_atomic` does not list.
+//! `FI_OP_ATOMIC` on the receiver, so `can_run` would refuse arithmetic that `fi_query_atomic` does not list.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +51,7 @@ pub enum Collective {
 }
 
 /// What a reduction does to two elements: `into = left op into`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "named as in section 6.9.2")]
 pub enum Operation {
     Sum,
@@ -62,7 +67,7 @@ pub enum Operation {
 }
 
 /// The machine's form of one element, with its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Element {
     /// Two's complement, in the machine's byte order.
     Signed(u8),
@@ -82,7 +87,7 @@ impl Element {
 }
 
 /// What a program's [`Step::Reduce`] steps do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Arithmetic {
     /// The operation.
     pub operation: Operation,
@@ -149,11 +154,42 @@ pub enum Step {
     },
 }
 
+/// Most bytes of what others must know of a process to join a group with it.
+pub const CARD: usize = 127;
+
+/// A group of processes that the device knows; the number is this process's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub u32);
+
+/// How far the making of a group is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// Not all have joined.
+    Waiting,
+    /// All have.
+    Joined,
+    /// It will not be: why.
+    Failed(String),
+}
+
+/// What a collective is about, for devices that run it as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// Whose collective it is.
+    pub group: GroupId,
+    /// This member's data: what the root broadcasts, what is reduced. No bytes where it has none.
+    pub operand: Piece,
+    /// Where the outcome belongs; no bytes where this member gets none. May be the operand's memory, and is nothing else of it.
+    pub result: Piece,
+}
+
 /// One member's part of a collective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// What all members run together.
     pub outline: Outline,
+    /// For a device that runs it as a whole; then there are no steps.
+    pub whole: Option<Whole>,
     /// The steps.
     pub steps: Vec<Step>,
     /// How many steps each one waits for.
@@ -185,6 +221,14 @@ pub enum Refusal {
     Arithmetic(Arithmetic),
     /// This member's device does not reach that one.
     Unreachable(PeerId),
+    /// The members have no group at the device: they have not agreed on one yet, or could not.
+    NoGroup,
+    /// No bytes: nothing travels.
+    Nothing,
+    /// Persistent collectives may be started in any order, those of a group may not.
+    AnyOrder,
+    /// The device has no such collective.
+    Missing(&'static str),
 }
 
 impl fmt::Display for Refusal {
@@ -202,6 +246,10 @@ impl fmt::Display for Refusal {
                 write!(f, "the device has no {operation:?} on {element:?} bytes")
             }
             Refusal::Unreachable(peer) => write!(f, "process {} is reached another way", peer.0),
+            Refusal::NoGroup => f.write_str("the communicator's members have joined no group of the device"),
+            Refusal::Nothing => f.write_str("nothing travels"),
+            Refusal::AnyOrder => f.write_str("persistent collectives may be started in any order"),
+            Refusal::Missing(what) => write!(f, "the device has no {what}"),
         }
     }
 }
@@ -228,13 +276,18 @@ pub struct Finished {
 
 /// A transport that can run collectives. The defaults are those of one that cannot.
 pub trait Offload {
-    /// Whether the device takes such a collective, with these members (the process of each rank). See the rules of this module:
-    /// all members must get the same answer.
+    /// Whether the device takes such a collective, with these members (the process of each rank), who have this group if any. See the
+    /// rules of this module: all members must get the same answer.
     ///
     /// # Errors
     /// Why not.
-    fn can_run(&self, outline: &Outline, member: &dyn Fn(u32) -> PeerId) -> Result<(), Refusal> {
-        let _ = (outline, member);
+    fn can_run(
+        &self,
+        outline: &Outline,
+        group: Option<GroupId>,
+        member: &dyn Fn(u32) -> PeerId,
+    ) -> Result<(), Refusal> {
+        let _ = (outline, group, member);
         Err(Refusal::NoEngine)
     }
 
@@ -247,6 +300,48 @@ pub trait Offload {
     /// The next program that has ended, each told once.
     fn finished(&mut self) -> Option<Finished> {
         None
+    }
+
+    /// Whether the device runs collectives of groups of so many members, as a number that stands for all it can do with them: the same number,
+    /// the same abilities. It is never 0. `None`: it knows no groups, or has no room for another one.
+    fn offers_groups(&self, members: u32) -> Option<u64> {
+        let _ = members;
+        None
+    }
+
+    /// Makes this process's end of a group of so many members. Gives what the others must know of it: at most [`CARD`] bytes.
+    ///
+    /// # Errors
+    /// What the device refused.
+    fn open_group(&mut self, members: u32) -> weft_types::Result<(GroupId, Vec<u8>)> {
+        Err(Error::internal(format!("a group of {members} was asked of a transport that knows none")))
+    }
+
+    /// Begins to join the others of a group: `members` are the processes by rank, `cards` what each of them got from
+    /// [`Offload::open_group`]; `name` is a number by which all of them know the group.
+    ///
+    /// # Errors
+    /// What the device refused; the group will not be.
+    fn join_group(
+        &mut self,
+        group: GroupId,
+        name: u32,
+        members: &[PeerId],
+        cards: &[&[u8]],
+    ) -> weft_types::Result<()> {
+        let _ = (group, name, members, cards);
+        Err(Error::internal("there are no groups"))
+    }
+
+    /// Whether all have joined.
+    fn joined(&mut self, group: GroupId) -> Joining {
+        let _ = group;
+        Joining::Failed("there are no groups".into())
+    }
+
+    /// Nothing more will be handed over for a group; it goes when what was is over.
+    fn leave_group(&mut self, group: GroupId) {
+        let _ = group;
     }
 
     /// This process heard that `peer` is gone: what needs it ends.

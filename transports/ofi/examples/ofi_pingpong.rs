@@ -42,6 +42,7 @@ fn main() {
         address: address.as_ref().map(|address| address.parse().expect("an IP address")),
         provider: provider.clone(),
         job: None,
+        offload: None,
     };
     match role.as_deref() {
         Some("server") => run(0, &wanted, &mut stdin().lock(), &mut stdout()),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_api::sleepers::{Sleeper, Sleepers};
 use weft_api::{Bell, Pollable};
 
-/// How long a sleeper sleeps whom the provider cannot wake.
+/// How long a sleeper sleeps whom the provider cannot wake, or not by everything.
 const NAP: Duration = Duration::from_micros(50);
 
 /// What the provider wakes sleepers by, and who sleeps.
@@ -18,6 +18,8 @@ const NAP: Duration = Duration::from_micros(50);
 pub(crate) struct WaitObject {
     /// The library said that its wait object tells of everything that comes from now on.
     safe: AtomicBool,
+    /// Something goes on that the wait object does not tell of.
+    silent: AtomicBool,
     /// The provider's wait object.
     wait: Option<OwnedFd>,
     sleepers: Arc<Sleepers>,
@@ -27,7 +29,12 @@ impl WaitObject {
     /// # Errors
     /// No descriptor is left.
     pub(crate) fn new(wait: Option<OwnedFd>) -> std::io::Result<WaitObject> {
-        Ok(WaitObject { safe: AtomicBool::new(false), wait, sleepers: Arc::new(Sleepers::new()?) })
+        Ok(WaitObject {
+            safe: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            wait,
+            sleepers: Arc::new(Sleepers::new()?),
+        })
     }
 
     /// Whether somebody is about to sleep on the wait object and wants to know whether that is safe.
@@ -36,8 +43,9 @@ impl WaitObject {
         self.wait.is_some() && self.sleepers.is_awaited()
     }
 
-    /// The answer.
-    pub(crate) fn may_sleep(&self, safe: bool) {
+    /// The answer, and whether something goes on that nothing wakes anybody for.
+    pub(crate) fn may_sleep(&self, safe: bool, silent: bool) {
+        self.silent.store(silent, Ordering::Relaxed);
         self.safe.store(safe, Ordering::Release);
     }
 }
@@ -88,7 +96,9 @@ impl Pollable for OfiBell {
 
     fn limit(&self, limit: Duration) -> Duration {
         match self.object.wait {
-            Some(_) if self.object.safe.load(Ordering::Acquire) => limit,
+            Some(_) if self.object.safe.load(Ordering::Acquire) => {
+                if self.object.silent.load(Ordering::Relaxed) { limit.min(NAP) } else { limit }
+            }
             // Something has come, or may have.
             Some(_) => Duration::ZERO,
             None => limit.min(NAP),

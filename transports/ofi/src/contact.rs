@@ -146,7 +146,9 @@ impl Ofi {
             return;
         }
         if !peer.resting {
-            self.lost.push_back(peer.id);
+            let id = peer.id;
+            self.lost.push_back(id);
+            self.lost_in_groups(id, true);
         }
         self.mourn(number);
     }

@@ -3,16 +3,19 @@
 //! The interface is safe because all memory that operations work on is owned here: messages lie in slots ([`crate::slots`]), which
 //! nobody can touch while the library has them, and everything is closed before the memory goes.
 
+mod group;
 mod object;
 mod remote;
 
+pub(crate) use group::{GroupEndpoint, Operands};
 pub(crate) use object::Object;
 
+use crate::abilities::Abilities;
 use crate::library::{InfoList, Library, library};
 use crate::offer::Offer;
 use crate::omni_path;
 use crate::select::{Collectives, Wanted};
-use crate::survey::{choose, collectives, describe, find_again};
+use crate::survey::{Found, choose, describe, find_again, offers_capability};
 use crate::sys::*;
 use object::wait_object;
 use std::ffi::{c_int, c_void};
@@ -56,7 +59,13 @@ pub(crate) struct Device {
     addresses: Object<fid_av>,
     domain: Object<fid_domain>,
     fabric: Object<fid_fabric>,
-    _info: InfoList,
+    _list: InfoList,
+    /// In the list.
+    info: *mut fi_info,
+    /// Collectives that the provider runs in groups, where they are used.
+    abilities: Option<Abilities>,
+    /// Who runs collectives, and why.
+    collectives: Collectives,
     library: &'static Library,
     offer: Offer,
     /// Readable when something completes.
@@ -85,11 +94,13 @@ impl Device {
         }
         let library = library()?;
         let (offer, why) = choose(library, wanted)?;
-        Ok((Device::open_offer(library, offer)?, why))
+        Ok((Device::open_offer(library, offer, wanted.offload)?, why))
     }
 
-    fn open_offer(library: &'static Library, offer: Offer) -> Result<Device> {
-        let (list, info, tells_delivery) = find_again(library, &offer)?;
+    fn open_offer(library: &'static Library, offer: Offer, offload: Option<bool>) -> Result<Device> {
+        let wants_collectives = offload.unwrap_or(offer.drives_a_device());
+        let Found { list, info, tells_delivery, collective } =
+            find_again(library, &offer, wants_collectives)?;
         let failed = |what: &str, number: c_int| {
             Error::new(
                 ErrorClass::OTHER,
@@ -159,6 +170,8 @@ impl Device {
             let completions = Object::new(completions)
                 .filter(|_| result == 0)
                 .ok_or_else(|| failed("a completion queue", result))?;
+            // Only those of groups need it, and it costs the others time.
+            (*info).caps &= !FI_COLLECTIVE;
             let mut endpoint = null_mut();
             let result = match tables.endpoint {
                 Some(open) => open(domain.raw(), info, &mut endpoint, null_mut()),
@@ -177,13 +190,25 @@ impl Device {
             }
             let wait = wait_object(&completions);
             let offer = Offer { tells_delivery, nic: offer.nic, ..describe(&*info) };
+            let abilities = collective.then(|| group::abilities(&domain)).filter(|found| !found.is_empty());
+            let collectives = match &abilities {
+                Some(abilities) => Collectives::Provider(abilities.describe()),
+                None if collective => Collectives::Useless,
+                None if offload == Some(false) => Collectives::NotWanted,
+                None if offers_capability(library, &offer, FI_COLLECTIVE) => Collectives::OnProcessor,
+                None if offers_capability(library, &offer, FI_TRIGGER) => Collectives::OnlyDeferred,
+                None => Collectives::NotOffered,
+            };
             Ok(Device {
                 endpoint,
                 completions,
                 addresses,
                 domain,
                 fabric,
-                _info: list,
+                _list: list,
+                info,
+                abilities,
+                collectives,
                 library,
                 offer,
                 wait,
@@ -211,8 +236,13 @@ impl Device {
     }
 
     /// Who runs collectives, and why.
-    pub(crate) fn collectives(&self) -> Collectives {
-        collectives(self.library, &self.offer)
+    pub(crate) fn collectives(&self) -> &Collectives {
+        &self.collectives
+    }
+
+    /// What the provider runs in groups, if it does.
+    pub(crate) fn abilities(&self) -> Option<&Abilities> {
+        self.abilities.as_ref()
     }
 
     /// What an error number means.
@@ -239,12 +269,17 @@ impl Device {
 
     /// The own address, as others insert it.
     pub(crate) fn name(&self) -> Result<Vec<u8>> {
+        self.name_of(&self.endpoint)
+    }
+
+    /// The address of an endpoint of this device.
+    fn name_of(&self, endpoint: &Object<fid_ep>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; 256];
         let mut length = bytes.len();
         // SAFETY: an enabled endpoint, and a buffer of the length that is given.
         let result = unsafe {
-            match (*(*self.endpoint.raw()).cm).getname {
-                Some(getname) => getname(self.endpoint.fid(), bytes.as_mut_ptr().cast(), &mut length),
+            match (*(*endpoint.raw()).cm).getname {
+                Some(getname) => getname(endpoint.fid(), bytes.as_mut_ptr().cast(), &mut length),
                 None => -FI_ENOSYS,
             }
         };
@@ -303,6 +338,21 @@ impl Device {
         bytes: usize,
         access: u64,
     ) -> Result<Object<fid_mr>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_at(None, address, bytes, access) }
+    }
+
+    /// As [`Device::register`], for an endpoint of a group.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn register_at(
+        &mut self,
+        of_group: Option<&Object<fid_ep>>,
+        address: *mut u8,
+        bytes: usize,
+        access: u64,
+    ) -> Result<Object<fid_mr>> {
         let mut region = null_mut();
         let key = self.next_key;
         self.next_key += 1;
@@ -328,7 +378,7 @@ impl Device {
         if let Some(region) = &region
             && self.offer.mr_mode & FI_MR_ENDPOINT != 0
         {
-            result = region.bind(self.endpoint.fid(), 0);
+            result = region.bind(of_group.unwrap_or(&self.endpoint).fid(), 0);
             if result == 0 {
                 result = region.control(FI_ENABLE, null_mut());
             }
@@ -407,38 +457,43 @@ impl Device {
     }
 
     /// Lets the provider work, and takes what has ended, in order.
-    pub(crate) fn poll(&mut self, mut ended: impl FnMut(Ended)) {
-        const BATCH: usize = 32;
-        let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
-        // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
-        let count = unsafe {
-            match (*(*self.completions.raw()).ops).read {
-                Some(read) => read(self.completions.raw(), entries.as_mut_ptr().cast(), BATCH),
-                None => 0,
-            }
-        };
-        if count > 0 {
-            for entry in &entries[..count as usize] {
-                ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
-            }
-        } else if count == -(FI_EAVAIL as isize)
-            && let Some(failure) = self.failure()
-        {
-            ended(failure);
-        }
+    pub(crate) fn poll(&mut self, ended: impl FnMut(Ended)) {
+        poll(&self.completions, ended);
     }
+}
 
-    /// The failed operation at the head of the queue.
-    fn failure(&mut self) -> Option<Ended> {
-        // SAFETY: zero is a value of every field: no buffer for details.
-        let mut entry: fi_cq_err_entry = unsafe { std::mem::zeroed() };
-        // SAFETY: an open completion queue.
-        let count = unsafe {
-            match (*(*self.completions.raw()).ops).readerr {
-                Some(readerr) => readerr(self.completions.raw(), &mut entry, 0),
-                None => 0,
-            }
-        };
-        (count > 0).then(|| Ended { context: entry.op_context, bytes: 0, error: i64::from(entry.err.max(1)) })
+/// Reads a completion queue.
+fn poll(completions: &Object<fid_cq>, mut ended: impl FnMut(Ended)) {
+    const BATCH: usize = 32;
+    let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
+    // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
+    let count = unsafe {
+        match (*(*completions.raw()).ops).read {
+            Some(read) => read(completions.raw(), entries.as_mut_ptr().cast(), BATCH),
+            None => 0,
+        }
+    };
+    if count > 0 {
+        for entry in &entries[..count as usize] {
+            ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
+        }
+    } else if count == -(FI_EAVAIL as isize)
+        && let Some(failure) = failure(completions)
+    {
+        ended(failure);
     }
+}
+
+/// The failed operation at the head of a queue.
+fn failure(completions: &Object<fid_cq>) -> Option<Ended> {
+    // SAFETY: zero is a value of every field: no buffer for details.
+    let mut entry: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+    // SAFETY: an open completion queue.
+    let count = unsafe {
+        match (*(*completions.raw()).ops).readerr {
+            Some(readerr) => readerr(completions.raw(), &mut entry, 0),
+            None => 0,
+        }
+    };
+    (count > 0).then(|| Ended { context: entry.op_context, bytes: 0, error: i64::from(entry.err.max(1)) })
 }

@@ -9,6 +9,7 @@
 //! * A peer to which a message fails is lost: what had arrived stays readable. A silent one is asked now and then.
 //! * Idle processes sleep on the completion queue where the provider has a descriptor for it; else they nap.
 
+pub mod abilities;
 pub mod card;
 pub mod flow;
 pub mod offer;
@@ -19,6 +20,7 @@ pub mod sys;
 mod bell;
 mod contact;
 mod device;
+mod groups;
 mod knock;
 mod library;
 mod omni_path;

@@ -25,6 +25,8 @@ pub enum What {
     Rest,
     /// The process whose number follows (4 bytes) is about to end.
     Lost,
+    /// The provider has failed the collective group of the name that follows (4 bytes).
+    Broken,
 }
 
 impl What {
@@ -35,11 +37,12 @@ impl What {
             What::Ask => 3,
             What::Rest => 4,
             What::Lost => 5,
+            What::Broken => 6,
         }
     }
 
     fn from_code(code: u8) -> Option<What> {
-        [What::Data, What::News, What::Ask, What::Rest, What::Lost]
+        [What::Data, What::News, What::Ask, What::Rest, What::Lost, What::Broken]
             .into_iter()
             .find(|what| what.code() == code)
     }
@@ -117,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=5) {
+        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=6) {
             let what = What::from_code(code).unwrap();
             let [sequence, taken, arrived] = numbers;
             let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, what };

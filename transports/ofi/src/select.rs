@@ -47,6 +47,8 @@ pub struct Wanted {
     pub provider: Option<String>,
     /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
     pub job: Option<String>,
+    /// Whether the provider shall run collectives that it offers (`WEFT_OFFLOAD`); `None`: where a device does.
+    pub offload: Option<bool>,
 }
 
 /// Why an offer cannot be used.
@@ -261,35 +263,47 @@ impl fmt::Display for Why {
     }
 }
 
-/// What a provider offers beyond messages that could run a collective without the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collectives {
-    /// `FI_COLLECTIVE`.
-    pub whole: bool,
-    /// `FI_TRIGGER`: deferred work.
-    pub triggered: bool,
-    /// It drives a device, which then might run them.
-    pub by_device: bool,
+/// Who runs a job's collectives, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Collectives {
+    /// The provider runs these, of communicators whose members have joined a group.
+    Provider(String),
+    /// The engine: the provider has neither `FI_COLLECTIVE` nor `FI_TRIGGER`.
+    NotOffered,
+    /// The engine: the provider has deferred work only.
+    OnlyDeferred,
+    /// The engine: the provider's are messages of its own on the processor, and nobody asked for them.
+    OnProcessor,
+    /// The engine: so it was asked.
+    NotWanted,
+    /// The engine: the provider names the capability, and when asked for each collective has none that is of use.
+    Useless,
 }
 
 impl fmt::Display for Collectives {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("libfabric: the engine runs collectives: ")?;
-        match (self.whole, self.triggered, self.by_device) {
-            (false, false, _) => {
-                f.write_str("the provider offers neither them (FI_COLLECTIVE) nor deferred work (FI_TRIGGER)")
+        let why = match self {
+            Collectives::Provider(what) => {
+                return write!(
+                    f,
+                    "libfabric: the provider runs collectives of communicators that call them more than once: {what}"
+                );
             }
-            (whole, _, by_device) => {
-                let what = if whole { "FI_COLLECTIVE" } else { "FI_TRIGGER" };
-                let why = match by_device {
-                    false => "is messages of its own on the processor",
-                    true => {
-                        "is not used: its manual promises no end where a member is lost, which MPI_ERR_PROC_ABORTED needs"
-                    }
-                };
-                write!(f, "the provider's {what} {why}")
+            Collectives::NotOffered => {
+                "the provider offers neither them (FI_COLLECTIVE) nor deferred work (FI_TRIGGER)"
             }
-        }
+            Collectives::OnlyDeferred => {
+                "the provider offers no FI_COLLECTIVE; its deferred work (FI_TRIGGER) has no arithmetic"
+            }
+            Collectives::OnProcessor => {
+                "the provider's FI_COLLECTIVE is messages of its own on the processor (WEFT_OFFLOAD=yes takes it)"
+            }
+            Collectives::NotWanted => "WEFT_OFFLOAD=no",
+            Collectives::Useless => {
+                "the provider names FI_COLLECTIVE, but has none of those that are handed over"
+            }
+        };
+        write!(f, "libfabric: the engine runs collectives: {why}")
     }
 }
 

@@ -1,5 +1,9 @@
 //! Registered memory in equal parts, each for one message, and who has which; regions of the program's memory and operations on them.
 
+mod groups;
+
+pub(crate) use groups::Half;
+
 use crate::device::{Denied, Device, Object};
 use crate::operations::OperationId;
 use crate::sys::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE, fi_context2, fid_mr};
@@ -119,10 +123,12 @@ pub(crate) struct Slots {
     free_pieces: Vec<u32>,
     regions: Vec<Option<Registered>>,
     free_regions: Vec<u32>,
+    groups: groups::Places,
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        self.groups.close();
         self.device.end();
         // A domain with open regions stays open.
         self.blocks.iter_mut().for_each(|block| block.region = None);
@@ -159,6 +165,7 @@ impl Slots {
             free_pieces: Vec::new(),
             regions: Vec::new(),
             free_regions: Vec::new(),
+            groups: groups::Places::default(),
         }
     }
 

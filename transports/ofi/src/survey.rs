@@ -132,28 +132,33 @@ pub(crate) fn choose(library: &'static Library, wanted: &Wanted) -> Result<(Offe
     }
 }
 
-/// Who runs a job's collectives, as far as the provider of an offer is concerned.
-pub(crate) fn collectives(library: &'static Library, offer: &Offer) -> select::Collectives {
-    let offers = |caps: u64| {
-        let hints = library.blank().map(|mut hints| {
-            fill_hints(&mut hints, caps);
-            // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
-            unsafe { (*(*hints.first()).fabric_attr).prov_name = owned_text(&offer.provider) };
-            hints
-        });
-        let list = hints.and_then(|hints| library.offers(&hints));
-        // Whoever cannot be asked offers nothing.
-        list.is_ok_and(|list| list.iter().any(|info| describe(info).domain == offer.domain))
-    };
-    select::Collectives {
-        whole: offers(FI_COLLECTIVE),
-        triggered: offers(FI_TRIGGER),
-        by_device: offer.drives_a_device(),
-    }
+/// What the provider of an offer has beyond messages.
+pub(crate) fn offers_capability(library: &'static Library, offer: &Offer, caps: u64) -> bool {
+    let hints = library.blank().map(|mut hints| {
+        fill_hints(&mut hints, caps);
+        // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
+        unsafe { (*(*hints.first()).fabric_attr).prov_name = owned_text(&offer.provider) };
+        hints
+    });
+    let list = hints.and_then(|hints| library.offers(&hints));
+    // Whoever cannot be asked offers nothing.
+    list.is_ok_and(|list| list.iter().any(|info| describe(info).domain == offer.domain))
 }
 
-/// The description of an offer with just those capabilities that will be used: others cost time.
-pub(crate) fn find_again(library: &'static Library, offer: &Offer) -> Result<(InfoList, *mut fi_info, bool)> {
+/// A description of the library with what it was asked for.
+pub(crate) struct Found {
+    /// The list that it belongs to.
+    pub(crate) list: InfoList,
+    pub(crate) info: *mut fi_info,
+    /// Whether writes can tell when they are visible.
+    pub(crate) tells_delivery: bool,
+    /// Whether it is for endpoints with collectives, too.
+    pub(crate) collective: bool,
+}
+
+/// The description of an offer with just those capabilities that will be used (others cost time): with collectives where these are wanted and
+/// offered.
+pub(crate) fn find_again(library: &'static Library, offer: &Offer, collective: bool) -> Result<Found> {
     let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
     let atomic = offer.caps & FI_ATOMIC;
     let remote = if offer.can(REMOTE_MEMORY) { REMOTE_MEMORY } else { 0 };
@@ -168,29 +173,50 @@ pub(crate) fn find_again(library: &'static Library, offer: &Offer) -> Result<(In
         (messages | remote, 0, false),
         (messages, 0, false),
     ] {
-        let mut hints = library.blank()?;
-        fill_hints(&mut hints, caps);
-        // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
-        unsafe {
-            let info = &mut *hints.first();
-            info.addr_format = offer.addr_format;
-            (*info.tx_attr).op_flags = flags;
-            if named {
-                (*info.fabric_attr).prov_name = owned_text(&offer.provider);
-            }
-        }
-        let list = library.offers(&hints)?;
-        let is_same = |other: &Offer| {
-            (&other.provider, &other.fabric, &other.domain, other.ip)
-                == (&offer.provider, &offer.fabric, &offer.domain, offer.ip)
+        let Some((list, info)) = ask_for(library, offer, caps, flags, named)? else { continue };
+        let tells_delivery = flags != 0;
+        let with = if collective {
+            // Who fails when it is asked for more offers no more.
+            ask_for(library, offer, caps | FI_COLLECTIVE, flags, named).ok().flatten()
+        } else {
+            None
         };
-        let same = list.iter().find(|info| is_same(&describe(info))).map(std::ptr::from_ref);
-        if let Some(info) = same.map(<*const fi_info>::cast_mut) {
-            // It was a question only: that every message waits for its delivery is not wanted.
-            // SAFETY: a description of the list, which belongs to us.
-            unsafe { (*(*info).tx_attr).op_flags = 0 };
-            return Ok((list, info, flags != 0));
-        }
+        return Ok(match with {
+            Some((list, info)) => Found { list, info, tells_delivery, collective: true },
+            None => Found { list, info, tells_delivery, collective: false },
+        });
     }
     Err(Error::new(ErrorClass::OTHER, format!("{library}: {offer} is no longer offered")))
+}
+
+/// The description of an offer with these capabilities.
+fn ask_for(
+    library: &'static Library,
+    offer: &Offer,
+    caps: u64,
+    flags: u64,
+    named: bool,
+) -> Result<Option<(InfoList, *mut fi_info)>> {
+    let mut hints = library.blank()?;
+    fill_hints(&mut hints, caps);
+    // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
+    unsafe {
+        let info = &mut *hints.first();
+        info.addr_format = offer.addr_format;
+        (*info.tx_attr).op_flags = flags;
+        if named {
+            (*info.fabric_attr).prov_name = owned_text(&offer.provider);
+        }
+    }
+    let list = library.offers(&hints)?;
+    let is_same = |other: &Offer| {
+        (&other.provider, &other.fabric, &other.domain, other.ip)
+            == (&offer.provider, &offer.fabric, &offer.domain, offer.ip)
+    };
+    let same = list.iter().find(|info| is_same(&describe(info))).map(std::ptr::from_ref);
+    let Some(info) = same.map(<*const fi_info>::cast_mut) else { return Ok(None) };
+    // It was a question only: that every message waits for its delivery is not wanted.
+    // SAFETY: a description of the list, which belongs to us.
+    unsafe { (*(*info).tx_attr).op_flags = 0 };
+    Ok(Some((list, info)))
 }

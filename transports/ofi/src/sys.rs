@@ -15,14 +15,14 @@ use std::ffi::{c_char, c_int, c_void};
 pub type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
 macro_rules! structures {
-    ($($name:ident { $($field:ident: $type:ty,)* })*) => {
+    ($list:ident; $($name:ident { $($field:ident: $type:ty,)* })*) => {
         $(
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub struct $name { $(pub $field: $type,)* }
         )*
         /// What is declared here, to be compared with the C headers.
-        pub const LAYOUTS: &[Layout] = &[
+        pub const $list: &[Layout] = &[
             $((
                 stringify!($name),
                 size_of::<$name>(),
@@ -33,10 +33,10 @@ macro_rules! structures {
 }
 
 macro_rules! constants {
-    ($($name:ident: $type:ty = $value:expr;)*) => {
+    ($list:ident; $($name:ident: $type:ty = $value:expr;)*) => {
         $(pub const $name: $type = $value;)*
         /// What is declared here, to be compared with the C headers.
-        pub const CONSTANTS: &[(&str, u64)] = &[$((stringify!($name), $name as u64),)*];
+        pub const $list: &[(&str, u64)] = &[$((stringify!($name), $name as u64),)*];
     };
 }
 
@@ -45,7 +45,11 @@ type Unused = Option<unsafe extern "C" fn()>;
 /// An optional text of the library.
 type Text = *const c_char;
 
+mod collective;
+pub use collective::*;
+
 structures! {
+    LAYOUTS;
     fi_info {
         next: *mut fi_info,
         caps: u64,
@@ -185,7 +189,9 @@ structures! {
             unsafe extern "C" fn(*mut fid_fabric, *mut fi_info, *mut *mut fid_domain, *mut c_void) -> c_int,
         >,
         passive_ep: Unused,
-        eq_open: Unused,
+        eq_open: Option<
+            unsafe extern "C" fn(*mut fid_fabric, *mut fi_eq_attr, *mut *mut fid_eq, *mut c_void) -> c_int,
+        >,
         wait_open: Unused,
         trywait: Option<unsafe extern "C" fn(*mut fid_fabric, *mut *mut fid, c_int) -> c_int>,
         domain2: Unused,
@@ -212,7 +218,9 @@ structures! {
         stx_ctx: Unused,
         srx_ctx: Unused,
         query_atomic: Unused,
-        query_collective: Unused,
+        query_collective: Option<
+            unsafe extern "C" fn(*mut fid_domain, u32, *mut fi_collective_attr, u64) -> c_int,
+        >,
         endpoint2: Unused,
     }
     fi_ops_mr {
@@ -253,7 +261,9 @@ structures! {
         remove: Option<unsafe extern "C" fn(*mut fid_av, *mut u64, usize, u64) -> c_int>,
         lookup: Unused,
         straddr: Unused,
-        av_set: Unused,
+        av_set: Option<
+            unsafe extern "C" fn(*mut fid_av, *mut fi_av_set_attr, *mut *mut fid_av_set, *mut c_void) -> c_int,
+        >,
     }
     fi_cq_attr {
         size: usize,
@@ -306,7 +316,7 @@ structures! {
         rma: *const fi_ops_rma,
         tagged: *const c_void,
         atomic: *const fi_ops_atomic,
-        collective: *const c_void,
+        collective: *const fi_ops_collective,
     }
     fi_ops_ep {
         size: usize,
@@ -328,7 +338,9 @@ structures! {
         accept: Unused,
         reject: Unused,
         shutdown: Unused,
-        join: Unused,
+        join: Option<
+            unsafe extern "C" fn(*mut fid_ep, *const c_void, u64, *mut *mut fid_mc, *mut c_void) -> c_int,
+        >,
     }
     fi_ops_msg {
         size: usize,
@@ -415,6 +427,7 @@ structures! {
 }
 
 constants! {
+    CONSTANTS;
     FI_MSG: u64 = 1 << 1;
     FI_RMA: u64 = 1 << 2;
     FI_TAGGED: u64 = 1 << 3;

@@ -8,6 +8,7 @@ use crate::card::{OfiCard, OfiDirectory};
 use crate::contact::{Peer, STUCK};
 use crate::device::Device;
 use crate::flow::WINDOW;
+use crate::groups::Groups;
 use crate::operations::{OperationId, Operations};
 use crate::packet::{HEAD, What, header_of};
 use crate::select::Wanted;
@@ -101,6 +102,8 @@ pub struct Ofi {
     pub(crate) rests: bool,
     /// Lost peers with operations that the library still has, and since when.
     pub(crate) mourned: Vec<(Instant, u32)>,
+    /// Collectives that the provider runs.
+    pub(crate) groups: Groups,
 }
 
 impl Ofi {
@@ -144,6 +147,7 @@ impl Ofi {
             leaving: Cell::new(false),
             rests: false,
             mourned: Vec::new(),
+            groups: Groups::default(),
         };
         ofi.has_doors = ofi.answers_at_its_door();
         ofi.grow()?;
@@ -161,7 +165,7 @@ impl Ofi {
         &self.why
     }
 
-    /// Who runs collectives, and why: a line. Asks the library, which takes milliseconds.
+    /// Who runs collectives, and why: a line.
     pub fn collectives(&self) -> String {
         self.slots.device_ref().collectives().to_string()
     }
@@ -327,7 +331,7 @@ impl Transport for Ofi {
     fn progress(&mut self) -> bool {
         let mut done = std::mem::take(&mut self.done);
         self.slots.poll(&mut done);
-        let moved = !done.is_empty();
+        let mut moved = !done.is_empty();
         for one in done.drain(..) {
             self.handle(one);
         }
@@ -335,6 +339,7 @@ impl Transport for Ofi {
         if moved {
             self.post_receives();
         }
+        moved |= self.progress_groups();
         if !self.due.is_empty() {
             self.tell_news();
         }
@@ -355,8 +360,8 @@ impl Transport for Ofi {
             }
         }
         if awaited {
-            let safe = !moved && self.slots.device().may_sleep();
-            self.sleepers.may_sleep(safe);
+            let safe = !moved && !self.groups.have_news() && self.slots.device().may_sleep();
+            self.sleepers.may_sleep(safe, self.groups.are_silent());
         }
         moved
     }

@@ -3,7 +3,15 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::process::Command;
-use weft_ofi::sys::{CONSTANTS, LAYOUTS};
+use weft_ofi::sys::{COLLECTIVE_CONSTANTS, COLLECTIVE_LAYOUTS, CONSTANTS, LAYOUTS, Layout};
+
+fn layouts() -> impl Iterator<Item = &'static Layout> {
+    LAYOUTS.iter().chain(COLLECTIVE_LAYOUTS)
+}
+
+fn constants() -> impl Iterator<Item = &'static (&'static str, u64)> {
+    CONSTANTS.iter().chain(COLLECTIVE_CONSTANTS)
+}
 
 /// What a field is called in C.
 fn in_c(field: &str) -> &str {
@@ -13,10 +21,10 @@ fn in_c(field: &str) -> &str {
 fn program() -> String {
     let mut text = String::from(
         "#include <rdma/fabric.h>\n#include <rdma/fi_domain.h>\n#include <rdma/fi_endpoint.h>\n#include <rdma/fi_eq.h>\n\
-         #include <rdma/fi_rma.h>\n#include <rdma/fi_atomic.h>\n#include <rdma/fi_tagged.h>\n#include <rdma/fi_cm.h>\n\
+         #include <rdma/fi_rma.h>\n#include <rdma/fi_atomic.h>\n#include <rdma/fi_tagged.h>\n#include <rdma/fi_cm.h>\n#include <rdma/fi_collective.h>\n\
          #include <rdma/fi_errno.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n",
     );
-    for (structure, _, fields) in LAYOUTS {
+    for (structure, _, fields) in layouts() {
         writeln!(text, "printf(\"{structure} %zu\\n\", sizeof(struct {structure}));").unwrap();
         for (field, _) in *fields {
             let field = in_c(field);
@@ -24,7 +32,7 @@ fn program() -> String {
                 .unwrap();
         }
     }
-    for (constant, _) in CONSTANTS {
+    for (constant, _) in constants() {
         writeln!(text, "printf(\"{constant} %llu\\n\", (unsigned long long)({constant}));").unwrap();
     }
     text.push_str("return 0;\n}\n");
@@ -63,20 +71,20 @@ fn declarations_agree_with_the_installed_headers() {
         }
     };
     let mut fields_seen = 0;
-    for (structure, bytes, fields) in LAYOUTS {
+    for (structure, bytes, fields) in layouts() {
         compare((*structure).into(), *bytes as u64);
         for (field, offset) in *fields {
             compare(format!("{structure}.{}", in_c(field)), *offset as u64);
             fields_seen += 1;
         }
     }
-    for (constant, value) in CONSTANTS {
+    for (constant, value) in constants() {
         compare((*constant).into(), *value);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     println!(
         "{} structures with {fields_seen} fields and {} constants agree",
-        LAYOUTS.len(),
-        CONSTANTS.len()
+        layouts().count(),
+        constants().count()
     );
 }

@@ -245,18 +245,22 @@ fn packets_are_no_longer_than_what_leaves_in_one_step() {
 }
 
 #[test]
-fn the_reason_why_collectives_are_not_handed_over_is_told() {
-    let told = |whole, triggered, by_device| Collectives { whole, triggered, by_device }.to_string();
-    for (whole, triggered, by_device, word) in [
-        (false, false, true, "neither"),
-        (true, true, false, "FI_COLLECTIVE is messages of its own"),
-        (false, true, false, "FI_TRIGGER is messages of its own"),
-        (true, false, true, "FI_COLLECTIVE is not used"),
-        (false, true, true, "FI_TRIGGER is not used"),
+fn who_runs_collectives_is_told_with_the_reason() {
+    for (collectives, word) in [
+        (Collectives::NotOffered, "neither"),
+        (Collectives::OnlyDeferred, "no arithmetic"),
+        (Collectives::OnProcessor, "WEFT_OFFLOAD=yes"),
+        (Collectives::NotWanted, "WEFT_OFFLOAD=no"),
+        (Collectives::Useless, "none of those"),
     ] {
-        let text = told(whole, triggered, by_device);
+        let text = collectives.to_string();
         assert!(text.contains(word) && text.starts_with("libfabric: the engine runs collectives"), "{text}");
     }
+    let text = Collectives::Provider("barrier".into()).to_string();
+    assert!(
+        text.starts_with("libfabric: the provider runs collectives") && text.ends_with("barrier"),
+        "{text}"
+    );
 }
 
 #[test]

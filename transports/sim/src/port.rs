@@ -4,7 +4,7 @@ use crate::SimFabric;
 use crate::net::Packet;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_api::offload::{Finished, Offload, Outline, Program, Refusal as NoOffload};
+use weft_api::offload::{Finished, GroupId, Offload, Outline, Program, Refusal as NoOffload};
 use weft_api::{Bell, Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
@@ -155,6 +155,7 @@ impl Offload for SimPort {
     fn can_run(
         &self,
         outline: &Outline,
+        _group: Option<GroupId>,
         _member: &dyn Fn(u32) -> PeerId,
     ) -> std::result::Result<(), NoOffload> {
         self.fabric.net().devices.as_ref().ok_or(NoOffload::NoEngine)?.can_run(outline)

@@ -8,9 +8,9 @@ use weft_coll::{Call, InterCall};
 use weft_engine::{Arguments, Reduction, RequestId};
 use weft_types::{Handle, Result as Outcome};
 
-use super::on_node;
 use super::partitioned::check_info;
 use super::point_to_point::complete;
+use super::{at_device, on_node};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -24,6 +24,7 @@ pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raise
         match gate::with(|process| process.by_rounds(|process| start(process)))? {
             Begun::Rounds(under_way) => return on_node::finish(call, under_way),
             Begun::Agree(comm, needed) => on_node::agree(call, comm, needed)?,
+            Begun::Join(comm) => at_device::join(call, comm)?,
             Begun::Messages(request) => {
                 return match complete(call, request).error {
                     None => Ok(()),

@@ -2,6 +2,7 @@
 //! convention. Every procedure is re-exported here under its C name without `MPI_`, in lower case.
 
 mod abi_support;
+mod at_device;
 pub(crate) mod at_once;
 pub(crate) mod at_once_lanes;
 mod at_once_locked;

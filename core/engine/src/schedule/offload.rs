@@ -11,11 +11,13 @@ use crate::transports::Transports;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_api::offload::{
-    self, Arithmetic, Element, Finished, Offload, Outcome, Outline, Piece, Program, Refusal,
+    self, Arithmetic, Element, Finished, GroupId, Joining, Offload, Outcome, Outline, Piece, Program,
+    Refusal, Whole,
 };
 use weft_coll::{Buffer, Collective, Range, Step};
 use weft_datatype::{Kind, Memory, PredefinedOp, ScratchPool};
-use weft_types::{PeerId, Rank, Result};
+use weft_ofi::Ofi;
+use weft_types::{Error, PeerId, Rank, Result};
 
 /// What the device gets, and the memory it works on.
 #[derive(Debug)]
@@ -36,38 +38,140 @@ struct Staged {
 }
 
 impl Transports {
-    /// Whether a device of this kind may run collectives at all; what it can run, it says for each.
-    fn runs_programs(&self) -> bool {
-        matches!(self, Transports::Sim(_))
+    fn ofi(&self) -> Option<&Ofi> {
+        match self {
+            Transports::Fabric(fabric) => fabric.libfabric(),
+            Transports::Both(both) => both.fabric().libfabric(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+        }
+    }
+
+    fn ofi_mut(&mut self) -> Option<&mut Ofi> {
+        match self {
+            Transports::Fabric(fabric) => fabric.libfabric_mut(),
+            Transports::Both(both) => both.fabric_mut().libfabric_mut(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+        }
     }
 }
 
 impl Offload for Transports {
-    fn can_run(&self, outline: &Outline, member: &dyn Fn(u32) -> PeerId) -> std::result::Result<(), Refusal> {
-        match self {
-            Transports::Sim(port) => port.can_run(outline, member),
+    fn can_run(
+        &self,
+        outline: &Outline,
+        group: Option<GroupId>,
+        member: &dyn Fn(u32) -> PeerId,
+    ) -> std::result::Result<(), Refusal> {
+        match (self, self.ofi()) {
+            (Transports::Sim(port), _) => port.can_run(outline, group, member),
+            (_, Some(ofi)) => ofi.can_run(outline, group, member),
             _ => Err(Refusal::NoEngine),
         }
     }
 
     fn hand_over(&mut self, program: &Arc<Program>, token: u64) {
-        match self {
-            Transports::Sim(port) => port.hand_over(program, token),
-            _ => unreachable!("only transports that run programs accept them"),
+        if let Transports::Sim(port) = self {
+            return port.hand_over(program, token);
         }
+        self.ofi_mut().expect("only transports that run programs accept them").hand_over(program, token);
     }
 
     fn finished(&mut self) -> Option<Finished> {
         match self {
             Transports::Sim(port) => port.finished(),
-            _ => None,
+            other => other.ofi_mut()?.finished(),
         }
     }
 
     fn give_up_on(&mut self, peer: PeerId) {
-        if let Transports::Sim(port) = self {
-            port.give_up_on(peer);
+        match self {
+            Transports::Sim(port) => port.give_up_on(peer),
+            other => {
+                if let Some(ofi) = other.ofi_mut() {
+                    ofi.give_up_on(peer);
+                }
+            }
         }
+    }
+
+    fn offers_groups(&self, members: u32) -> Option<u64> {
+        self.ofi()?.offers_groups(members)
+    }
+
+    fn open_group(&mut self, members: u32) -> Result<(GroupId, Vec<u8>)> {
+        self.with_groups()?.open_group(members)
+    }
+
+    fn join_group(&mut self, group: GroupId, name: u32, members: &[PeerId], cards: &[&[u8]]) -> Result<()> {
+        self.with_groups()?.join_group(group, name, members, cards)
+    }
+
+    fn joined(&mut self, group: GroupId) -> Joining {
+        match self.with_groups() {
+            Ok(ofi) => ofi.joined(group),
+            Err(error) => Joining::Failed(error.text().to_owned()),
+        }
+    }
+
+    fn leave_group(&mut self, group: GroupId) {
+        if let Ok(ofi) = self.with_groups() {
+            ofi.leave_group(group);
+        }
+    }
+}
+
+impl Transports {
+    fn with_groups(&mut self) -> Result<&mut Ofi> {
+        self.ofi_mut().ok_or_else(|| Error::internal("a group was asked of a transport that knows none"))
+    }
+}
+
+impl Engine {
+    /// As [`Offload::offers_groups`].
+    pub fn offers_groups(&self, members: u32) -> Option<u64> {
+        self.fabric.offers_groups(members)
+    }
+
+    /// As [`Offload::open_group`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_group(&mut self, members: u32) -> Result<(GroupId, Vec<u8>)> {
+        self.fabric.open_group(members)
+    }
+
+    /// As [`Offload::join_group`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn join_group(
+        &mut self,
+        group: GroupId,
+        name: u32,
+        members: &[PeerId],
+        cards: &[&[u8]],
+    ) -> Result<()> {
+        self.fabric.join_group(group, name, members, cards)
+    }
+
+    /// As [`Offload::joined`].
+    pub fn joined_group(&mut self, group: GroupId) -> Joining {
+        self.fabric.joined(group)
+    }
+
+    /// As [`Offload::leave_group`].
+    pub fn leave_group(&mut self, group: GroupId) {
+        self.fabric.leave_group(group);
+    }
+
+    /// Whether groups of processes may be had of the fabric at all: the same at all processes of a job, whatever their devices offer.
+    pub fn may_offer_groups(&self) -> bool {
+        self.fabric.ofi().is_some()
+    }
+
+    /// Whether the provider of the fabric drives a device: the same at all processes that reach each other by it.
+    pub fn provider_drives_a_device(&self) -> bool {
+        self.fabric.ofi().is_some_and(Ofi::drives_a_device)
     }
 }
 
@@ -97,7 +201,11 @@ impl Engine {
             Collective::Allreduce => offload::Collective::Allreduce,
         };
         let outline = Outline { collective, ranks: outline.ranks, bytes: outline.bytes, arithmetic };
-        self.fabric.can_run(&outline, &|rank| run.channel.peers.peer(Rank(rank)))?;
+        let group = run.channel.group;
+        if group.is_some() && run.channel.persistent {
+            return Err(Refusal::AnyOrder);
+        }
+        self.fabric.can_run(&outline, group, &|rank| run.channel.peers.peer(Rank(rank)))?;
         Ok(outline)
     }
 
@@ -106,14 +214,19 @@ impl Engine {
     /// # Errors
     /// `MPI_ERR_COUNT` when scratch memory does not fit 64 bits.
     pub(super) fn lower(&mut self, run: &Run) -> Result<Option<Arc<Lowered>>> {
-        if !self.fabric.runs_programs() {
+        let in_group = run.channel.group.is_some();
+        if !in_group && !matches!(self.fabric, Transports::Sim(_)) {
             return Ok(None);
         }
         let Ok(outline) = self.ask_device(run) else { return Ok(None) };
         if let Some(lowered) = run.lowered.get() {
             return Ok(Some(Arc::clone(lowered)));
         }
-        let lowered = Arc::new(Lowered::new(run, outline, &mut self.state.schedules.pool)?);
+        let pool = &mut self.state.schedules.pool;
+        let lowered = Arc::new(match run.channel.group {
+            Some(group) => Lowered::whole(run, outline, group, pool),
+            None => Lowered::new(run, outline, pool)?,
+        });
         Ok(Some(Arc::clone(run.lowered.get_or_init(|| lowered))))
     }
 
@@ -123,7 +236,13 @@ impl Engine {
         lowered.stage();
         self.fabric.hand_over(&lowered.program, u64::from(slot));
         self.state.schedules.handed_over += 1;
+        self.state.schedules.ever_handed_over += 1;
         self.state.schedules.active[slot as usize] = Some(active);
+    }
+
+    /// Collectives handed to the device so far.
+    pub fn collectives_handed_over(&self) -> u64 {
+        self.state.schedules.ever_handed_over
     }
 
     /// Whether the device has anything of ours.
@@ -218,8 +337,39 @@ impl Lowered {
             (0..schedule.steps().len() as u32).map(|step| schedule.successors(step).to_vec()).collect();
         let waits_for = schedule.waits_for().to_vec();
         let staged = places.staged.into_values().collect();
-        let program = Arc::new(Program { outline, steps, waits_for, successors });
+        let program = Arc::new(Program { outline, whole: None, steps, waits_for, successors });
         Ok(Lowered { program, scratch, staged })
+    }
+
+    /// The form for a device that runs the collective as a whole: the operands instead of the steps.
+    fn whole(run: &Bound, outline: Outline, group: GroupId, pool: &mut ScratchPool) -> Lowered {
+        let me = run.channel.rank.0;
+        let range = |buffer| Range::new(buffer, 0, outline.bytes);
+        let reads_send = || {
+            let ranges = run.schedule.steps().iter().flat_map(touched).flatten();
+            // Otherwise the operand is in place.
+            ranges.into_iter().any(|(range, _)| range.buffer == Buffer::Send)
+        };
+        let operand = || Some(range(if reads_send() { Buffer::Send } else { Buffer::Recv }));
+        let (operand, result) = match outline.collective {
+            offload::Collective::Barrier => (None, None),
+            offload::Collective::Bcast(root) if root == me => (Some(range(Buffer::Recv)), None),
+            offload::Collective::Bcast(_) => (None, Some(range(Buffer::Recv))),
+            offload::Collective::Reduce(root) => (operand(), (root == me).then(|| range(Buffer::Recv))),
+            offload::Collective::Allreduce => (operand(), Some(range(Buffer::Recv))),
+        };
+        let mut places = Places { run, scratch: &[], staged: BTreeMap::new() };
+        for (range, writes) in [(operand, false), (result, true)] {
+            range.into_iter().for_each(|range| places.touch(range, writes, pool));
+        }
+        let piece = |range: Option<Range>, writes| {
+            range.map_or(Piece { address: 0, bytes: 0 }, |range| places.piece(range, writes))
+        };
+        let whole = Some(Whole { group, operand: piece(operand, false), result: piece(result, true) });
+        let staged = places.staged.into_values().collect();
+        let (steps, waits_for, successors) = (Vec::new(), Vec::new(), Vec::new());
+        let program = Arc::new(Program { outline, whole, steps, waits_for, successors });
+        Lowered { program, scratch: Vec::new(), staged }
     }
 
     /// Packs what has gaps.
@@ -363,7 +513,8 @@ mod tests {
                 let schedule = Arc::new(plan(&call, Group { rank, size: 3 }, &Model::default()));
                 let context = ContextId::WORLD.collective();
                 let peers = Arc::new(Identity);
-                let channel = Channel { context, rank: Rank(rank), peers, sequence: 0, persistent: true };
+                let channel =
+                    Channel { context, rank: Rank(rank), peers, sequence: 0, persistent: true, group: None };
                 let arguments = Arguments::new(Memory::none(), rooms[rank as usize].clone());
                 ScheduleRun::new(schedule, arguments, None, channel).unwrap().keep()
             })

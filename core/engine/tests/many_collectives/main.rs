@@ -193,6 +193,7 @@ impl Program {
             peers: Arc::clone(comm) as Arc<dyn PeerMap>,
             sequence,
             persistent: action.persistent,
+            group: None,
         };
         let none =
             |memory: &Memory, ints: &[i32]| if ints.is_empty() { Memory::none() } else { memory.clone() };

@@ -1,10 +1,8 @@
 //! What has ended: messages that came, sends and operations that are over.
 
 use super::{Ofi, Use};
-use crate::contact::SILENCE;
 use crate::packet::{PREFIX, Prefix, What};
 use crate::slots::{Done, Slot, Work};
-use std::time::Instant;
 use weft_types::PeerId;
 
 impl Ofi {
@@ -13,14 +11,8 @@ impl Ofi {
         let slot = match done.work {
             Work::Slot(slot) => slot,
             Work::Piece(operation) => return self.operations.piece_ended(operation, good, 0),
-            Work::Unknown => {
-                // A small message that nobody keeps track of has failed: the questions find out whose.
-                let now = Instant::now();
-                let long_ago = now.checked_sub(SILENCE).unwrap_or(now);
-                self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, long_ago));
-                self.next_round = now;
-                return;
-            }
+            // A small message that nobody keeps track of has failed: the questions find out whose.
+            Work::Unknown => return self.doubt_everybody(),
         };
         match self.uses[slot.index()] {
             Use::Receive => {
@@ -88,7 +80,14 @@ impl Ofi {
                 // Who names this process has lost something of it.
                 let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
                 if let Ok(number) = self.introduce(named) {
+                    // Whoever said so says it to the others, too.
+                    self.lost_in_groups(named, false);
                     self.lose(number);
+                }
+            }
+            What::Broken => {
+                if let Some(PeerId(name)) = named {
+                    self.broken_elsewhere(prefix.from, name);
                 }
             }
         }

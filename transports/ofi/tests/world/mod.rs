@@ -52,5 +52,6 @@ pub(crate) fn wanted(provider: &str) -> Option<Wanted> {
         address: sockets.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         provider: Some(provider.into()),
         job: None,
+        offload: None,
     })
 }

@@ -193,6 +193,50 @@ impl Flight {
         Some((request.holds, self.first > id))
     }
 
+    /// As [`Flight::retire`] of the oldest request, whichever it is.
+    pub(crate) fn retire_oldest(&mut self) -> Option<Holds> {
+        self.retire(self.first).map(|(holds, _)| holds)
+    }
+
+    /// Whether all of it can go by datagrams: messages, and nothing else.
+    pub(crate) fn is_messages(&self) -> bool {
+        self.requests.iter().all(|request| request.deed == Deed::Message)
+    }
+
+    /// How many bytes each request has.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = u32> {
+        self.requests.iter().map(|request| match &request.kept {
+            Kept::Few(length, _) => u32::from(*length),
+            Kept::Bytes(length) => *length,
+            Kept::Segment(segment) => segment.length,
+            Kept::Segments(segments) => segments.iter().map(|segment| segment.length).sum(),
+        })
+    }
+
+    /// Part of the bytes of a request, the oldest is 0: into `place`, or where they are if that is in registered memory.
+    pub(crate) fn part(&self, index: usize, offset: usize, place: &mut [u8]) -> Option<Segment> {
+        match &self.requests[index].kept {
+            Kept::Few(_, few) => place.copy_from_slice(&few[offset..offset + place.len()]),
+            Kept::Bytes(_) => {
+                let before = self.requests.iter().take(index).map(|request| match request.kept {
+                    Kept::Bytes(length) => length as usize,
+                    _ => 0,
+                });
+                let from = before.sum::<usize>() + offset;
+                let bytes = self.bytes.range(from..from + place.len());
+                for (to, byte) in place.iter_mut().zip(bytes) {
+                    *to = *byte;
+                }
+            }
+            Kept::Segment(segment) => {
+                let address = segment.address + offset as u64;
+                return Some(Segment { address, length: place.len() as u32, ..*segment });
+            }
+            Kept::Segments(_) => unreachable!("a message has one segment"),
+        }
+        None
+    }
+
     /// Whether the oldest request is `id`, and somebody who hears that it failed.
     pub(crate) fn tells_of(&self, id: u64) -> bool {
         self.first == id && self.requests.front().is_some_and(|request| request.holds.has_token())

@@ -37,6 +37,7 @@ impl<H: Hca> Rdma<H> {
             {
                 Ok(index)
             }
+            State::Datagrams if peer.flight.len() < MESSAGES => Ok(index),
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -157,7 +158,7 @@ impl<H: Hca> Rdma<H> {
         for index in open.drain(..some) {
             let peer = self.peers.at_mut(index);
             peer.open = false;
-            let connected = matches!(peer.state, State::Open { .. });
+            let connected = matches!(peer.state, State::Open { .. } | State::Parting { .. });
             if connected && peer.flight.is_open() && self.close(index).is_err() {
                 let peer = self.peers.at_mut(index);
                 peer.open = true;

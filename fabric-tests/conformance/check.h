@@ -79,6 +79,18 @@ static inline int check_class_of(int code)
     return error_class;
 }
 
+/* A communicator of all processes that belongs to a session of its own. */
+static inline MPI_Comm check_comm_of_session(const char *tag, MPI_Session *session)
+{
+    MPI_Group group;
+    MPI_Comm comm;
+    CHECK_OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, session));
+    CHECK_OK(MPI_Group_from_session_pset(*session, "mpi://WORLD", &group));
+    CHECK_OK(MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm));
+    CHECK_OK(MPI_Group_free(&group));
+    return comm;
+}
+
 /* The call must fail with an error of this class. */
 #define CHECK_CLASS(call, wanted)                                                                \
     do {                                                                                         \

@@ -1,32 +1,14 @@
 //! Collectives by rounds over real shared memory, one thread for each member: random sequences of calls, with waiting that really
 //! sleeps, and communicators that come and go in one pool.
 
+mod node;
+
 use std::sync::mpsc;
 use weft_coll::rounds::{Outcome, Shape};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
-use weft_engine::{
-    Arguments, Engine, EngineConfig, NodeLocal, Rounds, RoundsCall, Transports, Waiter, needs_slots,
-};
+use weft_engine::{Arguments, Engine, Rounds, RoundsCall, Waiter, needs_slots};
 use weft_sim::Random;
 use weft_types::{PeerId, abi};
-
-fn engines(ranks: u32, oversubscribed: bool) -> Vec<Engine> {
-    let file = weft_shm::create().expect("a memory file");
-    (0..ranks)
-        .map(|me| {
-            let node = NodeLocal {
-                segment: file.try_clone().expect("a descriptor"),
-                local_index: me,
-                peers: (0..ranks).map(PeerId).collect(),
-                single_copy: false,
-                oversubscribed,
-            };
-            let transports = Transports::node_local(node).expect("attached");
-            let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
-            Engine::new(config, transports).expect("an engine")
-        })
-        .collect()
-}
 
 /// Member 0 takes memory and tells the others.
 fn agree(engine: &mut Engine, me: u32, ranks: u32, slots: bool, post: &Post) -> u64 {
@@ -145,7 +127,7 @@ fn run(ranks: u32, oversubscribed: bool) {
     }
     post[0].0 = to_others.split_off(1);
     std::thread::scope(|scope| {
-        for ((me, engine), post) in (0..ranks).zip(engines(ranks, oversubscribed)).zip(post) {
+        for ((me, engine), post) in (0..ranks).zip(node::engines(ranks, oversubscribed)).zip(post) {
             scope.spawn(move || member(me, ranks, oversubscribed, seed, engine, post));
         }
     });

@@ -1,13 +1,12 @@
 //! Nonblocking collectives in streams over real shared memory, one thread for each member: random sequences with several under way,
 //! completed in any order, with waiting that really sleeps; members that start and then do something else.
 
-use std::fs::File;
+mod node;
+
 use std::sync::mpsc;
 use weft_coll::rounds::Shape;
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
-use weft_engine::{
-    Arguments, Engine, EngineConfig, NodeLocal, RequestId, RoundsCall, Stream, Transports, Waiter,
-};
+use weft_engine::{Arguments, Engine, RequestId, RoundsCall, Stream, Waiter};
 use weft_sim::Random;
 use weft_types::{ContextId, PeerId, abi};
 
@@ -98,23 +97,9 @@ impl Member {
     }
 }
 
-fn engine(file: &File, me: u32, ranks: u32, oversubscribed: bool) -> Engine {
-    let node = NodeLocal {
-        segment: file.try_clone().expect("a descriptor"),
-        local_index: me,
-        peers: (0..ranks).map(PeerId).collect(),
-        single_copy: false,
-        oversubscribed,
-    };
-    let transports = Transports::node_local(node).expect("attached");
-    let config = EngineConfig { oversubscribed, ..EngineConfig::new(PeerId(me), ranks) };
-    Engine::new(config, transports).expect("an engine")
-}
-
 /// Runs `work` at every member, in a thread each.
 fn members(ranks: u32, oversubscribed: bool, work: impl Fn(Member) + Send + Sync) {
-    let file = weft_shm::create().expect("a memory file");
-    let mut engines: Vec<Engine> = (0..ranks).map(|me| engine(&file, me, ranks, oversubscribed)).collect();
+    let mut engines = node::engines(ranks, oversubscribed);
     let block = engines[0].take_block(ranks, false);
     let slots = engines[0].take_block(ranks, true);
     assert!(block != 0 && slots != 0);
@@ -269,9 +254,7 @@ fn calls_that_do_not_match_end_the_stream_of_all_before_the_same_call() {
 
 #[test]
 fn cells_of_a_freed_communicator_serve_the_next_one() {
-    let file = weft_shm::create().expect("a memory file");
-    let engines = (0..2).map(|me| engine(&file, me, 2, true));
-    let mut engines: Vec<Engine> = engines.collect();
+    let mut engines = node::engines(2, true);
     let peers: Vec<PeerId> = (0..2).map(PeerId).collect();
     let mut blocks = std::collections::BTreeSet::new();
     for _ in 0..10 {

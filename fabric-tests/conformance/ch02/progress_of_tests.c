@@ -53,12 +53,7 @@ int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
     MPI_Session session;
-    MPI_Group group;
-    MPI_Comm other;
-    CHECK_OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session));
-    CHECK_OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &group));
-    CHECK_OK(MPI_Comm_create_from_group(group, "other", MPI_INFO_NULL, MPI_ERRORS_RETURN, &other));
-    CHECK_OK(MPI_Group_free(&group));
+    MPI_Comm other = check_comm_of_session("other", &session);
     unsigned char *out = check_alloc(BIG), *in = check_alloc(BIG);
     void *space = check_alloc(BIG + MPI_BSEND_OVERHEAD);
     int size = BIG + MPI_BSEND_OVERHEAD, one = 1, part = 0;

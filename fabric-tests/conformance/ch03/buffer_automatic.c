@@ -18,12 +18,7 @@ int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
     MPI_Session session;
-    MPI_Group group;
-    MPI_Comm comm;
-    CHECK_OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session));
-    CHECK_OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &group));
-    CHECK_OK(MPI_Comm_create_from_group(group, "automatic", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm));
-    CHECK_OK(MPI_Group_free(&group));
+    MPI_Comm comm = check_comm_of_session("automatic", &session);
     int rank, size, next, before, got_size;
     char *data = check_alloc(80000);
     void *address;

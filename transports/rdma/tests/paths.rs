@@ -367,6 +367,24 @@ fn nothing_is_lost_or_doubled_when_the_way_changes() {
     assert!(letters > seeds && changes > seeds, "this shows nothing");
 }
 
+/// Enough to be shared by two rails.
+const BYTES: usize = 300_000;
+
+fn bytes(byte: u8) -> Vec<AtomicU8> {
+    (0..BYTES).map(|_| AtomicU8::new(byte)).collect()
+}
+
+/// All of `from` at process 0 and of `to` at process 1, registered.
+fn exposed(fabric: &mut Virtual, from: &[AtomicU8], to: &[AtomicU8]) -> ([LocalRun; 1], [RemoteRun; 1]) {
+    let length = BYTES as u64;
+    let [here, there] = [(0, from), (1, to)].map(|(end, bytes)| {
+        let range = MemoryRange { address: bytes.as_ptr() as u64, length };
+        fabric.ends[end].register(range, Access::ALL).unwrap()
+    });
+    let local = LocalRun { address: from.as_ptr() as u64, length, region: here.id };
+    ([local], [RemoteRun { memory: there.remote, length }])
+}
+
 /// Large operations go by both rails; a dead one hands its work to the other, whichever it is and whenever it dies, also before first
 /// contact; and it is used again when it is back and the other dies.
 #[test]
@@ -383,14 +401,8 @@ fn a_dead_rail_hands_its_work_to_the_other() {
             cut(&fabric, dead); // It never worked.
         }
         fabric.introduce();
-        const BYTES: usize = 300_000;
-        let [from, to] = [7, 0].map(|byte| (0..BYTES).map(|_| AtomicU8::new(byte)).collect::<Vec<_>>());
-        let range =
-            |bytes: &Vec<AtomicU8>| MemoryRange { address: bytes.as_ptr() as u64, length: BYTES as u64 };
-        let here = fabric.ends[0].register(range(&from), Access::ALL).unwrap();
-        let there = fabric.ends[1].register(range(&to), Access::ALL).unwrap();
-        let local = [LocalRun { address: range(&from).address, length: BYTES as u64, region: here.id }];
-        let remote = [RemoteRun { memory: there.remote, length: BYTES as u64 }];
+        let (from, to) = (bytes(7), bytes(0));
+        let (local, remote) = exposed(&mut fabric, &from, &to);
         let put = |fabric: &mut Virtual, number: u64, cut_after: usize| {
             to.iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
             while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
@@ -474,14 +486,8 @@ fn two_rails_that_stay_dead_are_one_loss() {
         fabric.ends.iter_mut().for_each(|end| end.set_patience(Duration::from_secs(5)));
         fabric.introduce();
         fabric.ends[1].advance(PeerId(0));
-        const BYTES: usize = 300_000;
-        let [from, to] = [7, 0].map(|byte| (0..BYTES).map(|_| AtomicU8::new(byte)).collect::<Vec<_>>());
-        let range =
-            |bytes: &Vec<AtomicU8>| MemoryRange { address: bytes.as_ptr() as u64, length: BYTES as u64 };
-        let here = fabric.ends[0].register(range(&from), Access::ALL).unwrap();
-        let there = fabric.ends[1].register(range(&to), Access::ALL).unwrap();
-        let local = [LocalRun { address: range(&from).address, length: BYTES as u64, region: here.id }];
-        let remote = [RemoteRun { memory: there.remote, length: BYTES as u64 }];
+        let (from, to) = (bytes(7), bytes(0));
+        let (local, remote) = exposed(&mut fabric, &from, &to);
         // The first ones make the second connection.
         for number in 0..4 {
             while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {

@@ -2,54 +2,23 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-shm --release --test loom_bias`
 #![cfg(loom)]
 
+mod loom_model;
+
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use loom_model::Seats;
 use weft_shm::bias::{self, Words};
 
 struct Lock {
-    inside: [AtomicBool; 3],
-    owner: AtomicUsize,
-    wanted: AtomicBool,
+    seats: Seats,
     slow: Mutex<()>,
     value: UnsafeCell<u32>,
 }
 
-impl Words for Lock {
-    fn set_inside(&self, seat: usize, inside: bool) {
-        self.inside[seat].store(inside, Ordering::Release);
-    }
-    fn is_inside(&self, seat: usize) -> bool {
-        self.inside[seat].load(Ordering::Acquire)
-    }
-    fn owner(&self) -> usize {
-        self.owner.load(Ordering::Relaxed)
-    }
-    fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
-    }
-    fn set_wanted(&self, wanted: bool) {
-        self.wanted.store(wanted, Ordering::Release);
-    }
-    // A barrier in every thread at one instant is not in loom's language; fences on both sides are what it amounts to.
-    fn light_barrier(&self) {
-        fence(Ordering::SeqCst);
-    }
-    fn heavy_barrier(&self) {
-        fence(Ordering::SeqCst);
-    }
-}
-
 impl Lock {
     fn new(owner: usize) -> Arc<Lock> {
-        Arc::new(Lock {
-            inside: Default::default(),
-            owner: AtomicUsize::new(owner),
-            wanted: AtomicBool::new(false),
-            slow: Mutex::new(()),
-            value: UnsafeCell::new(0),
-        })
+        Arc::new(Lock { seats: Seats::of(owner), slow: Mutex::new(()), value: UnsafeCell::new(0) })
     }
 
     fn touch(&self) {
@@ -65,18 +34,18 @@ impl Lock {
 
     /// One turn of a thread; on the slow way it leaves the lock biased to `heir`.
     fn turn(&self, me: usize, heir: Option<usize>) {
-        if bias::enter_fast(self, me) {
+        if bias::enter_fast(&self.seats, me) {
             self.touch();
-            return bias::leave_fast(self, me);
+            return bias::leave_fast(&self.seats, me);
         }
         let slow = self.slow.lock().unwrap();
-        let kept_out = bias::keep_out_others(self, me, thread::yield_now);
+        let kept_out = bias::keep_out_others(&self.seats, me, thread::yield_now);
         self.touch();
         if let Some(heir) = heir {
-            self.owner.store(heir, Ordering::Relaxed);
+            self.seats.change_owner(heir);
         }
         if kept_out {
-            bias::let_in(self);
+            bias::let_in(&self.seats);
         }
         drop(slow);
     }
@@ -85,16 +54,16 @@ impl Lock {
 impl Lock {
     /// A turn of a thread that must not wait; whether it had one.
     fn try_turn(&self, me: usize) -> bool {
-        if bias::enter_fast(self, me) {
+        if bias::enter_fast(&self.seats, me) {
             self.touch();
-            bias::leave_fast(self, me);
+            bias::leave_fast(&self.seats, me);
             return true;
         }
         let Ok(slow) = self.slow.try_lock() else { return false };
-        let Some(kept_out) = bias::keep_out_others_now(self, me) else { return false };
+        let Some(kept_out) = bias::keep_out_others_now(&self.seats, me) else { return false };
         self.touch();
         if kept_out {
-            bias::let_in(self);
+            bias::let_in(&self.seats);
         }
         drop(slow);
         true
@@ -146,7 +115,7 @@ fn who_does_not_wait_never_meets_the_owner_and_leaves_it_its_lock() {
         lock.turn(1, None);
         let turns = tries.join().unwrap();
         assert_eq!(lock.turns(), 2 + turns);
-        assert_eq!((lock.owner(), lock.is_wanted()), (1, false));
+        assert_eq!((lock.seats.owner(), lock.seats.is_wanted()), (1, false));
         assert!(lock.try_turn(2), "nobody is inside");
     });
 }

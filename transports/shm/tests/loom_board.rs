@@ -2,17 +2,19 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-shm --release --test loom_board`
 #![cfg(loom)]
 
+mod loom_model;
+
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use loom_model::Announced;
 use weft_shm::board::Board;
-use weft_shm::handover::{self, Words};
+use weft_shm::handover;
 
 /// One partitioned operation of two partitions, with the lock of the process around it.
 struct Model {
     board: Board,
-    announced: AtomicBool,
+    announced: Announced,
     lock: Mutex<()>,
     /// What the program writes into each partition before it marks it, or finds there when it is here.
     data: [UnsafeCell<u32>; 2],
@@ -20,30 +22,18 @@ struct Model {
     sent: UnsafeCell<u64>,
 }
 
-impl Words for Model {
-    fn exchange(&self, announced: bool) -> bool {
-        self.announced.swap(announced, Ordering::AcqRel)
-    }
-    fn is_announced(&self) -> bool {
-        self.announced.load(Ordering::Relaxed)
-    }
-    fn barrier(&self) {
-        fence(Ordering::SeqCst);
-    }
-}
-
 impl Model {
     fn started() -> Arc<Model> {
         let board = Board::new(2);
         board.begin();
         let data = [UnsafeCell::new(0), UnsafeCell::new(0)];
-        let (announced, lock, sent) = (AtomicBool::new(false), Mutex::new(()), UnsafeCell::new(0));
+        let (announced, lock, sent) = (Announced::default(), Mutex::new(()), UnsafeCell::new(0));
         Arc::new(Model { board, announced, lock, data, sent })
     }
 
     fn look_after(&self) {
         handover::look_after(
-            self,
+            &self.announced,
             || self.lock.try_lock().ok(),
             |guard| {
                 self.board.news(|word, marks| {
@@ -71,7 +61,7 @@ impl Model {
     /// `MPI_Pready_list` of a thread that does not hold the process; announces also what was marked in vain.
     fn ready(&self, partitions: &[i32]) -> bool {
         let marked = self.board.mark(partitions.iter().copied());
-        handover::announce(self);
+        handover::announce(&self.announced);
         self.look_after();
         marked
     }

@@ -2,33 +2,24 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p weft-shm --release --test loom_handover`
 #![cfg(loom)]
 
+mod loom_model;
+
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use loom_model::{Announced, Seats};
 use weft_shm::bias;
-use weft_shm::handover::{self, Words};
+use weft_shm::handover;
 
 #[derive(Default)]
 struct Model {
-    announced: AtomicBool,
+    announced: Announced,
     /// The marks of partitions.
     marked: AtomicU32,
     /// What the lock protects: the marks that were served.
     lock: Mutex<()>,
     served: UnsafeCell<u32>,
-}
-
-impl Words for Model {
-    fn exchange(&self, announced: bool) -> bool {
-        self.announced.swap(announced, Ordering::AcqRel)
-    }
-    fn is_announced(&self) -> bool {
-        self.announced.load(Ordering::Relaxed)
-    }
-    fn barrier(&self) {
-        fence(Ordering::SeqCst);
-    }
 }
 
 impl Model {
@@ -42,7 +33,7 @@ impl Model {
 
     fn look_after(&self) {
         handover::look_after(
-            self,
+            &self.announced,
             || self.lock.try_lock().ok(),
             |guard| {
                 self.serve();
@@ -55,7 +46,7 @@ impl Model {
     fn ready(&self, partition: u32) {
         let before = self.marked.fetch_or(1 << partition, Ordering::Release);
         assert_eq!(before >> partition & 1, 0);
-        handover::announce(self);
+        handover::announce(&self.announced);
         self.look_after();
     }
 
@@ -67,38 +58,17 @@ impl Model {
 }
 
 /// The same behind a biased lock, whose owner comes and goes by the fast way.
-#[derive(Default)]
 struct Biased {
     model: Model,
-    inside: [AtomicBool; 3],
-    wanted: AtomicBool,
+    seats: Seats,
 }
 
 /// The thread whose lock it is.
 const OWNER: usize = 1;
 
-impl bias::Words for Biased {
-    fn set_inside(&self, seat: usize, inside: bool) {
-        self.inside[seat].store(inside, Ordering::Release);
-    }
-    fn is_inside(&self, seat: usize) -> bool {
-        self.inside[seat].load(Ordering::Acquire)
-    }
-    fn owner(&self) -> usize {
-        OWNER
-    }
-    fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
-    }
-    fn set_wanted(&self, wanted: bool) {
-        self.wanted.store(wanted, Ordering::Release);
-    }
-    // Fences on both sides are what a barrier in every thread amounts to.
-    fn light_barrier(&self) {
-        fence(Ordering::SeqCst);
-    }
-    fn heavy_barrier(&self) {
-        fence(Ordering::SeqCst);
+impl Default for Biased {
+    fn default() -> Biased {
+        Biased { model: Model::default(), seats: Seats::of(OWNER) }
     }
 }
 
@@ -111,29 +81,29 @@ enum Way<'a> {
 impl Biased {
     /// The rule of `BiasedLock::try_lock`: who came in on the slow way makes it fail, who came in on the fast one is waited for.
     fn try_lock(&self, me: usize) -> Option<Way<'_>> {
-        if bias::enter_fast(self, me) {
+        if bias::enter_fast(&self.seats, me) {
             return Some(Way::Fast);
         }
         let slow = self.model.lock.try_lock().ok()?;
-        let kept_out = bias::keep_out_others(self, me, thread::yield_now);
+        let kept_out = bias::keep_out_others(&self.seats, me, thread::yield_now);
         Some(Way::Slow(slow, kept_out))
     }
 
     fn lock(&self, me: usize) -> Way<'_> {
-        if bias::enter_fast(self, me) {
+        if bias::enter_fast(&self.seats, me) {
             return Way::Fast;
         }
         let slow = self.model.lock.lock().unwrap();
-        let kept_out = bias::keep_out_others(self, me, thread::yield_now);
+        let kept_out = bias::keep_out_others(&self.seats, me, thread::yield_now);
         Way::Slow(slow, kept_out)
     }
 
     fn leave(&self, me: usize, way: Way<'_>) {
         match way {
-            Way::Fast => bias::leave_fast(self, me),
+            Way::Fast => bias::leave_fast(&self.seats, me),
             Way::Slow(slow, kept_out) => {
                 if kept_out {
-                    bias::let_in(self);
+                    bias::let_in(&self.seats);
                 }
                 drop(slow);
             }
@@ -142,7 +112,7 @@ impl Biased {
 
     fn look_after(&self, me: usize) {
         handover::look_after(
-            &self.model,
+            &self.model.announced,
             || self.try_lock(me),
             |way| {
                 self.model.serve();
@@ -154,7 +124,7 @@ impl Biased {
     /// `MPI_Pready`.
     fn ready(&self, me: usize, partition: u32) {
         self.model.marked.fetch_or(1 << partition, Ordering::Release);
-        handover::announce(&self.model);
+        handover::announce(&self.model.announced);
         self.look_after(me);
     }
 

@@ -21,6 +21,25 @@ fn write(to: u64, key: RemoteKey) -> Work {
     Work::Write { to: RemoteAddress { address: to, key }, immediate: None }
 }
 
+/// Connects two pairs that were made by hand, each named by its device.
+fn join(network: &mut Network, ends: [(usize, QueuePairNumber); 2]) {
+    for [(here, pair), (there, other)] in [ends, [ends[1], ends[0]]] {
+        let remote = Remote {
+            address: address(there).into(),
+            queue_pair: other,
+            first_packet: 0,
+            mtu: 256,
+            max_incoming_reads: 1,
+            not_ready_code: 1,
+            access: Access::default(),
+        };
+        let device = &mut network.devices[here];
+        device.initialise(pair).unwrap();
+        device.ready_to_receive(pair, Some(remote)).unwrap();
+        device.ready_to_send(pair, Some(Plan::default().sending)).unwrap();
+    }
+}
+
 fn statuses(network: &mut Network, device: usize, queue: CompletionQueueId) -> Vec<(u64, CompletionStatus)> {
     std::iter::from_fn(|| network.devices[device].poll(queue)).map(|done| (done.id, done.status)).collect()
 }
@@ -237,22 +256,7 @@ fn a_shared_receive_queue_serves_many_and_tells_when_it_runs_low() {
             ..plan
         };
         let sender = d.make_queue_pair(plan).unwrap();
-        let sending = Plan::default().sending;
-        for (here, pair, there, other) in [(0, receiver, device, sender), (device, sender, 0, receiver)] {
-            let remote = Remote {
-                address: address(there).into(),
-                queue_pair: other,
-                first_packet: 0,
-                mtu: 256,
-                max_incoming_reads: 1,
-                not_ready_code: 1,
-                access: Access::default(),
-            };
-            let d = &mut network.devices[here];
-            d.initialise(pair).unwrap();
-            d.ready_to_receive(pair, Some(remote)).unwrap();
-            d.ready_to_send(pair, Some(sending)).unwrap();
-        }
+        join(&mut network, [(0, receiver), (device, sender)]);
         senders.push((device, sender, own_keys));
     }
     network.devices[0].set_limit(shared, 2).unwrap();
@@ -304,21 +308,7 @@ fn receive_requests_of_a_destroyed_pair_come_back() {
             ..plan
         })
         .unwrap();
-    for (device, pair, there, other) in [(0, sender, 1, receiver), (1, receiver, 0, sender)] {
-        let remote = Remote {
-            address: address(there).into(),
-            queue_pair: other,
-            first_packet: 0,
-            mtu: 256,
-            max_incoming_reads: 1,
-            not_ready_code: 1,
-            access: Access::default(),
-        };
-        let device = &mut network.devices[device];
-        device.initialise(pair).unwrap();
-        device.ready_to_receive(pair, Some(remote)).unwrap();
-        device.ready_to_send(pair, Some(Plan::default().sending)).unwrap();
-    }
+    join(&mut network, [(0, sender), (1, receiver)]);
     let send = |id| WorkRequest::new(id, Work::Send { immediate: None }, &[]);
     network.devices[0].post_send(sender, &send(1)).unwrap();
     network.settle();

@@ -3,12 +3,72 @@
 #![allow(dead_code, reason = "every model uses some of it")]
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use weft_shm::bell::{Doorway, SleepWord};
 use weft_shm::layout::RECORD_ALIGN;
 use weft_shm::ring::RingMemory;
+use weft_shm::{bias, handover};
+
+/// The word of a handover.
+#[derive(Default)]
+pub(crate) struct Announced(AtomicBool);
+
+impl handover::Words for Announced {
+    fn exchange(&self, announced: bool) -> bool {
+        self.0.swap(announced, Ordering::AcqRel)
+    }
+    fn is_announced(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+    fn barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The words of a biased lock.
+pub(crate) struct Seats {
+    inside: [AtomicBool; 3],
+    owner: AtomicUsize,
+    wanted: AtomicBool,
+}
+
+impl Seats {
+    pub(crate) fn of(owner: usize) -> Seats {
+        Seats { inside: Default::default(), owner: AtomicUsize::new(owner), wanted: AtomicBool::new(false) }
+    }
+
+    /// Under the lock, with its owner kept out.
+    pub(crate) fn change_owner(&self, owner: usize) {
+        self.owner.store(owner, Ordering::Relaxed);
+    }
+}
+
+impl bias::Words for Seats {
+    fn set_inside(&self, seat: usize, inside: bool) {
+        self.inside[seat].store(inside, Ordering::Release);
+    }
+    fn is_inside(&self, seat: usize) -> bool {
+        self.inside[seat].load(Ordering::Acquire)
+    }
+    fn owner(&self) -> usize {
+        self.owner.load(Ordering::Relaxed)
+    }
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+    fn set_wanted(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Release);
+    }
+    // A barrier in every thread at one instant is not in loom's language; fences on both sides are what it amounts to.
+    fn light_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn heavy_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
 
 struct Inner {
     stamps: Vec<AtomicU64>,

@@ -34,6 +34,7 @@
 //! packet would wake the sleeper for nothing. Should that thread leave MPI with work undone, a sleeper takes over within
 //! `blocked::LEFT_TO_OTHERS`.
 
+pub(crate) mod agent;
 mod blocked;
 
 use std::cell::UnsafeCell;
@@ -463,19 +464,20 @@ fn after(number: u32, turn: Turn<()>) -> bool {
 /// Progresses lane 0 and everything of the process, unless somebody else holds it or works with it so much that the lock is biased
 /// to him.
 pub(crate) fn progress_process() -> bool {
-    shared().lock.try_lock_to_help().is_some_and(progress_with)
+    shared().lock.try_lock_to_help().is_some_and(|guard| progress_with(guard, true))
 }
 
 /// As [`progress_process`], by a thread that waits for the lock, and does not work with lane 0 itself.
 fn help_process() -> bool {
-    progress_with(shared().lock.lock_to_help())
+    progress_with(shared().lock.lock_to_help(), true)
 }
 
-fn progress_with(guard: Guard<'_, ()>) -> bool {
+/// `runs_functions`: the calling thread may run functions of the program that became due.
+fn progress_with(guard: Guard<'_, ()>, runs_functions: bool) -> bool {
     // SAFETY: as in `with_lock`.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let moved = process.progress();
-    let callback = process.engine.take_callback();
+    let callback = if runs_functions { process.engine.take_callback() } else { None };
     give_back(guard, moved);
     let Some(callback) = callback else { return moved };
     crate::imp::run_callbacks(0, callback);

@@ -275,9 +275,9 @@ fn goes_on(wait: usize) {
     });
 }
 
-/// Threads of this process; many when that cannot be found out, so that nothing is taken for certain.
+/// Threads of this process that may be the program's; many when that cannot be found out, so that nothing is taken for certain.
 fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(usize::MAX, Iterator::count)
+    std::fs::read_dir("/proc/self/task").map_or(usize::MAX, |tasks| tasks.count() - gate::agent::count())
 }
 
 fn print(stall: &stall::Stall, wait: usize, now: u64) {

@@ -52,6 +52,8 @@ pub struct Card {
     pub numa_node: Option<u32>,
     /// The RDMA device that this rank shall use: the nearest to its CPUs, shared evenly where several are.
     pub rail: Option<String>,
+    /// CPUs for its progress agent, which no rank is bound to; `None`: those of the rank.
+    pub agent: Option<CpuSet>,
     /// CPUs of each of the local ranks, in their order; empty when none was given any. On a machine that is only described
     /// (`HWLOC_XMLFILE`, `HWLOC_SYNTHETIC`) these are CPUs of the description, and nobody is bound.
     pub local_cpus: Vec<CpuSet>,
@@ -90,6 +92,7 @@ impl Card {
         optional(&mut text, "bind", self.binding.as_ref());
         optional(&mut text, "numa", self.numa_node);
         optional(&mut text, "rail", self.rail.as_ref());
+        optional(&mut text, "agent", self.agent.as_ref());
         if !self.local_cpus.is_empty() {
             let lists: Vec<String> = self.local_cpus.iter().map(CpuSet::to_string).collect();
             field(&mut text, "cpus", lists.join("/"));
@@ -132,6 +135,7 @@ impl Card {
                 "universe" => card.universe_size = Some(number(item, &value)?),
                 "bind" => card.binding = Some(number(item, &value)?),
                 "rail" => card.rail = Some(value),
+                "agent" => card.agent = Some(number(item, &value)?),
                 "numa" => card.numa_node = Some(number(item, &value)?),
                 "cpus" => {
                     card.local_cpus =
@@ -319,6 +323,7 @@ mod tests {
                 command,
                 maxprocs,
                 rail: strings.1.clone(),
+                agent: maxprocs.is_multiple_of(2).then(|| CpuSet::from_iter([maxprocs as usize % 77])),
                 wdir: strings.1,
                 initial_errhandler: strings.2,
                 memory_alloc_kinds: strings.3.clone(),

@@ -117,6 +117,7 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         numa_node: Topology::read(&LiveSystem, &own).numa_node(&own).filter(|_| bound),
         binding: Some(own).filter(|_| bound),
         rail: None,
+        agent: None,
         // Where all may go everywhere there is nothing to tell.
         local_cpus: match mates.each.iter().all(|cpus| *cpus == mates.cpus) {
             true => Vec::new(),

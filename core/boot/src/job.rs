@@ -64,6 +64,8 @@ pub struct Job {
     pub numa_node: Option<u32>,
     /// The RDMA device that the launcher chose for this process, where it did.
     pub rail: Option<String>,
+    /// CPUs for the progress agent, which no rank of the node is bound to; `None`: it runs where the program does.
+    pub agent: Option<CpuSet>,
     /// CPUs of each of the local ranks, in their order, the same list at all of them; empty when none is restricted or nobody
     /// told. On a machine that is only described ([`crate::machine::hardware`]) these are CPUs of the description.
     pub local_cpus: Vec<CpuSet>,

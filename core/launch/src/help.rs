@@ -40,7 +40,8 @@ For the job
                             keep each rank on one such part of the machine (none if not given)
   --map-by slot|hwthread|core|numa|socket|node
                             deal the ranks over such parts in turn
-  --report-bindings         print where each rank runs (for another machine: set HWLOC_XMLFILE or HWLOC_SYNTHETIC)
+  --report-bindings         print where each rank and its progress agent run (for another machine: set
+                            HWLOC_XMLFILE or HWLOC_SYNTHETIC)
   -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
   -usize N                  value of MPI_UNIVERSE_SIZE
   -configfile FILE          programs and their options from a file, one program a line, # for comments

@@ -9,7 +9,7 @@ use weft_boot::card::{self, Card, ProcessSet};
 use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
 use weft_place::devices::{self, Device};
 use weft_place::policy::{self, BindTo};
-use weft_place::{CpuSet, Placement, Topology, described};
+use weft_place::{CpuSet, Placement, Topology, agents, described};
 
 use crate::machine;
 use crate::options::{Section, Settings};
@@ -65,9 +65,10 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let free = || vec![Placement { cpus: None, numa_node: None }; size as usize];
     let own_rails =
         |devices: &[Device]| devices::assign_names(devices, &vec![allowed.clone(); size as usize]);
-    let (placements, local_cpus, rails, bindings) = if nothing_to_place {
+    let (placements, local_cpus, rails, agents, bindings) = if nothing_to_place {
         let devices = described.filter(|machine| machine.is_here).map(|machine| machine.devices);
-        (free(), Vec::new(), own_rails(&devices.unwrap_or_else(|| devices::read(&LiveSystem))), Vec::new())
+        let rails = own_rails(&devices.unwrap_or_else(|| devices::read(&LiveSystem)));
+        (free(), Vec::new(), rails, Vec::new(), Vec::new())
     } else {
         let (topology, devices) = match described {
             Some(machine) => (machine.topology, machine.devices),
@@ -75,7 +76,10 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         };
         let placements = policy::place(&topology, size as usize, bind_to, map_by);
         let rails = policy::rails(&devices, &topology, &placements);
-        let report = |(rank, placement)| policy::report(&topology, rank, placement, rails[rank].as_deref());
+        let agents = agents::agents(&topology, &placements);
+        let report = |(rank, placement): (usize, _)| {
+            policy::report(&topology, rank, placement, rails[rank].as_deref(), agents[rank].as_ref())
+        };
         let mut lines: Vec<String> =
             placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
         match is_here {
@@ -83,12 +87,12 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 // All or none: without a place for one there is none for any.
                 let local_cpus: Option<Vec<CpuSet>> =
                     placements.iter().map(|placement| placement.cpus.clone()).collect();
-                (placements, local_cpus.unwrap_or_default(), rails, lines)
+                (placements, local_cpus.unwrap_or_default(), rails, agents, lines)
             }
             // The plan is shown; ranks run here, where its CPUs and devices mean nothing.
             false => {
                 lines.push(NOT_HERE.to_owned());
-                (free(), Vec::new(), own_rails(&devices::read(&LiveSystem)), lines)
+                (free(), Vec::new(), own_rails(&devices::read(&LiveSystem)), Vec::new(), lines)
             }
         }
     };
@@ -131,6 +135,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 binding: placement.cpus.clone(),
                 numa_node: placement.numa_node,
                 rail: rails[rank as usize].clone(),
+                agent: agents.get(rank as usize).cloned().flatten(),
                 local_cpus: local_cpus.clone(),
                 command: command_words(section),
                 maxprocs: section.asked.maxprocs,

@@ -197,6 +197,7 @@ fn a_described_machine_is_planned_for_but_not_bound_to() {
         outcome.err.contains("rank 1 is bound to socket 1, NUMA node 1, core 4 (CPUs 8-9)"),
         "{outcome:?}"
     );
+    assert!(outcome.err.contains("core 4 (CPUs 8-9), progress agent on CPU 12"), "{outcome:?}");
     assert!(outcome.err.contains("ranks are not bound here"), "{outcome:?}");
     let own = run(std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"])).out;
     assert_eq!(outcome.out, own.repeat(4));

@@ -4,6 +4,7 @@
 //! can be planned for in a test.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod cpus;
 pub mod described;
 pub mod devices;

@@ -182,8 +182,14 @@ pub fn rails(devices: &[Device], topology: &Topology, placements: &[Placement]) 
     devices::assign_names(devices, &cpus)
 }
 
-/// The line of `--report-bindings` for one rank; `rail` is the RDMA device it uses.
-pub fn report(topology: &Topology, rank: usize, placement: &Placement, rail: Option<&str>) -> String {
+/// The line of `--report-bindings` for one rank; `rail` is the RDMA device it uses, `agent` where its progress agent would run.
+pub fn report(
+    topology: &Topology,
+    rank: usize,
+    placement: &Placement,
+    rail: Option<&str>,
+    agent: Option<&CpuSet>,
+) -> String {
     struct Named<'a>(&'a str, &'a str, CpuSet);
     impl fmt::Display for Named<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +198,10 @@ pub fn report(topology: &Topology, rank: usize, placement: &Placement, rail: Opt
         }
     }
     let allowed = topology.cpus();
-    let rail = rail.map_or_else(String::new, |rail| format!(", RDMA device {rail}"));
+    let mut rail = rail.map_or_else(String::new, |rail| format!(", RDMA device {rail}"));
+    if let Some(agent) = agent {
+        rail += &format!(", progress agent on {}", Named("CPU", "CPUs", agent.clone()));
+    }
     match &placement.cpus {
         None => format!("rank {rank} is not bound; it may use {}{rail}", Named("CPU", "CPUs", allowed)),
         Some(cpus) => format!(
@@ -255,14 +264,19 @@ mod tests {
         let topology = small();
         let placed = place(&topology, 1, BindTo::Socket, MapBy::Slot);
         assert_eq!(
-            report(&topology, 0, &placed[0], None),
+            report(&topology, 0, &placed[0], None, None),
             "rank 0 is bound to socket 0, NUMA node 0, cores 0-1 (CPUs 0-1,4-5)"
         );
         let free = Placement { cpus: None, numa_node: None };
-        assert_eq!(report(&topology, 3, &free, None), "rank 3 is not bound; it may use CPUs 0-7");
+        assert_eq!(report(&topology, 3, &free, None, None), "rank 3 is not bound; it may use CPUs 0-7");
         assert_eq!(
-            report(&topology, 3, &free, Some("mlx5_1")),
+            report(&topology, 3, &free, Some("mlx5_1"), None),
             "rank 3 is not bound; it may use CPUs 0-7, RDMA device mlx5_1"
+        );
+        let agent = CpuSet::from_iter([5]);
+        assert!(
+            report(&topology, 0, &placed[0], Some("mlx5_1"), Some(&agent))
+                .ends_with(", RDMA device mlx5_1, progress agent on CPU 5")
         );
     }
 

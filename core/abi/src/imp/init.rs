@@ -79,6 +79,7 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
         _ => 0,
     };
     gate::change_phase(several, 0);
+    gate::agent::prepare();
     gate::with(|process| {
         process.start_world();
         if gate::phase() & gate::MULTIPLE != 0 {
@@ -90,6 +91,7 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
     opening.done();
     crate::departure::watch();
+    gate::agent::start();
     Ok(level)
 }
 
@@ -113,6 +115,9 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
     crate::leftovers::note_traffic();
+    if gate::phase() & gate::SESSION == 0 {
+        gate::agent::stop();
+    }
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())

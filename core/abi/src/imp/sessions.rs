@@ -60,6 +60,7 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     if thread_level != "MPI_THREAD_SINGLE" {
         gate::change_phase(gate::LOCKED | gate::MULTIPLE, 0);
     }
+    gate::agent::prepare();
     let handle = gate::with(|process| {
         process.goes_on();
         if gate::phase() & gate::MULTIPLE != 0 {
@@ -71,6 +72,7 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     })?;
     gate::change_phase(gate::SESSION, 0);
     opening.done();
+    gate::agent::start();
     Ok(handle)
 }
 
@@ -90,6 +92,7 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
         gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
+        gate::agent::stop();
     }
     let closed = gate::with(|process| {
         let closed = process.sessions.close(handle)?;

@@ -18,7 +18,7 @@ use nix::unistd::{Pid, pipe2};
 use weft_boot::card::{self, Card};
 use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_boot::segment;
-use weft_place::{CpuSet, Placement, Topology, devices, policy};
+use weft_place::{CpuSet, Placement, Topology, agents, devices, policy};
 
 use super::frames::{Orders, Program, RankOrder};
 use crate::machine;
@@ -46,6 +46,7 @@ pub(super) struct LocalRank {
 pub(super) struct Places {
     placements: Vec<Placement>,
     rails: Vec<Option<String>>,
+    agents: Vec<Option<CpuSet>>,
     each: Vec<CpuSet>,
     cores: usize,
     /// Lines of `--report-bindings`.
@@ -68,6 +69,7 @@ impl Places {
             return Ok(Places {
                 placements,
                 rails,
+                agents: vec![None; count],
                 each: Vec::new(),
                 cores: usable(&allowed),
                 lines: Vec::new(),
@@ -76,13 +78,20 @@ impl Places {
         let topology = Topology::read(&LiveSystem, &allowed);
         let placements = policy::place(&topology, count, bind_to, map_by);
         let rails = policy::rails(&devices, &topology, &placements);
+        let agents = agents::agents(&topology, &placements);
         let lines = match orders.report_bindings {
             true => orders
                 .ranks
                 .iter()
-                .zip(placements.iter().zip(&rails))
-                .map(|(order, (place, rail))| {
-                    let line = policy::report(&topology, order.rank as usize, place, rail.as_deref());
+                .zip(placements.iter().zip(rails.iter().zip(&agents)))
+                .map(|(order, (place, (rail, agent)))| {
+                    let line = policy::report(
+                        &topology,
+                        order.rank as usize,
+                        place,
+                        rail.as_deref(),
+                        agent.as_ref(),
+                    );
                     format!("{}: {line}", orders.host)
                 })
                 .collect(),
@@ -93,7 +102,7 @@ impl Places {
             .iter()
             .flat_map(|place| place.cpus.as_ref().unwrap_or(&allowed).iter().copied())
             .collect();
-        Ok(Places { placements, rails, each: each.unwrap_or_default(), cores: usable(&used), lines })
+        Ok(Places { placements, rails, agents, each: each.unwrap_or_default(), cores: usable(&used), lines })
     }
 }
 
@@ -155,6 +164,7 @@ fn complete_card(order: &RankOrder, index: usize, places: &Places, common: &Comm
     card.binding = place.cpus.clone();
     card.numa_node = place.numa_node;
     card.rail.clone_from(&places.rails[index]);
+    card.agent.clone_from(&places.agents[index]);
     card.local_cpus = places.each.clone();
     let facts = nix::sys::stat::fstat(common.memory.as_ref()).map_err(|errno| errno.to_string())?;
     card.segment_inode = facts.st_ino;

@@ -136,11 +136,26 @@ impl Fabric {
         Ok((Fabric::Ofi(ofi), name))
     }
 
+    /// Sets how many connections there may be before messages to further peers go by datagrams, where there are connections; 0: chosen.
+    pub fn set_connections(&mut self, most: u32) {
+        match self {
+            Fabric::Softroce(rdma) => rdma.set_connections(most),
+            Fabric::Verbs(rdma) => rdma.set_connections(most),
+            Fabric::Ofi(_) => {}
+        }
+    }
+
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
             Fabric::Softroce(_) => None,
-            Fabric::Verbs(rdma) => Some(rdma.hca().choice().why.clone()),
+            Fabric::Verbs(rdma) => {
+                let most = rdma.connections().1;
+                let why = &rdma.hca().choice().why;
+                Some(format!(
+                    "{why}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)"
+                ))
+            }
             Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
         }
     }

@@ -170,7 +170,7 @@ fn fabric(
     let directory = Box::new(Cards { launcher: launcher.clone(), way: between.way });
     let me = PeerId(job.rank);
     let address = if is_on_one_node(job) { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() };
-    let (fabric, card) = match between.way {
+    let (mut fabric, card) = match between.way {
         Way::Ofi => {
             let wanted = OfiWanted {
                 between_nodes: !is_on_one_node(job),
@@ -194,6 +194,7 @@ fn fabric(
         }
         Way::Softroce | Way::Shm => Fabric::softroce(me, address, parameters.rails, directory),
     }?;
+    fabric.set_connections(parameters.connections);
     if between.needs_device && !fabric.drives_a_device() {
         let chosen = fabric.why().unwrap_or_default();
         let chosen = chosen.lines().next().unwrap_or_default();

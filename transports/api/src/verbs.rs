@@ -393,6 +393,10 @@ pub struct HcaLimits {
     pub max_receive: u32,
     /// Entries of a completion queue.
     pub max_completions: u32,
+    /// Queue pairs at a time, of all processes together, as far as it is known.
+    pub max_queue_pairs: u32,
+    /// Model: bytes of memory that a connection's queue pair takes.
+    pub queue_pair_bytes: u32,
     /// Reads and atomics of one queue pair under way.
     pub max_reads: u8,
     /// Regions at a time, as far as it is known.

@@ -18,7 +18,10 @@ impl<H: Hca> Rdma<H> {
         let own = &mut self.rails[usize::from(rail)];
         own.posted_receives -= u32::from(received);
         if done.queue_pair == own.card.datagrams {
-            return received && self.datagram(rail, done);
+            if !received && done.id > 0 {
+                own.give_letter_back(done.id as u32 - 1);
+            }
+            return received && self.datagram(rail, done, now);
         }
         let mut news = received || done.status != CompletionStatus::Success;
         let index = self.peers.of_pair(rail, done.queue_pair);
@@ -31,7 +34,7 @@ impl<H: Hca> Rdma<H> {
                     peer.resting = false;
                     peer.heard = now;
                     peer.received = peer.received.wrapping_add(1);
-                    peer.inbox.push_back(Arrived { rail, slot: slot as u16, bytes: done.bytes });
+                    peer.inbox.push_back(Arrived::Slot { rail, slot: slot as u16, bytes: done.bytes });
                     if !std::mem::replace(&mut peer.listed, true) {
                         self.ready.push_back(index);
                     }
@@ -56,18 +59,29 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// A datagram came. Whether it opened a connection, which may have been waited for.
-    fn datagram(&mut self, rail: u8, done: Completion) -> bool {
+    fn datagram(&mut self, rail: u8, done: Completion, now: Nanos) -> bool {
         let slot = done.id as u32;
         let own = &mut self.rails[usize::from(rail)];
         let address = own.receive_slots.address(0, slot) + DATAGRAM_PREFIX as u64;
         let length = (done.bytes as usize).saturating_sub(DATAGRAM_PREFIX);
-        let hello = (done.status == CompletionStatus::Success)
-            .then(|| Hello::parse(own.hca.bytes(address, length)))
-            .flatten();
+        if done.status != CompletionStatus::Success {
+            self.repost(rail, slot);
+            return false;
+        }
+        let bytes = own.hca.bytes(address, length);
+        let Some(hello) = Hello::parse(bytes) else {
+            let mut piece = std::mem::take(&mut self.wide.piece);
+            piece.clear();
+            piece.extend_from_slice(bytes);
+            self.repost(rail, slot);
+            let news = self.letter_came(rail, &piece, now);
+            self.wide.piece = piece;
+            return news;
+        };
         self.repost(rail, slot);
-        let Some(hello) = hello else { return false };
         let is_open = |rdma: &Self| {
-            rdma.peers.get(hello.from).is_some_and(|peer| matches!(peer.state, State::Open { .. }))
+            let open = |state| matches!(state, State::Open { .. } | State::Datagrams);
+            rdma.peers.get(hello.from).is_some_and(|peer| open(peer.state))
         };
         let was_open = is_open(self);
         self.greeted(rail, hello);

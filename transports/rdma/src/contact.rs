@@ -1,8 +1,8 @@
 //! Beginning and ending: first contact, silence, loss, rest.
 
 use crate::flight::{Deed, Holds};
-use crate::handshake::{Hello, PeerCard, Step};
-use crate::peers::State;
+use crate::handshake::{Hello, PeerCard, Step, Wants};
+use crate::peers::{NO_PAIR, State};
 use crate::transport::{MOST_POSTED, Rdma};
 use weft_api::verbs::{
     Access, Data, Hca, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Sending, Work, WorkRequest,
@@ -51,7 +51,7 @@ impl<H: Hca> Rdma<H> {
         let card = self.directory.find(id)?;
         // The other connection prefers the other rail.
         let rail = channel.min(self.rails_to(&card) - 1);
-        let pair = self.make_pair(rail)?;
+        let pair = self.make_end(rail, channel, Wants::Connection)?;
         let now = self.now();
         // Who was never heard may compute for long before its first call.
         let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: Nanos::MAX };
@@ -68,8 +68,17 @@ impl<H: Hca> Rdma<H> {
     }
 
     pub(crate) fn say(&mut self, step: Step, index: u32) {
+        let (epoch, wants) = (self.peers.at(index).epoch, self.wants(index));
+        self.say_of(step, index, epoch, wants);
+    }
+
+    /// As [`Rdma::say`], of the way of an epoch.
+    pub(crate) fn say_of(&mut self, step: Step, index: u32, epoch: u32, wants: Wants) {
         let peer = self.peers.at(index);
-        let (pair, epoch, rail) = (peer.pair, peer.epoch, peer.rail);
+        let rail = peer.rail;
+        // Who has no end for it names what takes datagrams.
+        let pair =
+            if peer.pair == NO_PAIR { self.rails[usize::from(rail)].card.datagrams } else { peer.pair };
         let Some(card) = peer.card.rail(rail) else { return };
         let hello = Hello {
             step,
@@ -81,6 +90,7 @@ impl<H: Hca> Rdma<H> {
             mtu: self.rails[usize::from(rail)].hca.limits().mtu,
             life: self.life,
             epoch,
+            wants,
             received: peer.received,
         }
         .emit();
@@ -132,8 +142,8 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let (mine, here) = (peer.epoch, peer.rail == rail);
         if hello.step == Step::Rest {
-            let of_this_one =
-                matches!(peer.state, State::Open { remote_pair } if remote_pair == hello.queue_pair);
+            let of_this_one = matches!(peer.state, State::Open { remote_pair } | State::Parting { remote_pair, .. } if remote_pair == hello.queue_pair)
+                || matches!(peer.state, State::Datagrams);
             peer.resting |= of_this_one && peer.life == hello.life;
             return;
         }
@@ -144,6 +154,12 @@ impl<H: Hca> Rdma<H> {
         match (peer.state, hello.step) {
             (State::Gone, Step::Ask) => self.say(Step::Refuse, index),
             (State::Gone, _) | (_, Step::Rest) => {}
+            (State::Open { remote_pair }, Step::Part)
+                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
+            {
+                self.asked_to_part(index);
+            }
+            (_, Step::Part) => {}
             (_, Step::Refuse) => self.lose(index),
             // When both have asked at the same time by different rails, the one of the lower number is right.
             (State::Asking { .. }, Step::Ask)
@@ -163,7 +179,22 @@ impl<H: Hca> Rdma<H> {
             {
                 self.say(Step::Answer, index);
             }
-            (State::Open { .. } | State::Failing { again: true }, Step::Ask) if hello.epoch > mine => {
+            (State::Datagrams, Step::Ask) if here && hello.epoch == mine => self.say(Step::Answer, index),
+            (State::Open { .. }, Step::Ask)
+                if here && hello.epoch > mine && hello.wants == Wants::Datagrams =>
+            {
+                self.give_way(index, rail, hello);
+            }
+            (State::Parting { .. }, Step::Answer | Step::Ask) if here && hello.epoch == mine + 1 => {
+                self.give_way(index, rail, hello);
+            }
+            (
+                State::Open { .. }
+                | State::Parting { .. }
+                | State::Datagrams
+                | State::Failing { again: true, .. },
+                Step::Ask,
+            ) if hello.epoch > mine => {
                 // It has found the connection broken. What had arrived by it is taken in before the answer.
                 self.questions.retain(|&(of, ..)| of != index);
                 self.questions.push((index, rail, hello));
@@ -186,7 +217,7 @@ impl<H: Hca> Rdma<H> {
         {
             return None;
         }
-        let pair = self.make_pair(rail).ok()?;
+        let pair = self.make_end(rail, hello.channel, hello.wants).ok()?;
         let now = self.now();
         let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, until: Nanos::MAX };
         let index = self.peers.insert((hello.from, hello.channel), card, state, (rail, pair), now);
@@ -201,8 +232,14 @@ impl<H: Hca> Rdma<H> {
         if rail >= self.rails_to(&peer.card) {
             return false;
         }
-        let Ok(pair) = self.make_pair(rail) else { return false };
-        self.hca_of(old_rail).destroy_queue_pair(old_pair);
+        let pair = match old_pair {
+            NO_PAIR => NO_PAIR,
+            _ => match self.make_pair(rail) {
+                Ok(pair) => pair,
+                Err(_) => return false,
+            },
+        };
+        self.rails[usize::from(old_rail)].destroy_pair(old_pair);
         self.peers.forget_pair(old_rail, old_pair);
         self.counts.moves += u64::from(rail != old_rail);
         self.peers.has_pair(index, rail, pair);
@@ -211,24 +248,43 @@ impl<H: Hca> Rdma<H> {
 
     /// Connects to what the peer told.
     pub(crate) fn begin_with(&mut self, index: u32, hello: Hello) {
+        let Some(datagrams) = self.agree(index, hello) else { return };
         let peer = self.peers.at(index);
         if !peer.flight.is_empty() && self.rails[usize::from(peer.rail)].hca.is_crowded() {
             return; // No room for what is to be repeated: the question is asked again.
         }
-        if !self.open_pair(index, hello) {
+        if !datagrams && !self.open_pair(index, hello) {
             return self.lose(index);
         }
         let now = self.now();
         let peer = self.peers.at_mut(index);
         let again = peer.life != 0;
-        peer.state = State::Open { remote_pair: hello.queue_pair };
+        peer.state = if datagrams { State::Datagrams } else { State::Open { remote_pair: hello.queue_pair } };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
+        peer.used = now;
         self.asking.retain(|&asking| asking != index);
         self.counts.reconnections += u64::from(again);
         if hello.step == Step::Ask {
             self.say(Step::Answer, index);
         }
         self.go_on(index, hello.received);
+    }
+
+    /// Whether the way to a peer becomes datagrams, as both sides want; `None`: it is not agreed yet, and will be asked for again.
+    fn agree(&mut self, index: u32, hello: Hello) -> Option<bool> {
+        match (self.wants(index), hello.wants) {
+            (Wants::Datagrams, Wants::MustConnect) => {
+                let rail = self.peers.at(index).rail;
+                let channel = self.peers.at(index).channel;
+                let pair = self.make_end(rail, channel, Wants::MustConnect).ok()?;
+                self.peers.has_pair(index, rail, pair);
+                Some(false)
+            }
+            // It has not heard yet that it must, or has no means now.
+            (Wants::MustConnect, Wants::Datagrams) => None,
+            (Wants::Datagrams, _) | (_, Wants::Datagrams) => Some(true),
+            _ => Some(false),
+        }
     }
 
     /// Repeats questions whose answer is overdue: at first contact for ever, since a program answers when it calls MPI, and may compute for
@@ -270,7 +326,10 @@ impl<H: Hca> Rdma<H> {
             if self.rails[rail].hca.is_crowded() {
                 continue;
             }
-            self.peers.at_mut(index).heard = now;
+            let peer = self.peers.at_mut(index);
+            peer.heard = now;
+            // A question is no use.
+            peer.mark = peer.mark.wrapping_add(1);
             // One that finds no room now is asked the next time.
             let _ = self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Question);
         }
@@ -281,7 +340,9 @@ impl<H: Hca> Rdma<H> {
         let open: Vec<u32> = (0..)
             .zip(self.peers.all())
             .filter(|(_, peer)| {
-                peer.channel == 0 && matches!(peer.state, State::Open { .. }) && !peer.resting
+                let open =
+                    matches!(peer.state, State::Open { .. } | State::Parting { .. } | State::Datagrams);
+                peer.channel == 0 && open && !peer.resting
             })
             .map(|(index, _)| index)
             .collect();

@@ -357,6 +357,64 @@ impl Flight {
         Some((request.holds, self.first > id))
     }
 
+    /// As [`Flight::retire`] of the oldest request, whichever it is.
+    pub(crate) fn retire_oldest(&mut self) -> Option<Holds> {
+        self.retire(self.first).map(|(holds, _)| holds)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Request> {
+        (self.first..self.next).map(|id| self.at(id))
+    }
+
+    /// Whether all of it can go by datagrams: messages, and nothing else.
+    pub(crate) fn is_messages(&self) -> bool {
+        self.all().all(|request| request.deed == Deed::Message)
+    }
+
+    /// How many bytes each request has.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = u32> {
+        let mut segments = self.segments.iter();
+        self.all().map(move |request| match request.kept {
+            Kept::Few(length) => u32::from(length),
+            Kept::Bytes(length) => length,
+            Kept::Segments(count) => {
+                segments.by_ref().take(count as usize).map(|segment| segment.length).sum()
+            }
+        })
+    }
+
+    /// Part of the bytes of a request, the oldest is 0: into `place`, or where they are if that is in registered memory.
+    pub(crate) fn part(&self, index: usize, offset: usize, place: &mut [u8]) -> Option<Segment> {
+        match self.at(self.first + index as u64).kept {
+            Kept::Few(_) => {
+                let few = &self.at(self.first + index as u64).few;
+                place.copy_from_slice(&few[offset..offset + place.len()]);
+            }
+            Kept::Bytes(_) => {
+                let before = self.all().take(index).map(|request| match request.kept {
+                    Kept::Bytes(length) => length as usize,
+                    _ => 0,
+                });
+                let from = before.sum::<usize>() + offset;
+                let bytes = self.bytes.range(from..from + place.len());
+                for (to, byte) in place.iter_mut().zip(bytes) {
+                    *to = *byte;
+                }
+            }
+            Kept::Segments(count) => {
+                assert_eq!(count, 1, "a message has one segment");
+                let before = self.all().take(index).map(|request| match request.kept {
+                    Kept::Segments(count) => count as usize,
+                    _ => 0,
+                });
+                let segment = self.segments[before.sum::<usize>()];
+                let address = segment.address + offset as u64;
+                return Some(Segment { address, length: place.len() as u32, ..segment });
+            }
+        }
+        None
+    }
+
     /// Whether the oldest request is `id`, and somebody who hears that it failed.
     pub(crate) fn tells_of(&self, id: u64) -> bool {
         self.first == id && !self.is_empty() && self.at(id).holds.has_token()

@@ -99,6 +99,19 @@ pub enum Step {
     Refuse,
     /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
     Rest,
+    /// "I have not used this connection for long and would give it back: if nor have you, ask for datagrams instead."
+    Part,
+}
+
+/// What the next way between the two shall be. It is a connection when one needs it or both want it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wants {
+    /// Datagrams: there are connections enough.
+    Datagrams,
+    /// A connection, if the other has one to spare.
+    Connection,
+    /// A connection: registered memory is to be reached.
+    MustConnect,
 }
 
 /// One of the datagrams.
@@ -122,12 +135,14 @@ pub struct Hello {
     pub life: u32,
     /// How many connections of these two have failed before this one.
     pub epoch: u32,
+    /// What the way shall be that this is about.
+    pub wants: Wants,
     /// Messages that it has ever received from the other, wrapping. Final, since nothing arrives at its older queue pairs any more.
     pub received: u32,
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5402;
+const MAGIC: u32 = 0x5746_5403;
 
 impl Hello {
     /// Bytes on the wire.
@@ -140,10 +155,16 @@ impl Hello {
             Step::Answer => 2,
             Step::Rest => 3,
             Step::Refuse => 4,
+            Step::Part => 5,
+        };
+        let wants = match self.wants {
+            Wants::Datagrams => 0,
+            Wants::Connection => 1,
+            Wants::MustConnect => 2,
         };
         let words = [
             MAGIC,
-            step | u32::from(self.channel) << 8,
+            step | u32::from(self.channel) << 8 | wants << 16,
             self.from.0,
             self.to.0,
             self.queue_pair.0,
@@ -171,6 +192,13 @@ impl Hello {
             2 => Step::Answer,
             3 => Step::Rest,
             4 => Step::Refuse,
+            5 => Step::Part,
+            _ => return None,
+        };
+        let wants = match word(1) >> 16 {
+            0 => Wants::Datagrams,
+            1 => Wants::Connection,
+            2 => Wants::MustConnect,
             _ => return None,
         };
         let hello = Hello {
@@ -183,10 +211,11 @@ impl Hello {
             mtu: word(6),
             life: word(7),
             epoch: word(8),
+            wants,
             received: word(9),
         };
         let sane = word(0) == MAGIC
-            && word(1) >> 8 < 2
+            && word(1) >> 8 & 0xff < 2
             && hello.queue_pair.0 < 1 << 24
             && hello.first_packet < 1 << 24
             && (256..=4096).contains(&hello.mtu)
@@ -243,6 +272,7 @@ mod tests {
             mtu: 1024,
             life: 0xfeed,
             epoch: 2,
+            wants: Wants::MustConnect,
             received: u32::MAX,
         };
         assert_eq!(Hello::parse(&hello.emit()), Some(hello));

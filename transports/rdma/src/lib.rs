@@ -17,6 +17,7 @@ mod completions;
 mod contact;
 mod flight;
 pub mod handshake;
+mod letter;
 mod one_sided;
 mod peers;
 mod posting;
@@ -24,7 +25,10 @@ mod rail;
 mod recovery;
 mod shares;
 mod slots;
+mod stream;
 mod transport;
+mod wide;
 
 pub use handshake::{PeerCard, RailCard};
+pub use letter::check_letter;
 pub use transport::{Counts, Directory, Held, MAX_COPY, Rdma};

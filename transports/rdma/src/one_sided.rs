@@ -142,7 +142,7 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// The place of a peer that has room for so many requests.
-    fn room_for(&self, id: PeerId, requests: usize) -> Result<u32, Refused> {
+    fn room_for(&mut self, id: PeerId, requests: usize) -> Result<u32, Refused> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
@@ -153,6 +153,11 @@ impl<H: Hca> Rdma<H> {
                 Ok(index)
             }
             State::Gone => Err(Refused::Dead),
+            State::Datagrams => {
+                // Registered memory is reached by connections alone.
+                self.must_connect(index);
+                Err(Refused::Full)
+            }
             _ => Err(Refused::Full),
         }
     }
@@ -348,6 +353,10 @@ impl<H: Hca> Rdma<H> {
     }
 
     pub(crate) fn tell(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
+        if self.peers.get(peer).is_some_and(|peer| peer.stream.is_some()) {
+            self.tell_now(token);
+            return Ok(());
+        }
         let index = self.room_for(peer, 1)?;
         if let Some(beside) = self.peers.find_channel(peer, 1)
             && !self.peers.at(beside).flight.is_empty()

@@ -2,6 +2,7 @@
 
 use crate::flight::Flight;
 use crate::handshake::PeerCard;
+use crate::stream::Stream;
 use std::collections::VecDeque;
 use weft_api::numbers::NumberMap;
 use weft_api::verbs::{Nanos, QueuePairNumber};
@@ -12,22 +13,27 @@ use weft_types::PeerId;
 pub(crate) enum State {
     /// The question is under way: first contact, or after a failure. `until`: when the peer is given up.
     Asking { next: Nanos, pause: Nanos, until: Nanos },
-    /// Messages flow.
+    /// Messages flow by a connection.
     Open { remote_pair: QueuePairNumber },
-    /// It has failed; what had arrived is about to be taken in. Then another is made, or what it holds is given back.
-    Failing { again: bool },
+    /// As `Open`, but nothing more is posted: it is given back when nothing is under way and the other agrees ([`crate::wide`]). Who began
+    /// asks for datagrams instead, `next` and after that in ever longer pauses.
+    Parting { remote_pair: QueuePairNumber, next: Nanos, pause: Nanos },
+    /// Messages flow by datagrams; there is no queue pair.
+    Datagrams,
+    /// It has failed; what had arrived is about to be taken in. Then another is made, or what it holds is given back. `until`: how long
+    /// the next one is asked for.
+    Failing { again: bool, until: Nanos },
     /// It is no more.
     Gone,
 }
 
 /// A message that has arrived.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
-    /// By this device.
-    pub(crate) rail: u8,
-    /// In this slot of it.
-    pub(crate) slot: u16,
-    pub(crate) bytes: u32,
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// By a connection: in this slot of this device.
+    Slot { rail: u8, slot: u16, bytes: u32 },
+    /// By datagrams.
+    Letter(Box<[u8]>),
 }
 
 /// One connection to a process: the one of messages, or the one beside it.
@@ -52,6 +58,13 @@ pub(crate) struct Peer {
     pub(crate) received: u32,
     pub(crate) inbox: VecDeque<Arrived>,
     pub(crate) flight: Flight,
+    /// The way of messages while the state is [`State::Datagrams`].
+    pub(crate) stream: Option<Box<Stream>>,
+    /// Registered memory is to be reached.
+    pub(crate) needs: bool,
+    /// When this connection was used last, as far as anybody looked, and what of its numbers told so.
+    pub(crate) used: Nanos,
+    pub(crate) mark: u32,
     /// Whether it stands in the list of those with messages.
     pub(crate) listed: bool,
     /// Whether it stands in the list of those whose last requests nothing tells of.
@@ -72,6 +85,9 @@ pub(crate) struct Peers {
     by_id: [NumberMap<u32>; 2],
     by_pair: NumberMap<u32>,
 }
+
+/// No queue pair of a device has it: they have 24 bits. Of a peer that messages go to by datagrams.
+pub(crate) const NO_PAIR: QueuePairNumber = QueuePairNumber(u32::MAX);
 
 /// Numbers of queue pairs have 24 bits.
 fn pair_on(rail: u8, pair: QueuePairNumber) -> u32 {
@@ -101,6 +117,10 @@ impl Peers {
             received: 0,
             inbox: VecDeque::new(),
             flight: Flight::default(),
+            stream: None,
+            needs: false,
+            used: now,
+            mark: 0,
             listed: false,
             open: false,
             resting: false,
@@ -108,7 +128,7 @@ impl Peers {
             made: now,
         });
         self.by_id[usize::from(channel)].insert(id.0, index);
-        self.by_pair.insert(pair_on(rail, pair), index);
+        self.has_pair(index, rail, pair);
         index
     }
 
@@ -144,11 +164,13 @@ impl Peers {
         &self.entries
     }
 
-    /// It has another pair, on a device.
+    /// It has another pair, on a device, or [`NO_PAIR`].
     pub(crate) fn has_pair(&mut self, index: u32, rail: u8, pair: QueuePairNumber) {
         let peer = self.at_mut(index);
         (peer.rail, peer.pair) = (rail, pair);
-        self.by_pair.insert(pair_on(rail, pair), index);
+        if pair != NO_PAIR {
+            self.by_pair.insert(pair_on(rail, pair), index);
+        }
     }
 
     /// The pair is destroyed: its number may come again.

@@ -38,6 +38,7 @@ impl<H: Hca> Rdma<H> {
             {
                 Ok(index)
             }
+            State::Datagrams if peer.flight.len() < MESSAGES => Ok(index),
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
@@ -84,7 +85,7 @@ impl<H: Hca> Rdma<H> {
     #[inline(never)]
     fn post_kept_back(&mut self, index: u32) -> std::result::Result<(), Refused> {
         let peer = self.peers.at_mut(index);
-        if !matches!(peer.state, State::Open { .. }) {
+        if !matches!(peer.state, State::Open { .. } | State::Parting { .. }) {
             // The next connection does it.
             peer.flight.chain_posted();
             return Ok(());
@@ -322,7 +323,7 @@ impl<H: Hca> Rdma<H> {
         let some = open.len().min(CLOSED_AT_ONCE);
         for index in open.drain(..some) {
             let peer = self.peers.at_mut(index);
-            let connected = matches!(peer.state, State::Open { .. });
+            let connected = matches!(peer.state, State::Open { .. } | State::Parting { .. });
             if connected && peer.flight.is_open() {
                 // It stays listed until nothing was posted for a while; what finds no room is closed the next time.
                 let _ = self.close(index);

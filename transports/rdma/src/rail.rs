@@ -1,6 +1,7 @@
 //! One device of a process: what is made on it once, and its receive requests.
 
 use crate::handshake::RailCard;
+use crate::peers::NO_PAIR;
 use crate::slots::Slots;
 use crate::transport::{COMPLETIONS, NO_KEY, RECEIVE_SLOTS, SLOT_BYTES, cannot};
 use weft_api::verbs::{
@@ -26,6 +27,10 @@ pub(crate) struct Rail<H> {
     pub(crate) returned: Vec<u32>,
     /// Receive requests that the device has.
     pub(crate) posted_receives: u32,
+    /// Queue pairs of connections that there are.
+    pub(crate) pairs: u32,
+    /// Where pieces of messages are that leave by datagrams, once there was one.
+    pub(crate) letters: Option<Slots>,
 }
 
 impl<H: Hca> Rail<H> {
@@ -64,6 +69,8 @@ impl<H: Hca> Rail<H> {
             receive_slots,
             returned: Vec::new(),
             posted_receives: RECEIVE_SLOTS,
+            pairs: 0,
+            letters: None,
         })
     }
 
@@ -79,7 +86,17 @@ impl<H: Hca> Rail<H> {
             max_receive: 0,
             qkey: 0,
         };
-        self.hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))
+        let made = self.hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))?;
+        self.pairs += 1;
+        Ok(made)
+    }
+
+    /// Ends a connection's own end, if there is one.
+    pub(crate) fn destroy_pair(&mut self, pair: QueuePairNumber) {
+        if pair != NO_PAIR {
+            self.hca.destroy_queue_pair(pair);
+            self.pairs -= 1;
+        }
     }
 
     /// A receive slot can be used again. How often the doorbell was rung for it.

@@ -8,12 +8,10 @@
 
 use crate::contact::FIRST_RETRY;
 use crate::flight::Holds;
-use crate::handshake::{Hello, Step};
-use crate::peers::State;
+use crate::handshake::{Hello, Step, Wants};
+use crate::peers::{NO_PAIR, State};
 use crate::transport::Rdma;
-use weft_api::verbs::{
-    Completion, CompletionStatus, DeviceAddress, Hca, Nanos, QueuePairNumber, WorkRequest,
-};
+use weft_api::verbs::{Completion, CompletionStatus, DeviceAddress, Hca, Nanos, WorkRequest};
 use weft_api::zero_copy::{Completed, Outcome};
 
 /// How long a peer whose connection has failed is asked for another.
@@ -24,7 +22,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn failed(&mut self, index: u32, done: Completion, received: bool) {
         let peer = self.peers.at(index);
         let rail = peer.rail;
-        if !matches!(peer.state, State::Open { .. }) {
+        if !matches!(peer.state, State::Open { .. } | State::Parting { .. }) {
             return; // It has failed before, and the rest follows.
         }
         if received {
@@ -76,13 +74,19 @@ impl<H: Hca> Rdma<H> {
             // It need not answer any more.
             return self.lose(index);
         }
-        if matches!(state, State::Open { .. }) {
-            let peer = self.peers.at_mut(index);
-            peer.state = State::Failing { again: true };
-            peer.flight.stop();
+        let until = match state {
+            State::Open { .. } => self.now() + self.patience,
+            // Nothing has failed: it may compute for long.
+            State::Parting { .. } | State::Datagrams => Nanos::MAX,
+            _ => return,
+        };
+        let peer = self.peers.at_mut(index);
+        peer.state = State::Failing { again: true, until };
+        peer.flight.stop();
+        if pair != NO_PAIR {
             self.hca_of(rail).stop_queue_pair(pair);
-            self.failing.push(index);
         }
+        self.failing.push(index);
     }
 
     /// A peer is given up, with all its connections. What had arrived is still taken in; then [`Rdma::bury`] ends it.
@@ -98,13 +102,15 @@ impl<H: Hca> Rdma<H> {
     fn end(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
         let (rail, pair) = (peer.rail, peer.pair);
-        let state = std::mem::replace(&mut peer.state, State::Failing { again: false });
+        let state = std::mem::replace(&mut peer.state, State::Failing { again: false, until: 0 });
         peer.flight.stop();
         match state {
             State::Failing { .. } => {}
             State::Gone => peer.state = State::Gone,
-            State::Asking { .. } | State::Open { .. } => {
-                self.hca_of(rail).stop_queue_pair(pair);
+            State::Asking { .. } | State::Open { .. } | State::Parting { .. } | State::Datagrams => {
+                if pair != NO_PAIR {
+                    self.hca_of(rail).stop_queue_pair(pair);
+                }
                 self.failing.push(index);
             }
         }
@@ -118,10 +124,12 @@ impl<H: Hca> Rdma<H> {
         for index in std::mem::take(&mut self.failing) {
             let peer = self.peers.at(index);
             let (id, channel, rail, pair, flown) = (peer.id, peer.channel, peer.rail, peer.pair, peer.flown);
-            self.hca_of(rail).destroy_queue_pair(pair);
+            self.rails[usize::from(rail)].destroy_pair(pair);
             self.peers.forget_pair(rail, pair);
-            if matches!(self.peers.at(index).state, State::Failing { again: true }) {
-                self.ask_anew(index);
+            let peer = self.peers.at_mut(index);
+            (peer.pair, peer.stream) = (NO_PAIR, None);
+            if let State::Failing { again: true, until } = peer.state {
+                self.ask_anew(index, until);
                 continue;
             }
             self.peers.at_mut(index).state = State::Gone;
@@ -158,22 +166,41 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// Asks for the next connection, or answers the question for it.
-    fn ask_anew(&mut self, index: u32) {
+    fn ask_anew(&mut self, index: u32, until: Nanos) {
         let question = self.questions.iter().position(|&(of, ..)| of == index);
         let question = question.map(|place| self.questions.swap_remove(place));
         let rail = question.map_or(self.peers.at(index).rail, |(_, rail, _)| rail);
-        let Ok(pair) = self.make_pair(rail) else { return self.lose_bare(index) };
-        self.counts.moves += u64::from(rail != self.peers.at(index).rail);
+        let peer = self.peers.at(index);
+        // What is under way on registered memory goes on by a connection.
+        let must = peer.needs || !peer.flight.is_messages();
+        let theirs = question.map_or(Wants::Connection, |(.., hello)| hello.wants);
+        let wants = if must { Wants::MustConnect } else { theirs };
+        let pair = match self.make_end(rail, peer.channel, wants) {
+            Ok(pair) => pair,
+            Err(_) if self.peers.at(index).flight.is_messages() && self.peers.at(index).channel == 0 => {
+                NO_PAIR
+            }
+            Err(_) => return self.lose_bare(index),
+        };
+        let peer = self.peers.at_mut(index);
+        peer.needs = must;
+        self.counts.moves += u64::from(rail != peer.rail);
         self.peers.has_pair(index, rail, pair);
-        self.ask_for_next(index, question.map(|(.., hello)| hello));
+        match question {
+            // It does not know yet that datagrams will not do.
+            Some((.., hello)) if must && hello.wants == Wants::Datagrams => {
+                self.peers.at_mut(index).epoch = hello.epoch;
+                self.ask_for_next(index, None, until);
+            }
+            _ => self.ask_for_next(index, question.map(|(.., hello)| hello), until),
+        }
     }
 
     /// A new queue pair is there, for the next connection.
-    pub(crate) fn ask_for_next(&mut self, index: u32, question: Option<Hello>) {
+    pub(crate) fn ask_for_next(&mut self, index: u32, question: Option<Hello>, until: Nanos) {
         let now = self.now();
         let peer = self.peers.at_mut(index);
-        peer.state =
-            State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: now + self.patience };
+        peer.state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until };
         peer.flight.stop();
         peer.epoch = question.map_or(peer.epoch + 1, |hello| hello.epoch);
         self.asking.push(index);
@@ -202,12 +229,22 @@ impl<H: Hca> Rdma<H> {
         for (holds, success) in over {
             self.give_back(flown, holds, success);
         }
-        let rail = self.peers.at(index).rail;
+        let peer = self.peers.at(index);
+        let rail = peer.rail;
         if rail != flown {
             self.carry_over(index, flown, rail);
         }
         let peer = self.peers.at_mut(index);
         peer.flown = rail;
+        if matches!(peer.state, State::Datagrams) {
+            if !peer.flight.is_messages() {
+                // The next way must be a connection.
+                peer.needs = true;
+                return self.break_off(index);
+            }
+            return self.begin_stream(index);
+        }
+        peer.needs = false;
         let (hca, counts, pair) = (&mut self.rails[usize::from(rail)].hca, &mut self.counts, peer.pair);
         let doorbells = hca.doorbells();
         let posted = peer.flight.repeat(|id, _, deed, data, signaled| {
@@ -268,6 +305,3 @@ impl<H: Hca> Rdma<H> {
         }
     }
 }
-
-/// No queue pair of a device has it: they have 24 bits.
-const NO_PAIR: QueuePairNumber = QueuePairNumber(u32::MAX);

@@ -83,7 +83,7 @@ impl<H: Hca> Rdma<H> {
             }
             None => {
                 // Without means for a second connection there is one.
-                if self.rails_to(&peer.card) > 1 {
+                if self.rails_to(&peer.card) > 1 && self.has_room_for_connection() {
                     let _ = self.begin(id, 1);
                 }
                 None
@@ -101,7 +101,8 @@ impl<H: Hca> Rdma<H> {
             return;
         }
         // No messages come by it, so nothing is to be taken in before.
-        self.ask_for_next(index, None);
+        let until = self.now() + self.patience;
+        self.ask_for_next(index, None, until);
     }
 
     /// Does an operation of one run by two connections, both of which have room for it.

@@ -10,6 +10,7 @@ use crate::rail::{MOST_RAILS, Rail, buffer};
 use crate::recovery::PATIENCE;
 use crate::shares::Shares;
 use crate::slots::Slots;
+use crate::wide::Wide;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
@@ -75,6 +76,12 @@ pub struct Counts {
     pub shared: u64,
     /// Completion entries taken.
     pub completions: u64,
+    /// Messages that went by datagrams, and datagrams posted for them and for acknowledgements.
+    pub letters: u64,
+    /// See there.
+    pub datagrams: u64,
+    /// Peers that were moved between datagrams and a connection by this end's wish.
+    pub changes: u64,
 }
 
 /// What is in use, of all that there is.
@@ -134,6 +141,8 @@ pub struct Rdma<H> {
     pub(crate) ended: VecDeque<Completed>,
     /// When silent peers are looked for next.
     next_round: Nanos,
+    /// Peers beyond the connections that there may be.
+    pub(crate) wide: Wide,
     pub(crate) counts: Counts,
 }
 
@@ -145,6 +154,8 @@ fn limits_of<H: Hca>(rails: &[Rail<H>]) -> HcaLimits {
         max_message: a.max_message.min(b.max_message),
         max_inline: a.max_inline.min(b.max_inline),
         max_segments: a.max_segments.min(b.max_segments),
+        max_queue_pairs: a.max_queue_pairs.min(b.max_queue_pairs),
+        queue_pair_bytes: a.queue_pair_bytes.max(b.queue_pair_bytes),
         max_reads: a.max_reads.min(b.max_reads),
         max_regions: a.max_regions.min(b.max_regions),
         max_registered: a.max_registered.min(b.max_registered),
@@ -204,6 +215,7 @@ impl<H: Hca> Rdma<H> {
         let life = (life.finish() as u32).max(1);
         Ok(Rdma {
             limits: limits_of(&rails),
+            wide: Wide::new(&rails),
             rails,
             me,
             directory,
@@ -311,6 +323,10 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
         let index = self.sendable(peer)?;
+        if self.peers.at(index).stream.is_some() {
+            self.send_letter(index, header, payload);
+            return Ok(());
+        }
         self.send_inline_to(index, header, payload)
     }
 
@@ -330,6 +346,10 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         head.copy_from_slice(&header_bytes(header));
         fill(body);
         let segment = [self.send_slots.segment(rail, slot, (HEADER_BYTES + len) as u32)];
+        if self.peers.at(index).stream.is_some() {
+            self.queue_letter(index, Data::Segments(&segment), Holds::Slot(slot));
+            return Ok(());
+        }
         let work = Work::Send { immediate: None };
         if self.post(index, Deed::Message, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
             // It is filled, and there was room: a device that does not take it has lost the connection.
@@ -340,17 +360,23 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     }
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
-        let &Arrived { rail, slot, bytes } = self.peers.get(peer)?.inbox.front()?;
-        let rail = &self.rails[usize::from(rail)];
-        let message = rail.hca.bytes(rail.receive_slots.address(0, u32::from(slot)), bytes as usize);
+        let message = match self.peers.get(peer)?.inbox.front()? {
+            &Arrived::Slot { rail, slot, bytes } => {
+                let rail = &self.rails[usize::from(rail)];
+                rail.hca.bytes(rail.receive_slots.address(0, u32::from(slot)), bytes as usize)
+            }
+            Arrived::Letter(whole) => whole,
+        };
         let (header, payload) = message.split_at(HEADER_BYTES);
         Some((header_from(header), payload))
     }
 
     fn advance(&mut self, peer: PeerId) {
         let Some(index) = self.peers.find(peer) else { return };
-        if let Some(Arrived { rail, slot, .. }) = self.peers.at_mut(index).inbox.pop_front() {
-            self.repost(rail, u32::from(slot));
+        match self.peers.at_mut(index).inbox.pop_front() {
+            Some(Arrived::Slot { rail, slot, .. }) => self.repost(rail, u32::from(slot)),
+            Some(Arrived::Letter(_)) => self.letter_taken(index),
+            None => {}
         }
     }
 
@@ -409,6 +435,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 }
             }
         }
+        if self.wide.is_busy() {
+            self.tend_all(now);
+        }
         if !self.open.is_empty() {
             self.close_bursts(now);
         }
@@ -423,6 +452,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         if now >= self.next_round {
             self.next_round = now + SILENCE / 2;
             self.ask_the_silent(now);
+            self.look_for_unused(now);
         }
         // What was just posted must not make the program's next message wait.
         self.rails.iter_mut().for_each(|rail| rail.hca.end_turn());
@@ -430,7 +460,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     }
 
     fn has_left(&self) -> bool {
-        let waits = |state: &State| !matches!(state, State::Failing { again: false } | State::Gone);
+        let waits = |state: &State| !matches!(state, State::Failing { again: false, .. } | State::Gone);
         let left =
             !self.peers.all().iter().any(|peer| peer.flight.is_busy() && !peer.resting && waits(&peer.state));
         self.leaving.set(!left);
@@ -438,6 +468,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     }
 
     fn rest(&mut self) {
+        self.acknowledge_all();
         self.say_rest();
     }
 

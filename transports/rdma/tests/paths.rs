@@ -108,12 +108,18 @@ fn byte_of(number: u32) -> u8 {
 
 impl World {
     fn new(seed: u64) -> World {
+        World::with_connections(seed, 0)
+    }
+
+    /// So many connections each; further peers by datagrams.
+    fn with_connections(seed: u64, most: u32) -> World {
         let mut air = Air::bad(seed);
         (air.loss, air.tells, air.pause) = ((seed % 4) as f64 * 0.005, seed.is_multiple_of(2), 10_000_000);
         // Half of the worlds have two rails.
         let mut fabric = fabric_on(air, PROCESSES, 1 + (seed / 2 % 2) as usize);
         for end in &mut fabric.ends {
             end.set_patience(Duration::from_secs(60)); // Longer than all paths are dead.
+            end.set_connections(most);
         }
         let mut memory = |end: usize, bytes: usize, fill: u8| {
             let bytes: Vec<AtomicU8> = (0..bytes).map(|_| AtomicU8::new(fill)).collect();
@@ -368,6 +374,24 @@ fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
         "{anew} connections made anew, {moved} moved, {shared} operations shared, {saved} doorbells saved in {seeds} worlds"
     );
     assert!(anew > seeds && moved > 0 && shared > seeds && saved > seeds, "this shows nothing");
+}
+
+/// The same where there is one connection for two peers: messages of the other go by datagrams, those who talk much and those who put, get or
+/// add are moved to a connection, and unused connections are given back.
+#[test]
+fn nothing_is_lost_or_doubled_when_the_way_changes() {
+    let seeds = std::env::var("WEFT_SEEDS").map_or(16, |seeds| seeds.parse().expect("a number"));
+    let [mut letters, mut changes] = [0; 2];
+    for seed in 0..seeds {
+        let mut world = World::with_connections(seed, 1);
+        world.run();
+        for end in &world.fabric.ends {
+            letters += end.counts().letters;
+            changes += end.counts().changes;
+        }
+    }
+    println!("{letters} messages by datagrams, {changes} changes of the way in {seeds} worlds");
+    assert!(letters > seeds && changes > seeds, "this shows nothing");
 }
 
 /// Enough to be shared by two rails.

@@ -184,6 +184,8 @@ impl<W: Wire> Hca for Card<W> {
             max_send: 1 << 16,
             max_receive: 1 << 16,
             max_completions: MOST_COMPLETIONS,
+            max_queue_pairs: 1 << 24,
+            queue_pair_bytes: 4 << 10,
             max_reads: 16,
             max_regions: 1 << 16,
             max_registered: u64::MAX,

@@ -182,6 +182,9 @@ impl Context {
             max_send: at_least_0(attr.max_qp_wr),
             max_receive: at_least_0(attr.max_srq_wr),
             max_completions: at_least_0(attr.max_cqe),
+            max_queue_pairs: at_least_0(attr.max_qp),
+            // 128 requests of up to five units of 64 bytes, and a page of bookkeeping.
+            queue_pair_bytes: 44 << 10,
             max_reads: attr.max_qp_rd_atom.min(attr.max_qp_init_rd_atom).clamp(0, 255) as u8,
             max_regions: at_least_0(attr.max_mr),
             max_registered: lockable(),

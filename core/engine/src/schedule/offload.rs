@@ -40,7 +40,7 @@ struct Staged {
 impl Transports {
     fn ofi(&self) -> Option<&Ofi> {
         match self {
-            Transports::Fabric(fabric) => fabric.libfabric(),
+            Transports::Fabric(fabric) => fabric.fabric.libfabric(),
             Transports::Both(both) => both.fabric().libfabric(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
@@ -48,7 +48,7 @@ impl Transports {
 
     fn ofi_mut(&mut self) -> Option<&mut Ofi> {
         match self {
-            Transports::Fabric(fabric) => fabric.libfabric_mut(),
+            Transports::Fabric(fabric) => fabric.fabric.libfabric_mut(),
             Transports::Both(both) => both.fabric_mut().libfabric_mut(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }

@@ -245,6 +245,16 @@ impl Virtual {
         self.idle();
     }
 
+    /// A minute in which only process 0 looks at its device.
+    pub fn minute_of_computing(&mut self) {
+        let begun = self.air.borrow().now;
+        while self.air.borrow().now < begun + 60_000_000_000 {
+            self.ends[0].progress();
+            self.idle();
+            self.air.borrow_mut().now += 1_000_000;
+        }
+    }
+
     /// One message each way between 0 and 1.
     pub fn introduce(&mut self) {
         let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));

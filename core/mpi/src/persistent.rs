@@ -94,6 +94,13 @@ impl Persistent {
         Persistent { operation, comm, lane, state: Arc::new(State(AtomicU32::new(INACTIVE))) }
     }
 
+    /// Messages in a lane other than 0.
+    fn can_be_remembered(&self) -> bool {
+        let is_message =
+            matches!(self.operation, Operation::Send(Some(_), ..) | Operation::Receive(Some(_), _));
+        self.lane != 0 && is_message
+    }
+
     /// The request under way.
     #[inline]
     pub fn active(&self) -> Option<Handle> {
@@ -187,12 +194,15 @@ impl Kept {
 }
 
 impl Requests {
+    /// Whether calls on a request need not go through the process once a thread remembers it.
+    pub fn can_be_remembered(&self, request: Handle) -> bool {
+        matches!(self.locals.find(request), Some(Local::Persistent(persistent)) if persistent.can_be_remembered())
+    }
+
     /// What a thread remembers of a persistent request; `None` when calls on it need the process.
     pub fn remember(&self, request: Handle) -> Option<Kept> {
         let Some(Local::Persistent(persistent)) = self.locals.find(request) else { return None };
-        let message =
-            matches!(persistent.operation, Operation::Send(Some(_), ..) | Operation::Receive(Some(_), _));
-        (persistent.lane != 0 && message).then(|| Kept {
+        persistent.can_be_remembered().then(|| Kept {
             handle: request,
             lane: persistent.lane,
             comm: persistent.comm,

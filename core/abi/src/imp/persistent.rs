@@ -91,15 +91,26 @@ pub(crate) unsafe fn recv_init(
 }
 
 /// Starts a persistent request: without the process's lock when it is of messages in a lane, but for a thread's first start of it.
+#[inline]
 fn start_one(request: Handle) -> Outcome<()> {
+    // Lanes are of programs whose threads call at once.
+    if gate::phase() & gate::MULTIPLE != 0 {
+        return start_with_threads(request);
+    }
+    gate::with(|process| process.start_request(request))
+}
+
+#[cold]
+#[inline(never)]
+fn start_with_threads(request: Handle) -> Outcome<()> {
     if let Some(started) = remembered::start(request) {
         return started;
     }
-    let kept = gate::with(|process| {
+    let is_worth_keeping = gate::with(|process| {
         process.start_request(request)?;
-        Ok(process.requests.remember(request))
+        Ok(process.requests.can_be_remembered(request))
     })?;
-    if let Some(kept) = kept {
+    if is_worth_keeping && let Some(kept) = gate::with(|process| process.requests.remember(request)) {
         remembered::keep(kept);
     }
     Ok(())

@@ -40,6 +40,7 @@ extern "C" fn at_exit() {
         crate::leftovers::report();
         return;
     }
+    gate::agent::exiting();
     let who = gate::identity().map(|(rank, size)| format!("rank {rank} of {size}")).unwrap_or_default();
     eprintln!(
         "weft: {who} (process {}) exits without calling MPI_Finalize; messages still under way are lost and other ranks may wait \

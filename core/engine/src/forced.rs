@@ -87,9 +87,11 @@ impl Node {
     /// Takes in what the launcher says. `moved`: whether the fabric had something just now.
     #[cold]
     fn listen(&mut self, moved: bool) -> bool {
+        // What was sent before a death may have come since the last look, which then says nothing of it: the next one does.
+        let knew = !self.heard.is_empty();
         self.shm.progress();
         self.heard.extend(std::iter::from_fn(|| self.shm.lost()));
-        self.is_quiet = !moved;
+        self.is_quiet = knew && !moved;
         self.looks += u32::from(!self.heard.is_empty());
         moved || !self.heard.is_empty()
     }

@@ -59,7 +59,12 @@ pub struct Join {
     heard: Memory,
     /// Why there will be none, as far as this member knows.
     why: Option<String>,
+    /// The number of the first of the agreements.
+    first: u32,
 }
+
+/// Collectives by which members agree. Whoever leaves early has counted them too, so that what comes next has one number everywhere.
+const AGREEMENTS: u32 = 3;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,20 +140,31 @@ impl Process {
     /// # Errors
     /// As [`Process::start_collective`].
     pub fn begin_group(&mut self, comm: Handle) -> Result<Join> {
-        let size = self.comms.get(comm)?.size;
+        let (size, first) = (self.comms.get(comm)?.size, self.comms.get(comm)?.collectives);
         let offer = self.engine.offers_groups(size);
         let why = offer.is_none().then(|| "the device of this process offers none".to_owned());
         // Where the least of the numbers and the least of their complements belong together, all are the same.
         let words = offer.map_or([0; 2], |digest| [digest, !digest]);
-        let (request, heard) = self.say_least(comm, words)?;
-        Ok(Join { comm, step: Step::Offers(request), group: None, heard, why })
+        let mut join = Join { comm, step: Step::Over, group: None, heard: Memory::none(), why, first };
+        match self.say_least(comm, words) {
+            Ok((request, heard)) => (join.step, join.heard) = (Step::Offers(request), heard),
+            Err(error) => {
+                join.why = Some(error.text().to_owned());
+                self.decide(&mut join, false);
+            }
+        }
+        Ok(join)
     }
 
-    /// Goes on with what it waited for.
-    ///
-    /// # Errors
-    /// As [`Process::start_collective`].
-    pub fn go_on_with_group(&mut self, join: &mut Join, ended_well: bool) -> Result<()> {
+    /// Goes on with what it waited for. What goes wrong here is no error of the call: the members stay with messages.
+    pub fn go_on_with_group(&mut self, join: &mut Join, ended_well: bool) {
+        if let Err(error) = self.next_step_to_group(join, ended_well) {
+            join.why = Some(error.text().to_owned());
+            self.decide(join, false);
+        }
+    }
+
+    fn next_step_to_group(&mut self, join: &mut Join, ended_well: bool) -> Result<()> {
         if !ended_well {
             join.why = Some("the agreement with the other members has failed".into());
             self.decide(join, false);
@@ -255,6 +271,7 @@ impl Process {
         join.step = Step::Over;
         let verbose = self.parameters.verbose;
         let Ok(of) = self.comms.get_mut(join.comm) else { return };
+        of.collectives = join.first.wrapping_add(of.collectives.wrapping_sub(join.first).max(AGREEMENTS));
         of.at_device = match join.group {
             Some(group) if joined => AtDevice::Joined(group),
             _ => AtDevice::Never,

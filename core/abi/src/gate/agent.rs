@@ -7,19 +7,21 @@
 //! * It looks after a lane (lane 0 with all objects of the process, and the others) only when no thread is blocked in it and there was no call since its last look, a
 //!   tick ago. What it does then ends with the lane idle or with a call of the program.
 //! * It sleeps on the bell of idle lanes alone. So in a program that communicates nobody rings for it; it wakes for its tick.
-//! * Functions of the program (reductions, callbacks) run in it only where the program has said that several threads may call MPI at
-//!   once (MPI_THREAD_MULTIPLE). Otherwise they wait for the next call of the program's own.
+//! * Functions of the program (reductions, callbacks) run in it only at MPI_THREAD_MULTIPLE, which is also the level of a session that asks
+//!   for none. Otherwise they wait for the next call of the program's own.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weft::lanes::LANES;
 use weft_api::Bell;
+use weft_engine::EngineBell;
 
 use super::{
-    GATE, LOCKED, MULTIPLE, SESSION, WORLD, after, change_phase, locked, look, phase, progress_with, shared,
+    GATE, LOCKED, MULTIPLE, SESSION, WORLD, after, change_phase, give_back, locked, phase, progress_with,
+    shared,
 };
 
 /// How long the program must have been away from a lane before the agent looks after it, and between looks whether it is.
@@ -27,9 +29,38 @@ const TICK: Duration = Duration::from_millis(2);
 /// Longest sleep on a bell.
 const LONGEST: Duration = Duration::from_millis(100);
 
-static AGENT: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-static STOPPING: Mutex<bool> = Mutex::new(false);
-static STOPPED: Condvar = Condvar::new();
+static AGENT: Mutex<Agent> = Mutex::new(Agent { scopes: 0, running: None });
+/// Threads of agents that have not ended.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+struct Agent {
+    /// The World Model and sessions that are open.
+    scopes: u32,
+    running: Option<(JoinHandle<()>, Arc<Stop>)>,
+}
+
+/// Ends one agent.
+#[derive(Default)]
+struct Stop {
+    wanted: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn is_wanted(&self) -> bool {
+        *locked(&self.wanted)
+    }
+
+    /// Sleeps for a tick, or until it is wanted.
+    fn nap(&self) {
+        drop(self.changed.wait_timeout_while(locked(&self.wanted), TICK, |wanted| !*wanted));
+    }
+
+    fn want(&self) {
+        *locked(&self.wanted) = true;
+        self.changed.notify_all();
+    }
+}
 
 /// Whether there is to be one. Once the process is started.
 pub(crate) fn is_wanted() -> bool {
@@ -60,61 +91,94 @@ fn settle(cpus: &[usize]) {
     let _ = moved;
 }
 
-/// Starts the agent, if there is to be one and it does not run. Once the World Model or a session is open.
-pub(crate) fn start() {
-    let mut agent = locked(&AGENT);
-    if agent.is_some() || !is_wanted() {
+/// The World Model or a session is open: there is an agent from the first on, if there is to be one.
+pub(crate) fn opened() {
+    if !is_wanted() {
         return;
     }
-    *locked(&STOPPING) = false;
+    let mut agent = locked(&AGENT);
+    agent.scopes += 1;
+    if agent.scopes > 1 {
+        return;
+    }
+    let stop = Arc::new(Stop::default());
+    let own = Arc::clone(&stop);
+    THREADS.fetch_add(1, Ordering::Relaxed);
+    let run = move || {
+        run(&own);
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    };
     // The program's signals are its own threads' business.
     let spawned = without_signals(|| std::thread::Builder::new().name("weft-progress".to_owned()).spawn(run));
     match spawned {
-        Ok(handle) => *agent = Some(handle),
-        Err(error) => eprintln!(
-            "weft: no thread for progress while the program computes (WEFT_PROGRESS_AGENT): {error}; it goes on without (see `ulimit -u`)"
-        ),
+        Ok(handle) => agent.running = Some((handle, stop)),
+        Err(error) => {
+            THREADS.fetch_sub(1, Ordering::Relaxed);
+            eprintln!(
+                "weft: no thread for progress while the program computes (WEFT_PROGRESS_AGENT): {error}; it goes on without (see `ulimit -u`)"
+            );
+        }
     }
 }
 
-/// Ends the agent and waits for its end. Before the last of World Model and sessions closes.
-pub(crate) fn stop() {
-    let Some(agent) = locked(&AGENT).take() else { return };
-    *locked(&STOPPING) = true;
-    STOPPED.notify_all();
-    let (_, bell) = look(|process| (false, process.bell()));
-    (0..LANES).for_each(|lane| bell.ring(lane));
-    // A panic would have ended the process.
-    let _ = agent.join();
+/// The World Model or a session is about to close: with the last one the agent ends, which is waited for.
+pub(crate) fn closing() {
+    if !is_wanted() {
+        return;
+    }
+    let mut agent = locked(&AGENT);
+    agent.scopes = agent.scopes.saturating_sub(1);
+    let ends = if agent.scopes == 0 { agent.running.take() } else { None };
+    drop(agent);
+    if let Some((handle, stop)) = ends {
+        stop.want();
+        let bell = bell();
+        (0..LANES).for_each(|lane| bell.ring(lane));
+        // A panic would have ended the process.
+        let _ = handle.join();
+    }
 }
 
-/// Threads of this process that are the library's own.
+/// The program exits with MPI open: the agent, which may be in a system library that is taken down, is given a moment to end.
+pub(crate) fn exiting() {
+    let Some((_, stop)) = locked(&AGENT).running.take() else { return };
+    stop.want();
+    for _ in 0..20 {
+        if count() == 0 {
+            return;
+        }
+        std::thread::sleep(LONGEST / 10);
+    }
+}
+
+/// Threads of this process that are the library's own. Takes no lock: whoever asks may hold that of the process.
 pub(crate) fn count() -> usize {
-    usize::from(locked(&AGENT).is_some())
+    THREADS.load(Ordering::Relaxed)
 }
 
-fn is_stopping() -> bool {
-    *locked(&STOPPING)
+/// The process's bell. Its lock stays biased to the program's thread.
+fn bell() -> EngineBell {
+    let guard = shared().lock.lock_to_help();
+    // SAFETY: the lock is held, and nothing here comes back to the gate before it is given back.
+    let Some(process) = (unsafe { &mut *GATE.process.get() }) else { super::nothing_started() };
+    let bell = process.bell();
+    give_back(guard, false);
+    bell
 }
 
-fn nap() {
-    let stopping = locked(&STOPPING);
-    drop(STOPPED.wait_timeout_while(stopping, TICK, |stopping| !*stopping));
-}
-
-fn run() {
+fn run(stop: &Stop) {
     settle(&super::with(|process| process.job.agent.as_ref().map(|cpus| cpus.to_vec()).unwrap_or_default()));
     let mut calls = [u64::MAX; LANES as usize];
-    while !is_stopping() {
+    while !stop.is_wanted() {
         let lanes = idle(&mut calls);
         if lanes == 0 {
-            nap();
+            stop.nap();
         } else if !progress(lanes) {
             // The bell knows when the transport's clock wants a look.
-            let (_, bell) = look(|process| (false, process.bell()));
+            let bell = bell();
             bell.listen(lanes);
             bell.arm();
-            if progress(lanes) || is_stopping() {
+            if progress(lanes) || stop.is_wanted() {
                 bell.disarm();
             } else {
                 bell.sleep(LONGEST);

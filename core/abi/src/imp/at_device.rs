@@ -15,13 +15,13 @@ pub(super) fn join(call: &'static str, comm: Handle) -> Result<(), Raised> {
         match joining.awaits() {
             Awaits::Request(request) => {
                 let ended_well = complete(call, request).error.is_none();
-                gate::with(|process| process.go_on_with_group(&mut joining, ended_well))?;
+                gate::with(|process| process.go_on_with_group(&mut joining, ended_well));
             }
             Awaits::Others => {
                 gate::wait_for(call, Awaited::Something, |process| {
                     process.has_group_joined(&joining).then_some(())
                 });
-                gate::with(|process| process.go_on_with_group(&mut joining, true))?;
+                gate::with(|process| process.go_on_with_group(&mut joining, true));
             }
             Awaits::Nothing => return Ok(()),
         }

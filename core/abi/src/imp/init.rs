@@ -91,7 +91,7 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
     opening.done();
     crate::departure::watch();
-    gate::agent::start();
+    gate::agent::opened();
     Ok(level)
 }
 
@@ -115,9 +115,7 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
         |process: &mut weft::Process| if process.engine.knows_losses() { Some(()) } else { quiet(process) };
     gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
     crate::leftovers::note_traffic();
-    if gate::phase() & gate::SESSION == 0 {
-        gate::agent::stop();
-    }
+    gate::agent::closing();
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())

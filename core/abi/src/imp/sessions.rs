@@ -72,7 +72,7 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     })?;
     gate::change_phase(gate::SESSION, 0);
     opening.done();
-    gate::agent::start();
+    gate::agent::opened();
     Ok(handle)
 }
 
@@ -92,8 +92,8 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
         gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
             process.is_session_quiet(handle, true).then_some(())
         });
-        gate::agent::stop();
     }
+    gate::agent::closing();
     let closed = gate::with(|process| {
         let closed = process.sessions.close(handle)?;
         // Its buffer is the program's again.

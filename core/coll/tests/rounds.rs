@@ -342,8 +342,11 @@ fn every_shape_at_every_size_gives_what_the_definition_says() {
 fn what_short_forms_do_in_one_round_scripts_do_so_too() {
     let mut alike = 0;
     for (size, shape) in (2..=63).flat_map(|size| (0..9).map(move |shape| (size, shape))) {
-        for slot in [4032, 16128] {
-            for bytes in (0..20_000).step_by(72) {
+        for slot in [3584, 14528, 29120, 65536] {
+            // Every length where a cut can begin, some beyond.
+            for bytes in
+                (0..16_500).step_by(if size <= 8 { 1 } else { 7 }).chain((16_500..20_000).step_by(72))
+            {
                 let shape = shapes(0)[shape];
                 for (crowded, element) in [(false, 1), (true, 1), (false, 8), (true, 24)] {
                     let group = Group { rank: 0, size };

@@ -239,6 +239,12 @@ impl<M: RingMemory> Producer<M> {
                 None => place = here(self.limit),
             }
         }
+        if place.is_none() && used == 0 && record <= self.limit {
+            // Nobody reads anything any more, so what a wrap leaves over at the end is nobody's: without this an area that cannot grow
+            // would refuse for ever what is longer than either part of it.
+            self.wrapped = false;
+            place = Some(Place { offset: 0, end: self.tail.wrapping_add(record) });
+        }
         self.note_room(place.is_some());
         place
     }
@@ -410,9 +416,22 @@ mod tests {
     /// come to use the whole area, and an empty ring has room for any.
     #[test]
     fn records_never_overlap_whatever_their_lengths() {
+        let (farthest, beyond) = records_in(2 << 20, 32 << 10);
+        assert_eq!(beyond, 0, "short records alone stay in the short lap");
+        assert!(cfg!(miri) || farthest > (2 << 20) - (64 << 10), "long ones use all: {farthest}");
+    }
+
+    /// The kernel may have no more memory for it.
+    #[test]
+    fn areas_that_cannot_grow_take_any_record_once_they_are_empty() {
+        records_in(36_608, 36_608);
+        records_in(20_224, 20_224);
+    }
+
+    /// An area of `limit` bytes that may grow to `whole`: the farthest end of a record, and how many short ones went beyond the short lap.
+    fn records_in(whole: u32, limit: u32) -> (u32, u32) {
         let heads = Rc::new(Cell::new(0));
-        let whole = 2 << 20;
-        let mut producer = Producer::new(Words { heads: Rc::clone(&heads), whole }, 4, 32 << 10);
+        let mut producer = Producer::new(Words { heads: Rc::clone(&heads), whole }, 4, limit);
         let mut flying: VecDeque<(u32, u32, u32)> = VecDeque::new();
         let (mut state, mut farthest, mut beyond) = (0x9e37_79b9_u64, 0, 0);
         let mut draw = |below: u64| {
@@ -425,7 +444,8 @@ mod tests {
                 0 => 105 + draw(8_000),
                 1 => 16_384 + draw(16_384),
                 _ => 105 + draw(32_000),
-            } as usize;
+            }
+            .min(u64::from(limit) - 64) as usize;
             let room = producer.place(len);
             assert!(room.is_some() || !flying.is_empty(), "an empty ring takes {len} bytes");
             if let Some(place) = room {
@@ -448,7 +468,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(beyond, 0, "short records alone stay in the short lap");
-        assert!(cfg!(miri) || farthest > whole - (64 << 10), "long ones use all: {farthest}");
+        (farthest, beyond)
     }
 }

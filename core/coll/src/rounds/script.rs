@@ -30,8 +30,16 @@ pub struct Room {
 #[inline]
 pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize) -> bool {
     let blocks = shape.blocks(members);
-    let most = (slot as u64).min(PIECES * LEAST_PIECE - 1);
-    bytes * blocks <= most && bytes * u64::from(members.saturating_sub(2)) < TWO_PHASES_FROM
+    bytes * blocks <= slot as u64
+        && pieces_for_overlap(bytes, blocks) < 2
+        && bytes * u64::from(members.saturating_sub(2)) < TWO_PHASES_FROM
+}
+
+/// Pieces of a medium payload, so that one is read while the next is written. The same for short forms and scripts: members that
+/// cut a call differently would read what is not there.
+#[inline]
+fn pieces_for_overlap(bytes: u64, blocks: u64) -> u64 {
+    (bytes.saturating_mul(blocks) / LEAST_PIECE).min(PIECES)
 }
 
 /// One call at one member, cut into rounds.
@@ -79,7 +87,7 @@ impl Script {
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
         let fits = (room.slot as u64 / blocks / element * element).max(1);
         // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
-        let several = if room.crowded { 1 } else { (bytes / (LEAST_PIECE / blocks).max(1)).min(PIECES) };
+        let several = if room.crowded { 1 } else { pieces_for_overlap(bytes, blocks) };
         let pieces = bytes.div_ceil(fits).max(several).max(1);
         let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
         let piece = piece.min(fits).min(bytes.max(1)).max(1);

@@ -47,9 +47,11 @@ impl Distance {
         if bytes < SHORTEST {
             return Writing { past: false, timed: None };
         }
-        self.written = self.written.wrapping_add(1);
-        let past = self.is_far && !self.written.is_multiple_of(PROBE_EVERY);
-        let telling = !past && bytes >= TELLING;
+        // A probe is a payload that tells something.
+        let tells = bytes >= TELLING;
+        self.written = self.written.wrapping_add(u32::from(tells));
+        let past = self.is_far && !(tells && self.written.is_multiple_of(PROBE_EVERY));
+        let telling = !past && tells;
         Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)) }
     }
 
@@ -96,6 +98,11 @@ mod tests {
         writer.is_far = true;
         let cached = (0..6400).filter(|_| !writer.begin(8192).past).count();
         assert_eq!(cached, 100);
+        let cached = (0..6400).filter(|_| !(writer.begin(SHORTEST).past | writer.begin(8192).past)).count();
+        assert_eq!(cached, 0, "what tells nothing is no probe");
+        let probes =
+            (0..6400).map(|_| (writer.begin(SHORTEST), writer.begin(8192))).filter(|both| !both.1.past);
+        assert_eq!(probes.count(), 100, "those between take no probe's place");
         assert!((0..1000).all(|_| !writer.begin(SHORTEST - 1).past), "short ones never go past");
     }
 }

@@ -110,7 +110,8 @@ impl Process {
         }
         let handed =
             matches!(call, Call::Barrier | Call::Bcast { .. } | Call::Reduce { .. } | Call::Allreduce { .. });
-        let on = self.parameters.offload == Choice::On || self.engine.provider_drives_a_device();
+        // Not by the own device: members with different ones would not do the same.
+        let on = self.parameters.offload == Choice::On;
         if !(handed && on) || self.parameters.reproducible {
             return Ok(false);
         }

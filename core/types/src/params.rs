@@ -163,7 +163,7 @@ parameters! {
     node_collectives: Choice = "auto", "WEFT_NODE_COLLECTIVES",
         "Whether blocking collectives inside a node go by flags in shared memory (auto, yes) or by messages (no). The same on all ranks.";
     offload: Choice = "auto", "WEFT_OFFLOAD",
-        "Whether barrier, bcast, reduce and allreduce between nodes are handed to the fabric's provider where it offers collectives (libfabric's FI_COLLECTIVE): auto where a device runs them, yes also where the provider's software does, no never. The same on all ranks. WEFT_VERBOSE=1 says what came of it.";
+        "Whether barrier, bcast, reduce and allreduce between nodes are handed to the fabric's provider where it offers collectives (libfabric's FI_COLLECTIVE): yes where it does, a device or its software; auto and no never. The same on all ranks. WEFT_VERBOSE=1 says what came of it.";
     lanes: u32 = "0", "WEFT_LANES",
         "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
     transport: Fabric = "auto", "WEFT_TRANSPORT",

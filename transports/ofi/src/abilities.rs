@@ -227,11 +227,13 @@ impl Abilities {
 
     fn broadcast(&self, root: u32, outline: &Outline) -> Result<Stage, Refusal> {
         let limit = self.broadcast.ok_or(Refusal::Missing("broadcast"))?;
-        if outline.bytes > limit {
-            return Err(Refusal::TooLong { limit });
+        // The provider writes whole parts, one for each member, also behind an end between them.
+        let bytes = outline.bytes.next_multiple_of(u64::from(outline.ranks));
+        if bytes > limit {
+            return Err(Refusal::TooLong {
+                limit: limit / u64::from(outline.ranks) * u64::from(outline.ranks),
+            });
         }
-        let whole = outline.bytes.next_multiple_of(u64::from(outline.ranks));
-        let bytes = if whole <= limit { whole } else { outline.bytes };
         Ok(Stage::Broadcast { root, bytes })
     }
 
@@ -321,12 +323,16 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_are_of_equal_parts_where_the_provider_takes_that() {
+    fn broadcasts_are_of_equal_parts() {
         let bytes =
             |abilities: Abilities, bytes| abilities.stages(&outline(Collective::Bcast(2), bytes, None));
         assert_eq!(bytes(software(), 7).unwrap().first, Stage::Broadcast { root: 2, bytes: 10 });
-        assert_eq!(bytes(device(), 31).unwrap().first, Stage::Broadcast { root: 2, bytes: 31 });
-        assert_eq!(bytes(device(), 33), Err(Refusal::TooLong { limit: 32 }));
+        assert_eq!(bytes(device(), 30).unwrap().first, Stage::Broadcast { root: 2, bytes: 30 });
+        assert_eq!(
+            bytes(device(), 31),
+            Err(Refusal::TooLong { limit: 30 }),
+            "the parts of 5 would be 35 bytes"
+        );
         assert_eq!(bytes(software(), 0), Err(Refusal::Nothing));
     }
 

@@ -98,7 +98,7 @@ impl Device {
     }
 
     fn open_offer(library: &'static Library, offer: Offer, offload: Option<bool>) -> Result<Device> {
-        let wants_collectives = offload.unwrap_or(offer.drives_a_device());
+        let wants_collectives = offload.unwrap_or(false);
         let Found { list, info, tells_delivery, collective } =
             find_again(library, &offer, wants_collectives)?;
         let failed = |what: &str, number: c_int| {

@@ -204,7 +204,11 @@ impl Ofi {
                 match begun {
                     Ok(()) => running.begun = true,
                     Err(Denied::Again) => return moved,
-                    Err(Denied::Failed(number)) => running.failed = Some((Instant::now(), number)),
+                    Err(Denied::Failed(number)) => {
+                        running.failed = Some((Instant::now(), number));
+                        // As when it fails later: perhaps a member is gone.
+                        self.doubt_everybody();
+                    }
                 }
                 moved = true;
             } else {
@@ -355,7 +359,7 @@ impl Ofi {
             return false;
         }
         self.groups.list[place as usize] = None;
-        self.slots.close_group(place);
+        self.slots.release_group(place);
         true
     }
 
@@ -433,7 +437,7 @@ impl Offload for Ofi {
     fn open_group(&mut self, members: u32) -> Result<(GroupId, Vec<u8>)> {
         let (place, name) = self.slots.open_group(members as usize)?;
         if name.len() > CARD {
-            self.slots.close_group(place);
+            self.slots.release_group(place);
             return Err(Error::new(
                 ErrorClass::OTHER,
                 format!("an address of {} bytes is too long for a card of {CARD}", name.len()),

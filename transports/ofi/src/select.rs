@@ -47,7 +47,7 @@ pub struct Wanted {
     pub provider: Option<String>,
     /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
     pub job: Option<String>,
-    /// Whether the provider shall run collectives that it offers (`WEFT_OFFLOAD`); `None`: where a device does.
+    /// Whether the provider shall run collectives that it offers (`WEFT_OFFLOAD`); `None`: not without being asked.
     pub offload: Option<bool>,
 }
 
@@ -296,7 +296,7 @@ impl fmt::Display for Collectives {
                 "the provider offers no FI_COLLECTIVE; its deferred work (FI_TRIGGER) has no arithmetic"
             }
             Collectives::OnProcessor => {
-                "the provider's FI_COLLECTIVE is messages of its own on the processor (WEFT_OFFLOAD=yes takes it)"
+                "the provider's FI_COLLECTIVE may be messages of its own on the processor (WEFT_OFFLOAD=yes takes it)"
             }
             Collectives::NotWanted => "WEFT_OFFLOAD=no",
             Collectives::Useless => {

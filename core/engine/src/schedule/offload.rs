@@ -168,11 +168,6 @@ impl Engine {
     pub fn may_offer_groups(&self) -> bool {
         self.fabric.ofi().is_some()
     }
-
-    /// Whether the provider of the fabric drives a device: the same at all processes that reach each other by it.
-    pub fn provider_drives_a_device(&self) -> bool {
-        self.fabric.ofi().is_some_and(Ofi::drives_a_device)
-    }
 }
 
 impl Engine {

@@ -40,6 +40,8 @@ struct Place {
     context: Box<UnsafeCell<fi_context2>>,
     /// The library has the room and the context.
     busy: bool,
+    /// Somebody has its number, also of a group that has ended.
+    taken: bool,
 }
 
 impl Place {
@@ -83,13 +85,13 @@ impl Slots {
     pub(crate) fn open_group(&mut self, members: usize) -> Result<(u32, Vec<u8>)> {
         let (endpoint, name) = self.device.open_group(members)?;
         let places = &mut self.groups.0;
-        let free = places.iter().position(|place| place.endpoint.is_none() && !place.busy);
+        let free = places.iter().position(|place| !(place.taken || place.busy));
         let at = free.unwrap_or(places.len());
         if free.is_none() {
             let context = Box::new(UnsafeCell::new(fi_context2 { internal: [null_mut(); 8] }));
-            places.push(Place { endpoint: None, room: None, context, busy: false });
+            places.push(Place { endpoint: None, room: None, context, busy: false, taken: false });
         }
-        places[at].endpoint = Some(endpoint);
+        (places[at].endpoint, places[at].taken) = (Some(endpoint), true);
         Ok((at as u32, name))
     }
 
@@ -121,6 +123,12 @@ impl Slots {
     /// Closes a group, and with it what it has begun.
     pub(crate) fn close_group(&mut self, place: u32) {
         self.groups.0[place as usize].close();
+    }
+
+    /// Closes a group whose number nobody has any more.
+    pub(crate) fn release_group(&mut self, place: u32) {
+        self.close_group(place);
+        self.groups.0[place as usize].taken = false;
     }
 
     /// Makes room for two operands of so many bytes.

@@ -66,12 +66,11 @@ pub(crate) fn active_already() -> Error {
 }
 
 /// Starts a message in the engine of its lane; [`RequestId::COMPLETE`] when it was complete at once. `None` for what is no message.
-pub(crate) fn begin(operation: &Operation, engine: &mut Engine, comm: Handle) -> Option<Result<RequestId>> {
+#[inline]
+pub(crate) fn begin(operation: Operation, engine: &mut Engine, comm: Handle) -> Option<Result<RequestId>> {
     let begun = match operation {
-        Operation::Send(Some(envelope), mode, buffer) => engine.send(*envelope, *mode, buffer.clone()),
-        Operation::Receive(Some(selector), buffer) => {
-            engine.recv(*selector, buffer.clone()).map(Started::Pending)
-        }
+        Operation::Send(Some(envelope), mode, buffer) => engine.send(envelope, mode, buffer),
+        Operation::Receive(Some(selector), buffer) => engine.recv(selector, buffer).map(Started::Pending),
         _ => return None,
     };
     Some(begun.map(|started| match started {
@@ -162,7 +161,7 @@ impl Kept {
         if self.active().is_some() {
             return Err(active_already());
         }
-        let Some(begun) = begin(&self.operation, engine, self.comm) else {
+        let Some(begun) = begin(self.operation.clone(), engine, self.comm) else {
             unreachable!("only messages are remembered")
         };
         self.state.set(begun_in(self.lane, begun?).0);

@@ -58,7 +58,7 @@ impl Process {
             Operation::Collective(kept) => {
                 Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?))
             }
-            message => match self.on_lane(lane, |engine| begin(&message, engine, comm)) {
+            message => match self.on_lane(lane, |engine| begin(message, engine, comm)) {
                 Some(begun) => Ok(begun_in(lane, begun?)),
                 // To MPI_PROC_NULL.
                 None => Ok(request_handle(RequestId::COMPLETE)),

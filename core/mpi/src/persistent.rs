@@ -65,24 +65,38 @@ pub(crate) fn active_already() -> Error {
     Error::new(ErrorClass::REQUEST, "the persistent request is active; complete it before starting it again")
 }
 
-/// Starts a message in the engine of its lane; [`RequestId::COMPLETE`] when it was complete at once. `None` for what is no message.
+/// Starts a send in the engine of its lane; [`RequestId::COMPLETE`] when it was complete at once.
 #[inline]
-pub(crate) fn begin(operation: Operation, engine: &mut Engine, comm: Handle) -> Option<Result<RequestId>> {
-    let begun = match operation {
-        Operation::Send(Some(envelope), mode, buffer) => engine.send(envelope, mode, buffer),
-        Operation::Receive(Some(selector), buffer) => engine.recv(selector, buffer).map(Started::Pending),
-        _ => return None,
-    };
-    Some(begun.map(|started| match started {
+pub(crate) fn begin_send(
+    engine: &mut Engine,
+    envelope: Envelope,
+    mode: SendMode,
+    buffer: SendBuf,
+    comm: Handle,
+) -> Result<RequestId> {
+    Ok(match engine.send(envelope, mode, buffer)? {
         Started::Complete => RequestId::COMPLETE,
         Started::Pending(request) => {
             engine.tag_request(request, comm.0);
             request
         }
-    }))
+    })
 }
 
-/// The handle of what [`begin`] began in a lane. A send that is complete has no lane.
+/// Starts a receive in the engine of its lane.
+#[inline]
+pub(crate) fn begin_receive(
+    engine: &mut Engine,
+    selector: Selector,
+    buffer: RecvBuf,
+    comm: Handle,
+) -> Result<RequestId> {
+    let request = engine.recv(selector, buffer)?;
+    engine.tag_request(request, comm.0);
+    Ok(request)
+}
+
+/// The handle of what was begun in a lane. A send that is complete has no lane.
 pub(crate) fn begun_in(lane: u32, request: RequestId) -> Handle {
     request_handle(if request == RequestId::COMPLETE { request } else { request.in_lane(lane) })
 }
@@ -161,10 +175,14 @@ impl Kept {
         if self.active().is_some() {
             return Err(active_already());
         }
-        let Some(begun) = begin(self.operation.clone(), engine, self.comm) else {
-            unreachable!("only messages are remembered")
+        let begun = match self.operation.clone() {
+            Operation::Send(Some(envelope), mode, buffer) => {
+                begin_send(engine, envelope, mode, buffer, self.comm)?
+            }
+            Operation::Receive(Some(selector), buffer) => begin_receive(engine, selector, buffer, self.comm)?,
+            _ => unreachable!("only messages are remembered"),
         };
-        self.state.set(begun_in(self.lane, begun?).0);
+        self.state.set(begun_in(self.lane, begun).0);
         Ok(())
     }
 

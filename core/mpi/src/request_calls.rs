@@ -1,7 +1,7 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
 use crate::lanes::request_handle;
-use crate::persistent::{Operation, Persistent, active_already, begin, begun_in};
+use crate::persistent::{Operation, Persistent, active_already, begin_receive, begin_send, begun_in};
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Generalized, Kind, Local};
 use weft_engine::RequestId;
@@ -50,20 +50,24 @@ impl Process {
     }
 
     fn start_operation(&mut self, operation: Operation, comm: Handle, lane: u32) -> Result<Handle> {
-        match operation {
+        let begun = match operation {
+            Operation::Send(Some(envelope), mode, buffer) => {
+                self.on_lane(lane, |engine| begin_send(engine, envelope, mode, buffer, comm))?
+            }
+            Operation::Receive(Some(selector), buffer) => {
+                self.on_lane(lane, |engine| begin_receive(engine, selector, buffer, comm))?
+            }
             Operation::Buffered(Some(envelope), buffer) => {
-                self.buffered_send_in(lane, comm, envelope, &buffer)
+                return self.buffered_send_in(lane, comm, envelope, &buffer);
             }
-            Operation::Receive(None, _) => self.requests.insert(Local::NullReceive),
+            // To MPI_PROC_NULL.
+            Operation::Send(None, ..) | Operation::Buffered(None, _) => RequestId::COMPLETE,
+            Operation::Receive(None, _) => return self.requests.insert(Local::NullReceive),
             Operation::Collective(kept) => {
-                Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?))
+                return Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?));
             }
-            message => match self.on_lane(lane, |engine| begin(message, engine, comm)) {
-                Some(begun) => Ok(begun_in(lane, begun?)),
-                // To MPI_PROC_NULL.
-                None => Ok(request_handle(RequestId::COMPLETE)),
-            },
-        }
+        };
+        Ok(begun_in(lane, begun))
     }
 
     /// Makes a persistent request.

@@ -186,6 +186,44 @@ fn unused_connections_are_given_back() {
     assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()));
 }
 
+/// As [`say`], while only these look.
+fn say_among(fabric: &mut Virtual, (me, peer): (usize, usize), who: &[usize]) {
+    fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
+    while fabric.ends[me].send_inline(PeerId(peer as u32), header(0), b"hello").is_err() {
+        fabric.round_of(who);
+    }
+    while fabric.ends[peer].peek(PeerId(me as u32)).is_none() {
+        fabric.round_of(who);
+    }
+    fabric.ends[peer].advance(PeerId(me as u32));
+}
+
+/// Whoever yields a connection may still receive by it: what it says of messages received is not final.
+#[test]
+fn a_message_crosses_the_wish_to_part() {
+    let mut fabric = with_few(fabric_over(Air::quiet(), 3), 1);
+    fabric.air.borrow_mut().pause = 1_000_000;
+    say_among(&mut fabric, (0, 1), &[0, 1, 2]);
+    while fabric.air.borrow().now < 1_200_000_000 {
+        fabric.round();
+    }
+    // Process 1 computes; 0 talks much to 2, until it has asked for its connection back.
+    while fabric.air.borrow().now < 6_000_000_000 {
+        say_among(&mut fabric, (0, 2), &[0, 2]);
+        (0..10).for_each(|_| fabric.round_of(&[0, 2]));
+    }
+    assert_eq!(fabric.ends[0].connections(), (1, 1));
+    // Now it has something to say to 1.
+    fabric.ends[0].send_inline(PeerId(1), header(7), b"more").unwrap();
+    fabric.round_of(&[0, 2]);
+    for _ in 0..5_000 {
+        fabric.round();
+        assert_eq!(fabric.ends[0].lost().or(fabric.ends[1].lost()), None);
+    }
+    assert_eq!(fabric.ends[1].peek(PeerId(0)).map(|message| message.0), Some(header(7)));
+    assert_eq!(fabric.ends[0].connections().0 + fabric.ends[1].connections().0, 0, "it was given back");
+}
+
 /// Nobody is waited for that the network says is not there, and whoever computes for a minute is.
 #[test]
 fn deaths_of_peers_by_datagrams_are_told_and_silence_is_none() {

@@ -431,7 +431,8 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let State::Open { remote_pair } = peer.state else { return };
         Self::look_at_use(peer, now);
-        let idle = !peer.flight.is_busy() && now.saturating_sub(peer.used) >= UNUSED && !peer.needs;
+        // Not even a question: what is left of one would never be answered.
+        let idle = peer.flight.is_empty() && now.saturating_sub(peer.used) >= UNUSED && !peer.needs;
         if idle && self.peers.find_channel(self.peers.at(index).id, 1).is_none() {
             self.part(index, remote_pair, now);
             self.say(Step::Yield, index);

@@ -224,6 +224,43 @@ fn a_message_crosses_the_wish_to_part() {
     assert_eq!(fabric.ends[0].connections().0 + fabric.ends[1].connections().0, 0, "it was given back");
 }
 
+/// A question whether the other lives is under way, and lost, while that other wants the connection back.
+#[test]
+fn a_lost_question_keeps_no_connection() {
+    for at in [3_960, 3_970, 3_980, 3_990, 3_995] {
+        let mut fabric = with_few(fabric_over(Air::quiet(), 3), 1);
+        fabric.air.borrow_mut().pause = 1_000_000;
+        let until = |fabric: &Virtual, ms: u64| fabric.air.borrow().now < ms * 1_000_000;
+        say_among(&mut fabric, (0, 1), &[0, 1, 2]);
+        while until(&fabric, 1_200) {
+            fabric.round();
+        }
+        while until(&fabric, 3_300) {
+            fabric.round_of(&[0, 2]);
+            fabric.air.borrow_mut().now += 500_000;
+        }
+        while until(&fabric, at) {
+            say_among(&mut fabric, (0, 2), &[0, 2]);
+            (0..3).for_each(|_| fabric.round_of(&[0, 2]));
+        }
+        // 1 looks: it asks whether 0 is alive.
+        let before = fabric.ends[1].counts().requests;
+        fabric.air.borrow_mut().loss = 1.0;
+        fabric.ends[1].progress();
+        fabric.air.borrow_mut().loss = 0.0;
+        assert_eq!(fabric.ends[1].counts().requests, before + 1, "no question, this shows nothing");
+        while until(&fabric, 6_000) {
+            say_among(&mut fabric, (0, 2), &[0, 1, 2]);
+            (0..3).for_each(|_| fabric.round());
+        }
+        while fabric.ends[1].send_inline(PeerId(0), header(7), b"more").is_err() {
+            fabric.round();
+            assert!(until(&fabric, 20_000), "it waits for ever");
+        }
+        assert_eq!(fabric.ends[0].lost().or(fabric.ends[1].lost()), None);
+    }
+}
+
 /// Nobody is waited for that the network says is not there, and whoever computes for a minute is.
 #[test]
 fn deaths_of_peers_by_datagrams_are_told_and_silence_is_none() {

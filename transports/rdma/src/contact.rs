@@ -109,7 +109,7 @@ impl<H: Hca> Rdma<H> {
             address: card.address,
             queue_pair: hello.queue_pair,
             first_packet: hello.first_packet,
-            mtu: hello.mtu.min(self.rails[usize::from(rail)].hca.limits().mtu),
+            mtu: u32::from(peer.mtu),
             max_incoming_reads: SENDING.max_reads,
             not_ready_code: NOT_READY_CODE,
             // What may be done is a matter of each region.
@@ -245,6 +245,8 @@ impl<H: Hca> Rdma<H> {
         if !peer.flight.is_empty() && self.rails[usize::from(peer.rail)].hca.is_crowded() {
             return; // No room for what is to be repeated: the question is asked again.
         }
+        let rail = usize::from(peer.rail);
+        self.peers.at_mut(index).mtu = hello.mtu.min(self.rails[rail].hca.limits().mtu).min(4096) as u16;
         if !datagrams && !self.open_pair(index, hello) {
             return self.lose(index);
         }

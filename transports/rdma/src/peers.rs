@@ -54,6 +54,8 @@ pub(crate) struct Peer {
     pub(crate) life: u32,
     /// Connections that have failed.
     pub(crate) epoch: u32,
+    /// Most bytes of a packet that both devices take.
+    pub(crate) mtu: u16,
     /// Messages that have arrived, ever, wrapping.
     pub(crate) received: u32,
     pub(crate) inbox: VecDeque<Arrived>,
@@ -114,6 +116,7 @@ impl Peers {
             pair,
             life: 0,
             epoch: 0,
+            mtu: 0,
             received: 0,
             inbox: VecDeque::new(),
             flight: Flight::default(),

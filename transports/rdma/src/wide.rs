@@ -140,7 +140,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn begin_stream(&mut self, index: u32) {
         let peer = self.peers.at(index);
         let (rail, old) = (usize::from(peer.rail), peer.pair);
-        let mtu = self.rails[rail].hca.limits().mtu.min(LETTER_BYTES);
+        let mtu = u32::from(peer.mtu).min(LETTER_BYTES);
         // Numbers differ from way to way, so that a late datagram of another is hardly mistaken.
         let mut stream = Stream::new(mtu - Letter::BYTES as u32, SLOT_BYTES, peer.epoch << 16);
         self.rails[rail].destroy_pair(old);

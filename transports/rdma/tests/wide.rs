@@ -127,8 +127,10 @@ fn say(fabric: &mut Virtual, (me, peer): (usize, usize), number: &mut u32) {
     while !send(fabric, (me, peer), *number) {
         fabric.round();
     }
+    let begun = fabric.air.borrow().now;
     while fabric.ends[peer].peek(PeerId(me as u32)).is_none() {
         fabric.round();
+        assert!(fabric.air.borrow().now - begun < 100_000_000_000, "it never arrives");
     }
     take(fabric, (peer, me), number, 0);
 }
@@ -259,6 +261,18 @@ fn a_lost_question_keeps_no_connection() {
         }
         assert_eq!(fabric.ends[0].lost().or(fabric.ends[1].lost()), None);
     }
+}
+
+/// Datagrams, as packets of connections, are no larger than what both devices take.
+#[test]
+fn the_smaller_device_says_how_large_datagrams_are() {
+    let mut air = Air::quiet();
+    (air.jumbo, air.most) = (vec![address(0)], 1024 + 100);
+    let mut fabric = with_few(fabric_over(air, 3), 1);
+    let mut numbers = [0; 3];
+    (1..3).for_each(|peer| say(&mut fabric, (0, peer), &mut numbers[peer]));
+    (0..20).for_each(|_| say(&mut fabric, (0, 2), &mut numbers[2]));
+    assert!(fabric.ends[0].counts().letters > 20);
 }
 
 /// Nobody is waited for that the network says is not there, and whoever computes for a minute is.

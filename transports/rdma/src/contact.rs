@@ -68,14 +68,9 @@ impl<H: Hca> Rdma<H> {
     }
 
     pub(crate) fn say(&mut self, step: Step, index: u32) {
-        let (epoch, wants) = (self.peers.at(index).epoch, self.wants(index));
-        self.say_of(step, index, epoch, wants);
-    }
-
-    /// As [`Rdma::say`], of the way of an epoch.
-    pub(crate) fn say_of(&mut self, step: Step, index: u32, epoch: u32, wants: Wants) {
+        let wants = self.wants(index);
         let peer = self.peers.at(index);
-        let rail = peer.rail;
+        let (rail, epoch) = (peer.rail, peer.epoch);
         // Who has no end for it names what takes datagrams.
         let pair =
             if peer.pair == NO_PAIR { self.rails[usize::from(rail)].card.datagrams } else { peer.pair };
@@ -114,7 +109,7 @@ impl<H: Hca> Rdma<H> {
             address: card.address,
             queue_pair: hello.queue_pair,
             first_packet: hello.first_packet,
-            mtu: hello.mtu.min(self.rails[usize::from(rail)].hca.limits().mtu),
+            mtu: u32::from(peer.mtu),
             max_incoming_reads: SENDING.max_reads,
             not_ready_code: NOT_READY_CODE,
             // What may be done is a matter of each region.
@@ -152,14 +147,19 @@ impl<H: Hca> Rdma<H> {
             return self.lose(index);
         }
         match (peer.state, hello.step) {
-            (State::Gone, Step::Ask) => self.say(Step::Refuse, index),
+            (State::Gone, Step::Ask | Step::Yield) => self.say(Step::Refuse, index),
             (State::Gone, _) | (_, Step::Rest) => {}
             (State::Open { remote_pair }, Step::Part)
                 if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
             {
                 self.asked_to_part(index);
             }
-            (_, Step::Part) => {}
+            (State::Open { remote_pair } | State::Parting { remote_pair, .. }, Step::Yield)
+                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
+            {
+                self.give_way(index, rail, hello);
+            }
+            (_, Step::Part | Step::Yield) => {}
             (_, Step::Refuse) => self.lose(index),
             // When both have asked at the same time by different rails, the one of the lower number is right.
             (State::Asking { .. }, Step::Ask)
@@ -180,14 +180,6 @@ impl<H: Hca> Rdma<H> {
                 self.say(Step::Answer, index);
             }
             (State::Datagrams, Step::Ask) if here && hello.epoch == mine => self.say(Step::Answer, index),
-            (State::Open { .. }, Step::Ask)
-                if here && hello.epoch > mine && hello.wants == Wants::Datagrams =>
-            {
-                self.give_way(index, rail, hello);
-            }
-            (State::Parting { .. }, Step::Answer | Step::Ask) if here && hello.epoch == mine + 1 => {
-                self.give_way(index, rail, hello);
-            }
             (
                 State::Open { .. }
                 | State::Parting { .. }
@@ -195,7 +187,7 @@ impl<H: Hca> Rdma<H> {
                 | State::Failing { again: true, .. },
                 Step::Ask,
             ) if hello.epoch > mine => {
-                // It has found the connection broken. What had arrived by it is taken in before the answer.
+                // Its end is no more. What had arrived by it is taken in before the answer.
                 self.questions.retain(|&(of, ..)| of != index);
                 self.questions.push((index, rail, hello));
                 // Who asks does not rest any more.
@@ -253,6 +245,8 @@ impl<H: Hca> Rdma<H> {
         if !peer.flight.is_empty() && self.rails[usize::from(peer.rail)].hca.is_crowded() {
             return; // No room for what is to be repeated: the question is asked again.
         }
+        let rail = usize::from(peer.rail);
+        self.peers.at_mut(index).mtu = hello.mtu.min(self.rails[rail].hca.limits().mtu).min(4096) as u16;
         if !datagrams && !self.open_pair(index, hello) {
             return self.lose(index);
         }

@@ -99,8 +99,11 @@ pub enum Step {
     Refuse,
     /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
     Rest,
-    /// "I have not used this connection for long and would give it back: if nor have you, ask for datagrams instead."
+    /// "I have not used this connection for long and would give it back: if nor have you, yield."
     Part,
+    /// "I post nothing more by this connection: end yours when all of your own is there, and ask for datagrams instead." What it says of
+    /// messages received is not final, since its queue pair still takes some.
+    Yield,
 }
 
 /// What the next way between the two shall be. It is a connection when one needs it or both want it.
@@ -137,12 +140,13 @@ pub struct Hello {
     pub epoch: u32,
     /// What the way shall be that this is about.
     pub wants: Wants,
-    /// Messages that it has ever received from the other, wrapping. Final, since nothing arrives at its older queue pairs any more.
+    /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at its older queue
+    /// pairs any more.
     pub received: u32,
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5403;
+const MAGIC: u32 = 0x5746_5404;
 
 impl Hello {
     /// Bytes on the wire.
@@ -156,6 +160,7 @@ impl Hello {
             Step::Rest => 3,
             Step::Refuse => 4,
             Step::Part => 5,
+            Step::Yield => 6,
         };
         let wants = match self.wants {
             Wants::Datagrams => 0,
@@ -193,6 +198,7 @@ impl Hello {
             3 => Step::Rest,
             4 => Step::Refuse,
             5 => Step::Part,
+            6 => Step::Yield,
             _ => return None,
         };
         let wants = match word(1) >> 16 {

@@ -15,8 +15,8 @@ pub(crate) enum State {
     Asking { next: Nanos, pause: Nanos, until: Nanos },
     /// Messages flow by a connection.
     Open { remote_pair: QueuePairNumber },
-    /// As `Open`, but nothing more is posted: it is given back when nothing is under way and the other agrees ([`crate::wide`]). Who began
-    /// asks for datagrams instead, `next` and after that in ever longer pauses.
+    /// As `Open`, but nothing more is posted: it is given back ([`crate::wide`]). Who was asked for it, and has nothing under way, yields it:
+    /// says so `next` and after that in ever longer pauses. The other gives it back when nothing of its own is under way.
     Parting { remote_pair: QueuePairNumber, next: Nanos, pause: Nanos },
     /// Messages flow by datagrams; there is no queue pair.
     Datagrams,
@@ -54,6 +54,8 @@ pub(crate) struct Peer {
     pub(crate) life: u32,
     /// Connections that have failed.
     pub(crate) epoch: u32,
+    /// Most bytes of a packet that both devices take.
+    pub(crate) mtu: u16,
     /// Messages that have arrived, ever, wrapping.
     pub(crate) received: u32,
     pub(crate) inbox: VecDeque<Arrived>,
@@ -114,6 +116,7 @@ impl Peers {
             pair,
             life: 0,
             epoch: 0,
+            mtu: 0,
             received: 0,
             inbox: VecDeque::new(),
             flight: Flight::default(),

@@ -173,8 +173,13 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at(index);
         // What is under way on registered memory goes on by a connection.
         let must = peer.needs || !peer.flight.is_messages();
-        let theirs = question.map_or(Wants::Connection, |(.., hello)| hello.wants);
+        let theirs = question.map_or(Wants::Connection, |(.., hello)| match hello.step {
+            Step::Yield => Wants::Datagrams,
+            _ => hello.wants,
+        });
         let wants = if must { Wants::MustConnect } else { theirs };
+        // Who yields may have received more since, and waits for a question.
+        let question = question.filter(|(.., hello)| hello.step == Step::Ask);
         let pair = match self.make_end(rail, peer.channel, wants) {
             Ok(pair) => pair,
             Err(_) if self.peers.at(index).flight.is_messages() && self.peers.at(index).channel == 0 => {

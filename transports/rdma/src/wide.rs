@@ -6,8 +6,9 @@
 //! * Whoever is met when there are enough is talked to by datagrams, and so is everybody when the device has no queue pair left.
 //! * Who talks much gets a connection when there is room. So does who gets or puts, room or not, since registered memory is reached by
 //!   connections alone: the bound is soft there.
-//! * A connection that neither end has used for two seconds is given back when others want one, the longest unused first. Both stop posting; then
-//!   both end their queue pairs, so that no operation is ever cut off.
+//! * A connection that neither end has used for two seconds is given back when others want one, the longest unused first. Who is asked for it
+//!   has nothing under way, stops posting and *yields*; the other stops too, ends its queue pair when all of its own is there, and asks for
+//!   datagrams; then the first ends its own and answers. So no operation is ever cut off, and no queue pair waits for one that is gone.
 //!
 //! Changing the way is what follows a failed connection as well ([`crate::recovery`]): a new epoch, before which each tells how many messages
 //! it ever received. So no change loses, doubles or reorders anything.
@@ -139,7 +140,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn begin_stream(&mut self, index: u32) {
         let peer = self.peers.at(index);
         let (rail, old) = (usize::from(peer.rail), peer.pair);
-        let mtu = self.rails[rail].hca.limits().mtu.min(LETTER_BYTES);
+        let mtu = u32::from(peer.mtu).min(LETTER_BYTES);
         // Numbers differ from way to way, so that a late datagram of another is hardly mistaken.
         let mut stream = Stream::new(mtu - Letter::BYTES as u32, SLOT_BYTES, peer.epoch << 16);
         self.rails[rail].destroy_pair(old);
@@ -405,31 +406,23 @@ impl<H: Hca> Rdma<H> {
     }
 
     fn go_on_parting(&mut self, index: u32, now: Nanos) {
-        let answered = self.questions.iter().any(|&(of, ..)| of == index);
+        let yielded = self.questions.iter().any(|&(of, ..)| of == index);
         let peer = self.peers.at_mut(index);
         let empty = peer.flight.is_empty();
         let State::Parting { next, pause, .. } = &mut peer.state else { return };
-        if answered && empty {
+        if yielded && empty {
             return self.break_off(index);
         }
         self.wide.parting.push(index);
-        let asks = now >= *next;
-        if asks {
-            *pause = (*pause * 2).min(UNUSED);
-            *next = now + *pause;
-        }
         if !empty {
             // Nothing tells of the last ones of a burst.
             self.close_at = 0;
         }
-        if asks && empty {
-            self.ask_for_datagrams(index);
+        if now >= *next {
+            *pause = (*pause * 2).min(UNUSED);
+            *next = now + *pause;
+            self.say(Step::Yield, index);
         }
-    }
-
-    fn ask_for_datagrams(&mut self, index: u32) {
-        let epoch = self.peers.at(index).epoch + 1;
-        self.say_of(Step::Ask, index, epoch, Wants::Datagrams);
     }
 
     /// The other end would give a connection back that it has not used for long.
@@ -438,14 +431,15 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let State::Open { remote_pair } = peer.state else { return };
         Self::look_at_use(peer, now);
-        let idle = !peer.flight.is_busy() && now.saturating_sub(peer.used) >= UNUSED && !peer.needs;
+        // Not even a question: what is left of one would never be answered.
+        let idle = peer.flight.is_empty() && now.saturating_sub(peer.used) >= UNUSED && !peer.needs;
         if idle && self.peers.find_channel(self.peers.at(index).id, 1).is_none() {
             self.part(index, remote_pair, now);
-            self.ask_for_datagrams(index);
+            self.say(Step::Yield, index);
         }
     }
 
-    /// Nothing more is posted to a connection until it is given back; the question for datagrams is asked from `next` on.
+    /// Nothing more is posted to a connection until it is given back; that it yields is repeated from `next` on.
     fn part(&mut self, index: u32, remote_pair: weft_api::verbs::QueuePairNumber, next: Nanos) {
         let next = next.saturating_add(FIRST_RETRY);
         let peer = self.peers.at_mut(index);
@@ -454,7 +448,7 @@ impl<H: Hca> Rdma<H> {
         self.wide.parting.push(index);
     }
 
-    /// The other end asks for datagrams where there is a connection: it is given back as soon as nothing is under way.
+    /// The other end yields a connection: it is given back as soon as nothing is under way.
     pub(crate) fn give_way(&mut self, index: u32, rail: u8, hello: Hello) {
         self.questions.retain(|&(of, ..)| of != index);
         self.questions.push((index, rail, hello));

@@ -127,8 +127,10 @@ fn say(fabric: &mut Virtual, (me, peer): (usize, usize), number: &mut u32) {
     while !send(fabric, (me, peer), *number) {
         fabric.round();
     }
+    let begun = fabric.air.borrow().now;
     while fabric.ends[peer].peek(PeerId(me as u32)).is_none() {
         fabric.round();
+        assert!(fabric.air.borrow().now - begun < 100_000_000_000, "it never arrives");
     }
     take(fabric, (peer, me), number, 0);
 }
@@ -184,6 +186,93 @@ fn unused_connections_are_given_back() {
     }
     assert_eq!(number.load(Ordering::SeqCst), 100);
     assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()));
+}
+
+/// As [`say`], while only these look.
+fn say_among(fabric: &mut Virtual, (me, peer): (usize, usize), who: &[usize]) {
+    fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
+    while fabric.ends[me].send_inline(PeerId(peer as u32), header(0), b"hello").is_err() {
+        fabric.round_of(who);
+    }
+    while fabric.ends[peer].peek(PeerId(me as u32)).is_none() {
+        fabric.round_of(who);
+    }
+    fabric.ends[peer].advance(PeerId(me as u32));
+}
+
+/// Whoever yields a connection may still receive by it: what it says of messages received is not final.
+#[test]
+fn a_message_crosses_the_wish_to_part() {
+    let mut fabric = with_few(fabric_over(Air::quiet(), 3), 1);
+    fabric.air.borrow_mut().pause = 1_000_000;
+    say_among(&mut fabric, (0, 1), &[0, 1, 2]);
+    while fabric.air.borrow().now < 1_200_000_000 {
+        fabric.round();
+    }
+    // Process 1 computes; 0 talks much to 2, until it has asked for its connection back.
+    while fabric.air.borrow().now < 6_000_000_000 {
+        say_among(&mut fabric, (0, 2), &[0, 2]);
+        (0..10).for_each(|_| fabric.round_of(&[0, 2]));
+    }
+    assert_eq!(fabric.ends[0].connections(), (1, 1));
+    // Now it has something to say to 1.
+    fabric.ends[0].send_inline(PeerId(1), header(7), b"more").unwrap();
+    fabric.round_of(&[0, 2]);
+    for _ in 0..5_000 {
+        fabric.round();
+        assert_eq!(fabric.ends[0].lost().or(fabric.ends[1].lost()), None);
+    }
+    assert_eq!(fabric.ends[1].peek(PeerId(0)).map(|message| message.0), Some(header(7)));
+    assert_eq!(fabric.ends[0].connections().0 + fabric.ends[1].connections().0, 0, "it was given back");
+}
+
+/// A question whether the other lives is under way, and lost, while that other wants the connection back.
+#[test]
+fn a_lost_question_keeps_no_connection() {
+    for at in [3_960, 3_970, 3_980, 3_990, 3_995] {
+        let mut fabric = with_few(fabric_over(Air::quiet(), 3), 1);
+        fabric.air.borrow_mut().pause = 1_000_000;
+        let until = |fabric: &Virtual, ms: u64| fabric.air.borrow().now < ms * 1_000_000;
+        say_among(&mut fabric, (0, 1), &[0, 1, 2]);
+        while until(&fabric, 1_200) {
+            fabric.round();
+        }
+        while until(&fabric, 3_300) {
+            fabric.round_of(&[0, 2]);
+            fabric.air.borrow_mut().now += 500_000;
+        }
+        while until(&fabric, at) {
+            say_among(&mut fabric, (0, 2), &[0, 2]);
+            (0..3).for_each(|_| fabric.round_of(&[0, 2]));
+        }
+        // 1 looks: it asks whether 0 is alive.
+        let before = fabric.ends[1].counts().requests;
+        fabric.air.borrow_mut().loss = 1.0;
+        fabric.ends[1].progress();
+        fabric.air.borrow_mut().loss = 0.0;
+        assert_eq!(fabric.ends[1].counts().requests, before + 1, "no question, this shows nothing");
+        while until(&fabric, 6_000) {
+            say_among(&mut fabric, (0, 2), &[0, 1, 2]);
+            (0..3).for_each(|_| fabric.round());
+        }
+        while fabric.ends[1].send_inline(PeerId(0), header(7), b"more").is_err() {
+            fabric.round();
+            assert!(until(&fabric, 20_000), "it waits for ever");
+        }
+        assert_eq!(fabric.ends[0].lost().or(fabric.ends[1].lost()), None);
+    }
+}
+
+/// Datagrams, as packets of connections, are no larger than what both devices take.
+#[test]
+fn the_smaller_device_says_how_large_datagrams_are() {
+    let mut air = Air::quiet();
+    (air.jumbo, air.most) = (vec![address(0)], 1024 + 100);
+    let mut fabric = with_few(fabric_over(air, 3), 1);
+    let mut numbers = [0; 3];
+    (1..3).for_each(|peer| say(&mut fabric, (0, peer), &mut numbers[peer]));
+    (0..20).for_each(|_| say(&mut fabric, (0, 2), &mut numbers[2]));
+    assert!(fabric.ends[0].counts().letters > 20);
 }
 
 /// Nobody is waited for that the network says is not there, and whoever computes for a minute is.

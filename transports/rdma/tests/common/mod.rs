@@ -51,6 +51,10 @@ pub struct Air {
     /// What reached nobody, by sender.
     bounced: BTreeMap<SocketAddr, Vec<Unreachable>>,
     serial: u64,
+    /// Devices that would send larger packets.
+    pub jumbo: Vec<SocketAddr>,
+    /// Larger datagrams are lost.
+    pub most: usize,
 }
 
 impl Air {
@@ -80,6 +84,8 @@ impl Air {
             dead: Vec::new(),
             bounced: BTreeMap::new(),
             serial: 0,
+            jumbo: Vec::new(),
+            most: usize::MAX,
         }
     }
 }
@@ -114,7 +120,7 @@ impl Wire for Antenna {
         }
         let copies = 1 + usize::from(!air.quiet && air.random.chance(0.05));
         for _ in 0..copies {
-            if !air.random.chance(air.loss) {
+            if datagram.len() <= air.most && !air.random.chance(air.loss) {
                 let delay = if air.quiet { 1_000 } else { 1_000 + air.random.below(20_000) };
                 let at = air.now + delay;
                 air.serial += 1;
@@ -153,7 +159,7 @@ impl Wire for Antenna {
     }
 
     fn mtu(&self) -> u32 {
-        1024
+        if self.0.borrow().jumbo.contains(&self.1) { 4096 } else { 1024 }
     }
 }
 
@@ -241,6 +247,14 @@ impl Virtual {
     pub fn round(&mut self) {
         for end in &mut self.ends {
             end.progress();
+        }
+        self.idle();
+    }
+
+    /// As [`Virtual::round`], of these alone.
+    pub fn round_of(&mut self, who: &[usize]) {
+        for &end in who {
+            self.ends[end].progress();
         }
         self.idle();
     }

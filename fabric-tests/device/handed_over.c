@@ -5,36 +5,17 @@
  * Covers: 6.3, 6.4, 6.9.1, 6.9.6, 6.12
  * Ranks: 2 3 4 5
  */
-#include "check.h"
+#include "counter.h"
 #include <string.h>
 
 enum { MOST = 1500 };
 
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle counter;
-
-static unsigned long long handed_over(void)
-{
-    unsigned long long value = 0;
-    CHECK_INT(MPI_T_pvar_read(session, counter, &value), MPI_SUCCESS);
-    return value;
-}
-
-static void open_counter(void)
-{
-    int provided, index, count;
-    CHECK_INT(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided), MPI_SUCCESS);
-    CHECK_INT(MPI_T_pvar_get_index("weft_collectives_handed_over", MPI_T_PVAR_CLASS_COUNTER, &index), MPI_SUCCESS);
-    CHECK_INT(MPI_T_pvar_session_create(&session), MPI_SUCCESS);
-    CHECK_INT(MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count), MPI_SUCCESS);
-}
-
 /* The calls hand over so many collectives. */
 #define HANDS(number, calls)                                                                          \
     do {                                                                                              \
-        unsigned long long before = handed_over();                                                    \
+        unsigned long long before = counted();                                                    \
         calls;                                                                                        \
-        unsigned long long given = handed_over() - before;                                            \
+        unsigned long long given = counted() - before;                                            \
         if (given != (unsigned long long)(number))                                                    \
             CHECK_FAIL("%llu handed over instead of %d: %s", given, (int)(number), #calls);           \
     } while (0)
@@ -146,7 +127,7 @@ static void check_what_stays(MPI_Comm comm, int n, int me)
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
-    open_counter();
+    open_counter("weft_collectives_handed_over");
     int n = check_size, me = check_rank;
     HANDS(0, CHECK_OK(MPI_Barrier(MPI_COMM_WORLD)));
     HANDS(1, CHECK_OK(MPI_Barrier(MPI_COMM_WORLD)));

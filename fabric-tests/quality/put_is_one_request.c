@@ -6,37 +6,18 @@
  * Ranks: 2
  * Env: WEFT_TRANSPORT=softroce
  */
-#include "check.h"
+#include "counter.h"
 #include <stdint.h>
 #include <stdlib.h>
 
 enum { WORDS = 1 << 16, PUTS = 32 };
 
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle counter;
-
-static unsigned long long requests(void)
-{
-    unsigned long long value = 0;
-    CHECK_INT(MPI_T_pvar_read(session, counter, &value), MPI_SUCCESS);
-    return value;
-}
-
-static void open_counter(void)
-{
-    int provided, index, count;
-    CHECK_INT(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided), MPI_SUCCESS);
-    CHECK_INT(MPI_T_pvar_get_index("weft_work_requests", MPI_T_PVAR_CLASS_COUNTER, &index), MPI_SUCCESS);
-    CHECK_INT(MPI_T_pvar_session_create(&session), MPI_SUCCESS);
-    CHECK_INT(MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count), MPI_SUCCESS);
-}
-
 /* Work requests that some operations took, of this process; at most one more closes what nothing told of. */
 #define COUNT(least, calls)                                                             \
     do {                                                                                \
-        unsigned long long before = requests();                                         \
+        unsigned long long before = counted();                                         \
         calls;                                                                          \
-        unsigned long long taken = requests() - before;                                 \
+        unsigned long long taken = counted() - before;                                 \
         if (taken < (least) || taken > (least) + 1)                                     \
             CHECK_FAIL("%llu requests instead of %d: %s", taken, (int)(least), #calls); \
     } while (0)
@@ -44,7 +25,7 @@ static void open_counter(void)
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
-    open_counter();
+    open_counter("weft_work_requests");
     uint64_t *memory, *mine = calloc(WORDS, 8), found = 0, one = 1, compare = 1, swap = 77;
     MPI_Win win;
     CHECK_OK(MPI_Win_allocate(WORDS * 8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));

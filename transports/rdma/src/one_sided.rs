@@ -354,6 +354,11 @@ impl<H: Hca> Rdma<H> {
 
     pub(crate) fn tell(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
         if self.peers.get(peer).is_some_and(|peer| peer.stream.is_some()) {
+            let beside = self.peers.find_channel(peer, 1);
+            if beside.is_some_and(|beside| !self.peers.at(beside).flight.is_empty()) {
+                // Shares of large puts are still under way there.
+                return Err(Refused::Full);
+            }
             self.tell_now(token);
             return Ok(());
         }

@@ -68,6 +68,12 @@ impl<H: Hca> Rdma<H> {
 
     /// A connection has failed and its peer may live.
     pub(crate) fn break_off(&mut self, index: u32) {
+        let until = self.now() + self.patience;
+        self.leave_way(index, until);
+    }
+
+    /// The next way to a peer is asked for, until it is taken for lost.
+    pub(crate) fn leave_way(&mut self, index: u32, until: Nanos) {
         let peer = self.peers.at_mut(index);
         let (id, state, rail, pair) = (peer.id, peer.state, peer.rail, peer.pair);
         if self.peers.get(id).is_some_and(|peer| peer.resting) {
@@ -75,9 +81,9 @@ impl<H: Hca> Rdma<H> {
             return self.lose(index);
         }
         let until = match state {
-            State::Open { .. } => self.now() + self.patience,
-            // Nothing has failed: it may compute for long.
-            State::Parting { .. } | State::Datagrams => Nanos::MAX,
+            State::Open { .. } | State::Parting { .. } => until,
+            // Nothing can fail: it may compute for long.
+            State::Datagrams => Nanos::MAX,
             _ => return,
         };
         let peer = self.peers.at_mut(index);

@@ -411,7 +411,8 @@ impl<H: Hca> Rdma<H> {
         let empty = peer.flight.is_empty();
         let State::Parting { next, pause, .. } = &mut peer.state else { return };
         if yielded && empty {
-            return self.break_off(index);
+            // Nothing has failed: it may compute for long.
+            return self.leave_way(index, Nanos::MAX);
         }
         self.wide.parting.push(index);
         if !empty {

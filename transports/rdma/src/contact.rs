@@ -256,6 +256,7 @@ impl<H: Hca> Rdma<H> {
         peer.state = if datagrams { State::Datagrams } else { State::Open { remote_pair: hello.queue_pair } };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         peer.used = now;
+        peer.in_vain = if datagrams { peer.in_vain } else { 0 };
         self.asking.retain(|&asking| asking != index);
         self.counts.reconnections += u64::from(again);
         if hello.step == Step::Ask {

@@ -62,6 +62,10 @@ pub(crate) struct Peer {
     pub(crate) flight: Flight,
     /// The way of messages while the state is [`State::Datagrams`].
     pub(crate) stream: Option<Box<Stream>>,
+    /// Whether it stands in the list of those whose streams have something under way.
+    pub(crate) talking: bool,
+    /// Changes of way in a row that were to gain a connection and did not.
+    pub(crate) in_vain: u8,
     /// Registered memory is to be reached.
     pub(crate) needs: bool,
     /// When this connection was used last, as far as anybody looked, and what of its numbers told so.
@@ -121,6 +125,8 @@ impl Peers {
             inbox: VecDeque::new(),
             flight: Flight::default(),
             stream: None,
+            talking: false,
+            in_vain: 0,
             needs: false,
             used: now,
             mark: 0,

@@ -35,6 +35,8 @@ const SHARE: u32 = 64;
 const FEWEST: u32 = 16;
 /// Messages of both directions by datagrams after which a peer is one that talks much.
 const TALKS: u32 = 64;
+/// Doublings of that number.
+const MOST_IN_VAIN: u8 = 14;
 /// How long nobody has used a connection that is given back.
 const UNUSED: Nanos = 2_000_000_000;
 /// Connections that are asked to be given back in one turn.
@@ -194,7 +196,7 @@ impl<H: Hca> Rdma<H> {
         let Some(stream) = &self.peers.at(index).stream else { return };
         if let Some(at) = stream.deadline() {
             self.wide.look_at = self.wide.look_at.min(if blocked { 0 } else { at });
-            if !self.wide.talking.contains(&index) {
+            if !std::mem::replace(&mut self.peers.at_mut(index).talking, true) {
                 self.wide.talking.push(index);
             }
         }
@@ -318,15 +320,18 @@ impl<H: Hca> Rdma<H> {
         news
     }
 
-    /// Gives a peer that talks much a connection, if there is room.
+    /// Gives a peer that talks much a connection, if there is room. Where the other end has none, it is asked more and more seldom.
     fn consider(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
+        let much = TALKS << peer.in_vain.min(MOST_IN_VAIN);
         let much = matches!(peer.state, State::Datagrams)
-            && peer.stream.as_ref().is_some_and(|stream| stream.talked >= TALKS);
+            && peer.stream.as_ref().is_some_and(|stream| stream.talked >= much);
         if !much {
             return;
         }
         if self.has_room_for_connection() {
+            let peer = self.peers.at_mut(index);
+            peer.in_vain = peer.in_vain.saturating_add(1);
             self.change_way(index);
         } else {
             // Later, if it goes on.
@@ -374,6 +379,7 @@ impl<H: Hca> Rdma<H> {
         if leaving || now >= self.wide.look_at {
             self.wide.look_at = Nanos::MAX;
             for index in std::mem::take(&mut self.wide.talking) {
+                self.peers.at_mut(index).talking = false;
                 let rails = self.rails_to(&self.peers.at(index).card);
                 let Some(stream) = &mut self.peers.at_mut(index).stream else { continue };
                 if leaving {

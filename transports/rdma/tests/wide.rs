@@ -135,6 +135,22 @@ fn say(fabric: &mut Virtual, (me, peer): (usize, usize), number: &mut u32) {
     take(fabric, (peer, me), number, 0);
 }
 
+/// One end has room for a connection and the other never has: it is asked more and more seldom.
+#[test]
+fn who_has_no_room_is_asked_seldom() {
+    let mut fabric = virtual_fabric(3, 5, 0.0);
+    [1, 1, 16].into_iter().zip(&mut fabric.ends).for_each(|(most, end)| end.set_connections(most));
+    let [mut others, mut number] = [0; 2];
+    for _ in 0..4_000 {
+        // The other two keep their connection busy.
+        say(&mut fabric, (0, 1), &mut others);
+        say(&mut fabric, (2, 0), &mut number);
+    }
+    let counts = fabric.ends[2].counts();
+    assert!(counts.letters > 3_900, "{} messages by datagrams", counts.letters);
+    assert!((2..8).contains(&counts.changes), "{} changes of the way", counts.changes);
+}
+
 /// A connection that nobody uses is given back when somebody else talks much, and taken up again when registered memory is to be reached:
 /// then there may be one more. Atomics of a busy one are never cut off.
 #[test]

@@ -45,6 +45,7 @@ use std::thread::ThreadId;
 
 use weft::Process;
 use weft::always::Always;
+use weft::attributes::Cache;
 use weft::comm::Changes;
 use weft::group::NamedGroups;
 use weft::lanes::{Lanes, Turn};
@@ -108,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) answers: Changes,
     /// The groups with a handle.
     pub(crate) groups: Arc<NamedGroups>,
+    /// Attribute keys and attributes.
+    pub(crate) cache: Arc<Cache>,
     /// Whether anything was derived from a session, so that the process knows more of objects than they do.
     derived: Arc<AtomicBool>,
     /// The rank in the job.
@@ -192,6 +195,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
             changes: Arc::clone(&started.comms.changes),
             answers: Changes::default(),
             groups: Arc::clone(&started.groups),
+            cache: Arc::clone(&started.cache),
             derived: started.sessions.derived(),
             rank: started.job.rank,
             oversubscribed: started.spins() == 1,

@@ -266,9 +266,19 @@ unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
         };
         raise::finish("MPI_Start", call())
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(request: *mut MPI_Request) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::start(request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(request) };
+        return unsafe { with_threads(request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::start(request) };

@@ -232,19 +232,19 @@ impl Requests {
         }
     }
 
-    /// `MPI_Pready` of one partition in the usual case, by the only thread. False: nothing was done.
+    /// `MPI_Pready` of one partition that is kept with others, by the only thread that is here: true. False: another partition, for
+    /// [`Requests::ready_rarely`]; `None`: that is no partitioned send. Then nothing was done.
     #[inline(always)]
-    pub fn ready_at_once(&mut self, engine: &mut Engine, handle: Handle, partition: i32) -> bool {
+    pub fn keep_ready(&mut self, handle: Handle, partition: i32) -> Option<bool> {
         match self.locals.find_mut(handle) {
-            Some(Local::PartitionedSend(side)) => {
-                side.gathering.keeps(partition as u32) || self.ready_rarely(engine, handle, partition)
-            }
-            _ => false,
+            Some(Local::PartitionedSend(side)) => Some(side.gathering.keeps(partition as u32)),
+            _ => None,
         }
     }
 
+    /// `MPI_Pready` of one partition in the usual case, by the only thread that is here. False: nothing was done.
     #[inline(never)]
-    fn ready_rarely(&mut self, engine: &mut Engine, handle: Handle, partition: i32) -> bool {
+    pub fn ready_rarely(&mut self, engine: &mut Engine, handle: Handle, partition: i32) -> bool {
         let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return false };
         let done = side.ready_at_once(engine, partition);
         if side.needs_watching() {

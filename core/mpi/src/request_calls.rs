@@ -135,7 +135,7 @@ impl Process {
         }
     }
 
-    /// `MPI_Request_free`: what is under way completes on its own. The generalized request, if it is one and complete: its
+    /// `MPI_Request_free`: what is under way completes on its own, and what goes wrong is told to the error handler of its communicator. The generalized request, if it is one and complete: its
     /// free function is due.
     ///
     /// # Errors
@@ -145,12 +145,12 @@ impl Process {
             Kind::Null => return Err(refused("the request is MPI_REQUEST_NULL; there is nothing to free")),
             Kind::CompleteSend => {}
             Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => return Err(not_to_free()),
-            Kind::Engine(id) => self.engine.release(id),
+            Kind::Engine(id) => self.engine.abandon(id),
             Kind::Lane(id) => {
                 let released = self.on_lane(id.lane(), |engine| {
                     let collective = engine.owner(id.local()) & COLLECTIVE != 0;
                     if !collective {
-                        engine.release(id.local());
+                        engine.abandon(id.local());
                     }
                     !collective
                 });

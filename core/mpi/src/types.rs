@@ -170,9 +170,10 @@ impl Types {
     /// As [`Types::get`].
     pub fn extras_mut(&mut self, handle: Handle) -> Result<&mut Extras> {
         if let Some(predefined) = self.get(handle)?.as_predefined() {
-            return Ok(self.hung.entry(predefined.handle()).or_insert_with(|| Extras {
-                name: predefined.name().as_bytes().into(),
-            }));
+            return Ok(self
+                .hung
+                .entry(predefined.handle())
+                .or_insert_with(|| Extras { name: predefined.name().as_bytes().into() }));
         }
         Ok(&mut self.derived.get_mut(handle)?.extras)
     }

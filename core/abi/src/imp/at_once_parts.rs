@@ -117,11 +117,7 @@ pub(super) fn start_locked(mine: Mine, request: MPI_Request) -> Option<c_int> {
 ///
 /// # Safety
 /// The program's status.
-pub(super) unsafe fn wait_locked(
-    mine: Mine,
-    request: MPI_Request,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
+pub(super) unsafe fn wait_locked(mine: Mine, request: MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     let handle = request.handle();
     let mut own = gate::own(mine)?;
     let process = own.process();

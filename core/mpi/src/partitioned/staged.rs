@@ -94,7 +94,9 @@ impl Staged {
         let (shape, mut some, mut at) = (*self.stage.shape(), false, self.group);
         while at < shape.groups() {
             let (first, count) = shape.partitions(at);
-            let mut fresh = u64::from(self.stage.here(self.start, at)) & !(self.seen >> first);
+            // A start that has come whole since the look above is seen with the next.
+            let mut fresh =
+                u64::from(self.stage.here(self.start, at)) & lowest(count) & !(self.seen >> first);
             self.seen |= fresh << first;
             while fresh != 0 {
                 let within = fresh.trailing_zeros();

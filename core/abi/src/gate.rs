@@ -72,6 +72,9 @@ pub(crate) const FINALIZED: u32 = 16;
 pub(crate) const FORKED: u32 = 32;
 /// Bit of the phase, beside [`LOCKED`]: several threads may call at once.
 pub(crate) const MULTIPLE: u32 = 64;
+/// Bit of the phase, beside [`MULTIPLE`]: the program has asked for MPI_THREAD_MULTIPLE by its name, so its functions may run in any thread. A
+/// session of another level, or of none, has threads of its own and says nothing of that.
+pub(crate) const ANY_THREAD: u32 = 128;
 
 struct Gate {
     phase: AtomicU32,

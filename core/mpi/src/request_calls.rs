@@ -1,7 +1,8 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
-use crate::lanes::request_handle;
-use crate::persistent::{Operation, Persistent, active_already, begin_receive, begin_send, begun_in};
+use crate::persistent::{
+    Operation, Persistent, active_already, begin_collective, begin_receive, begin_send, begun_in,
+};
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Generalized, Kind, Local};
 use weft_engine::RequestId;
@@ -64,7 +65,7 @@ impl Process {
             Operation::Send(None, ..) | Operation::Buffered(None, _) => RequestId::COMPLETE,
             Operation::Receive(None, _) => return self.requests.insert(Local::NullReceive),
             Operation::Collective(kept) => {
-                return Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?));
+                self.on_lane(lane, |engine| begin_collective(engine, &kept, comm))?
             }
         };
         Ok(begun_in(lane, begun))

@@ -69,6 +69,8 @@ pub(crate) struct Watched {
     seen: u32,
     /// Sends whose boards other threads know.
     marked_by_others: Vec<Handle>,
+    /// Grants that are not here whole.
+    grants: Vec<Grant>,
     /// Sends that keep partitions which are ready.
     gathering: Vec<Handle>,
     /// Whether a receive awaits what is put down in a stage, of which [`Engine::changes`] says nothing.
@@ -362,6 +364,9 @@ impl Requests {
         if engine.keeps_messages() {
             moved |= self.take_messages(engine);
         }
+        if !self.watched.grants.is_empty() {
+            self.take_grants(engine);
+        }
         moved |= self.sweep(engine);
         if engine.losses() != self.watched.losses {
             self.watched.losses = engine.losses();
@@ -375,8 +380,7 @@ impl Requests {
         let mut moved = false;
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_GRANTS)) {
             moved = true;
-            let stage = stage_of(engine, message, status);
-            self.granted(engine, status.source, Answer::from_tag(status.tag), stage);
+            self.watched.grants.extend(Grant::receive(engine, message, status));
         }
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_DATA)) {
             moved = true;
@@ -386,6 +390,19 @@ impl Requests {
             }
         }
         moved | self.drop_strays(engine)
+    }
+
+    /// Takes the grants that are here.
+    fn take_grants(&mut self, engine: &mut Engine) {
+        for grant in std::mem::take(&mut self.watched.grants) {
+            if engine.is_complete(grant.request) {
+                let stage = grant.word(engine);
+                self.granted(engine, grant.sender, grant.answer, stage);
+            } else {
+                self.watched.grants.push(grant);
+                self.watched.fresh = true;
+            }
+        }
     }
 
     /// Drops partitions that came as messages for receives that were freed before they were started for them: nobody else would
@@ -510,16 +527,31 @@ impl Requests {
     }
 }
 
-/// The word of a stage that a grant brings.
-fn stage_of(engine: &mut Engine, message: MessageId, status: Status) -> Option<u64> {
-    let mut word = [0; 8];
-    let room = Scratch::new(word.len());
-    let request = engine.imrecv(message, room.recv_buf(0, word.len())).ok()?;
-    // One that is only announced, its receiver being out of budget, comes too late: partitions travel without a stage then.
-    let whole = engine.is_complete(request) && status.bytes == 8;
-    engine.release(request);
-    room.send_buf(0, word.len()).pack(0, &mut word);
-    whole.then(|| u64::from_le_bytes(word))
+/// A grant whose bytes are on their way: the word of a stage. Where the receiver is out of budget they come after the envelope.
+#[derive(Debug)]
+struct Grant {
+    /// The sender's request.
+    sender: Rank,
+    answer: Answer,
+    request: RequestId,
+    room: Arc<Scratch>,
+}
+
+impl Grant {
+    /// Receives a grant; `None` when somebody has received it, which nobody does.
+    fn receive(engine: &mut Engine, message: MessageId, status: Status) -> Option<Grant> {
+        let room = Scratch::new(size_of::<u64>());
+        let request = engine.imrecv(message, room.recv_buf(0, size_of::<u64>())).ok()?;
+        Some(Grant { sender: status.source, answer: Answer::from_tag(status.tag), request, room })
+    }
+
+    /// The word of the stage of a grant that is here, when it has one.
+    fn word(&self, engine: &mut Engine) -> Option<u64> {
+        let mut word = [0; size_of::<u64>()];
+        let done = engine.take(self.request);
+        self.room.send_buf(0, word.len()).pack(0, &mut word);
+        (done.error.is_none() && done.status.bytes == word.len() as u64).then(|| u64::from_le_bytes(word))
+    }
 }
 
 #[cold]

@@ -221,7 +221,44 @@ impl Kept {
     }
 }
 
+impl Persistent {
+    /// Starts a small message of lane 0 that needs no more than its engine. False: nothing was done.
+    #[inline]
+    fn start_at_once(&self, engine: &mut Engine) -> bool {
+        if self.lane != 0 || self.active().is_some() {
+            return false;
+        }
+        let started = match &self.operation {
+            Operation::Send(Some(envelope), SendMode::Standard, buffer) => {
+                let sent = buffer.plain().is_some_and(|bytes| engine.send_at_once(*envelope, bytes));
+                sent.then_some(RequestId::COMPLETE)
+            }
+            Operation::Receive(Some(selector), buffer) => match *selector {
+                Selector { context, peer: Some(peer), source: Some(source), tag: Some(tag) } => {
+                    let from = Envelope { peer, context, source, tag };
+                    engine.post_at_once(from, buffer.clone(), self.comm.0)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        started.inspect(|&request| self.begun(request_handle(request))).is_some()
+    }
+}
+
 impl Requests {
+    /// `MPI_Start` in the usual cases, by the only thread that is here: small messages and partitioned requests. False: nothing was done.
+    #[inline]
+    pub fn start_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
+        match self.locals.find(handle) {
+            Some(Local::Persistent(persistent)) => persistent.start_at_once(engine),
+            Some(Local::PartitionedSend(_) | Local::PartitionedReceive(_)) => {
+                self.start_partitioned_at_once(engine, handle)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether calls on a request need not go through the process once a thread remembers it.
     pub fn can_be_remembered(&self, request: Handle) -> bool {
         matches!(self.locals.find(request), Some(Local::Persistent(persistent)) if persistent.can_be_remembered())

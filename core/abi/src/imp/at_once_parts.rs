@@ -42,7 +42,7 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     let process = unsafe { gate::process_alone() };
     // SAFETY: not null, so the program's request.
     let handle = unsafe { request.read() }.handle();
-    if process.requests.start_partitioned_at_once(&mut process.engine, handle) { DONE } else { None }
+    if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
 }
 
 /// `MPI_Wait`.
@@ -108,7 +108,7 @@ pub(super) fn start_locked(mine: Mine, request: MPI_Request) -> Option<c_int> {
     }
     let mut own = gate::own(mine)?;
     let process = own.process();
-    let done = process.requests.start_partitioned_at_once(&mut process.engine, request.handle());
+    let done = process.requests.start_at_once(&mut process.engine, request.handle());
     own.end();
     if done { DONE } else { None }
 }

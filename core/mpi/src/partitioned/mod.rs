@@ -208,7 +208,7 @@ impl Requests {
 
     /// `MPI_Start` of a partitioned request in the usual case, by the only thread. False: nothing was done.
     #[inline]
-    pub fn start_partitioned_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
+    pub(crate) fn start_partitioned_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
         if engine.losses() != 0 {
             return false;
         }

@@ -404,8 +404,15 @@ impl StageOut {
     pub fn put_whole_run(&mut self, start: u32, data: &[u8]) {
         let (to, _, _) = self.room(start, 0);
         assert!(data.len() == self.stage.shape.total(), "partitions of {} bytes", data.len());
+        // The line of the word comes last: the receiver looks at it all the time, and written first it would be fetched back twice.
+        let (first, rest) = data.split_at(data.len().min((LINE - WORD) as usize));
         // SAFETY: as in `put_whole`, and just checked; the program's memory is not the node's.
-        unsafe { copy_small(data.as_ptr(), to, data.len()) };
+        unsafe {
+            if !rest.is_empty() {
+                copy_small(rest.as_ptr(), to.add(first.len()), rest.len());
+            }
+            copy_small(first.as_ptr(), to, first.len());
+        }
         self.stage.set_word(self.stage.shape.at(start, 0), u64::from(start) << 32 | u64::from(WHOLE));
         self.ring();
     }

@@ -2,7 +2,7 @@
 
 use super::refused;
 use super::runs::Arrived;
-use super::sides::{Moving, Way, already_active, first_of_parts, way};
+use super::sides::{Moving, WHOLE_BY_STAGE, Way, already_active, first_of_parts, way};
 
 use super::staged::Staged;
 use super::terms::{Answer, Counterpart, Introduction, Partitions};
@@ -231,6 +231,13 @@ impl ReceiveSide {
         self.ask();
         self.look_at_stage(true);
         self.publish();
+    }
+
+    /// Whether the partitions most likely come by the stage, not as packets.
+    pub(super) fn comes_by_stage(&self) -> bool {
+        self.stage.as_ref().is_some_and(|stage| {
+            stage.has_room() && (!stage.is_awaited_whole() || self.partitions.total() <= WHOLE_BY_STAGE)
+        })
     }
 
     /// Whether the sender knows a stage of this receive.

@@ -38,6 +38,11 @@ impl Staged {
         self.stage.shape().has_room()
     }
 
+    /// Whether the sender was told that nobody asks for partitions.
+    pub(super) fn is_awaited_whole(&self) -> bool {
+        self.told == Interest::Whole
+    }
+
     /// The program asks for a partition: all travel as soon as they are ready from now on.
     #[inline]
     pub(super) fn ask(&mut self) {
@@ -81,9 +86,15 @@ impl Staged {
     /// Whether there was anything.
     #[inline]
     pub(super) fn take(&mut self, all: bool, into: &Partitions, arrived: &mut Arrived) -> bool {
-        if self.group == 0
-            && let Some(data) = self.stage.whole(self.start)
-        {
+        if self.group >= self.stage.shape().groups() {
+            return false;
+        }
+        // Before anything has come a look is at one word.
+        let nothing_yet = self.group == 0 && self.seen == 0;
+        if nothing_yet && !all && self.stage.here(self.start, 0) == 0 {
+            return false;
+        }
+        if nothing_yet && let Some(data) = self.stage.whole(self.start) {
             if !into.memory.fill_run(0, data) {
                 into.memory.recv_view(0, 0, data.len() as u64).unpack(0, data);
             }

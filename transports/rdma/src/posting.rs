@@ -141,14 +141,15 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
         if !hca.is_crowded()
-            && let Some((id, bytes)) = peer.flight.message(header.words(), payload)
+            && let Some((id, bytes, signaled)) = peer.flight.message(header.words(), payload)
         {
-            if let Err(why) = hca.send_few(peer.pair, id, bytes) {
+            if let Err(why) = hca.send_few(peer.pair, id, bytes, signaled) {
                 let id = peer.id;
                 return self.short_not_taken(id, why);
             }
-            peer.flight.posted();
+            peer.flight.posted(signaled);
             self.short += 1;
+            self.counts.signaled += u64::from(signaled);
             return true;
         }
         self.message_after_a_look(index, header, payload)
@@ -174,14 +175,15 @@ impl<H: Hca> Rdma<H> {
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
         if !hca.is_crowded() {
             if peer.flight.turn != self.turn {
-                if let Some((id, bytes)) = peer.flight.write(bytes, to) {
-                    if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail)) {
+                if let Some((id, bytes, signaled)) = peer.flight.write(bytes, to) {
+                    if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail), signaled) {
                         let id = peer.id;
                         return self.short_not_taken(id, why);
                     }
-                    peer.flight.posted();
+                    peer.flight.posted(signaled);
                     peer.flight.turn = self.turn;
                     self.short += 1;
+                    self.counts.signaled += u64::from(signaled);
                     return true;
                 }
             } else if peer.flight.keep_back(bytes, to) {
@@ -248,7 +250,7 @@ impl<H: Hca> Rdma<H> {
         match why {
             HcaRefusal::State(_) => {
                 // As in `not_taken`: the next connection does it.
-                self.peers.at_mut(index).flight.posted();
+                self.peers.at_mut(index).flight.posted(false);
                 self.break_off(index);
                 true
             }
@@ -298,7 +300,7 @@ impl<H: Hca> Rdma<H> {
 
     /// Remembers a connection whose newest request nothing tells of, and how many more may be posted without a second look.
     #[inline]
-    fn listed_open(&mut self, index: u32, told: bool) {
+    pub(crate) fn listed_open(&mut self, index: u32, told: bool) {
         let peer = self.peers.at_mut(index);
         if !told && !peer.open {
             peer.open = true;

@@ -49,7 +49,6 @@ impl<H: Hca> Rdma<H> {
                 news |= !matches!(holds, Holds::Question);
                 self.give_back(rail, holds, true);
             }
-            self.listed_open(index, true);
         }
         if done.status != CompletionStatus::Success
             && let Some(index) = index

@@ -175,13 +175,13 @@ impl Flight {
         &self.requests[id as usize & (self.requests.len() - 1)]
     }
 
-    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open: as long as there are
-    /// fewer than `most` and they have their places. None while some are kept back: what comes later must not overtake them.
+    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open: as many as need not be signalled, as long as there are fewer than `most` and they have their
+    /// places. None while some are kept back: what comes later must not overtake them.
     #[inline]
     pub(crate) fn allow(&mut self, most: usize) {
-        self.told = self.told.max(self.first);
+        let unsignaled = self.told.max(self.first) + u64::from(SIGNAL_EVERY - 1);
         self.quick = match self.kept_back {
-            0 => self.first + most.min(self.requests.len()) as u64,
+            0 => unsignaled.min(self.first + most.min(self.requests.len()) as u64),
             _ => 0,
         };
     }
@@ -191,20 +191,28 @@ impl Flight {
         (self.quick, self.chain) = (0, 0);
     }
 
-    /// [`Flight::must_signal`] right after [`Flight::allow`] or something posted.
+    /// Where the short requests end that may be posted now: those that need no signal, or up to one more that `tells`.
     #[inline(always)]
-    fn is_due(&self) -> bool {
-        self.next - self.told >= u64::from(SIGNAL_EVERY - 1)
+    fn end(&self, tells: Option<usize>) -> u64 {
+        match tells {
+            None => self.quick,
+            Some(_) if self.kept_back > 0 => 0,
+            Some(most) => self.first + most.min(self.requests.len()) as u64,
+        }
     }
 
-    /// Writes down a short message, as it is to be posted now: its identifier, its bytes, and whether it is signalled. It counts from
-    /// [`Flight::posted`] on. `None`: it must go the general way.
+    /// Writes down a short message, as it is to be posted now: its identifier and bytes. It counts from [`Flight::posted`] on. `tells`: it is to be signalled,
+    /// if the connection is open and there are fewer than that; otherwise it is not. `None`: it must go the general way.
     #[inline(always)]
-    pub(crate) fn message(&mut self, header: [u64; 2], payload: &[u8]) -> Option<(u64, &[u8], bool)> {
-        if self.next >= self.quick || payload.len() > FEW - HEADER_BYTES {
+    pub(crate) fn message(
+        &mut self,
+        header: [u64; 2],
+        payload: &[u8],
+        tells: Option<usize>,
+    ) -> Option<(u64, &[u8])> {
+        if self.next >= self.end(tells) || payload.len() > FEW - HEADER_BYTES {
             return None;
         }
-        let due = self.is_due();
         let mask = self.requests.len() - 1;
         let request = &mut self.requests[self.next as usize & mask];
         let (head, body) = request.few.split_at_mut(HEADER_BYTES);
@@ -214,27 +222,31 @@ impl Flight {
         let length = HEADER_BYTES + payload.len();
         (request.holds, request.deed, request.kept) =
             (Holds::Nothing, Deed::Message, Kept::Few(length as u8));
-        Some((self.next, &request.few[..length], due))
+        Some((self.next, &request.few[..length]))
     }
 
     /// As [`Flight::message`], a short write.
     #[inline(always)]
-    pub(crate) fn write(&mut self, bytes: &[u8], to: RemoteMemory) -> Option<(u64, &[u8], bool)> {
-        if self.next >= self.quick || bytes.len() > FEW {
+    pub(crate) fn write(
+        &mut self,
+        bytes: &[u8],
+        to: RemoteMemory,
+        tells: Option<usize>,
+    ) -> Option<(u64, &[u8])> {
+        if self.next >= self.end(tells) || bytes.len() > FEW {
             return None;
         }
-        let due = self.is_due();
         let mask = self.requests.len() - 1;
         let request = &mut self.requests[self.next as usize & mask];
         request.put(bytes, to);
-        Some((self.next, &request.few[..bytes.len()], due))
+        Some((self.next, &request.few[..bytes.len()]))
     }
 
     /// What was written down is posted.
     #[inline(always)]
-    pub(crate) fn posted(&mut self, signaled: bool) {
+    pub(crate) fn posted(&mut self, told: bool) {
         self.next += 1;
-        if signaled {
+        if told {
             self.told = self.next;
         }
     }
@@ -247,7 +259,7 @@ impl Flight {
 
     /// From now on [`Flight::keep_back`] takes what [`Flight::write`] would take.
     pub(crate) fn begin_chain(&mut self) {
-        (self.chain, self.quick) = (self.quick.min(self.told + u64::from(SIGNAL_EVERY - 1)), 0);
+        (self.chain, self.quick) = (self.quick, 0);
     }
 
     /// Keeps a short write back, to be posted with those that follow. `false`: there is no chain, or it must be closed with this one.

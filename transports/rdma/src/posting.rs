@@ -138,27 +138,46 @@ impl<H: Hca> Rdma<H> {
     /// where the device reads it. Out of line with six arguments in registers: its callers' registers are all in use.
     #[inline(never)]
     pub(crate) fn message_now(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
+        match self.short_message(index, header, payload, None) {
+            Some(sent) => sent,
+            None => self.message_after_a_look(index, header, payload),
+        }
+    }
+
+    /// Posts a short message, as [`Flight::message`](crate::flight::Flight::message) says.
+    #[inline(always)]
+    fn short_message(
+        &mut self,
+        index: u32,
+        header: Header,
+        payload: &[u8],
+        tells: Option<usize>,
+    ) -> Option<bool> {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
-        if !hca.is_crowded()
-            && let Some((id, bytes, signaled)) = peer.flight.message(header.words(), payload)
-        {
-            if let Err(why) = hca.send_few(peer.pair, id, bytes, signaled) {
-                let id = peer.id;
-                return self.short_not_taken(id, why);
-            }
-            peer.flight.posted(signaled);
-            self.short += 1;
-            self.counts.signaled += u64::from(signaled);
-            return true;
+        if hca.is_crowded() {
+            return None;
         }
-        self.message_after_a_look(index, header, payload)
+        let (id, bytes) = peer.flight.message(header.words(), payload, tells)?;
+        if let Err(why) = hca.send_few(peer.pair, id, bytes, tells.is_some()) {
+            let id = peer.id;
+            return Some(self.short_not_taken(id, why));
+        }
+        peer.flight.posted(tells.is_some());
+        self.short += 1;
+        Some(true)
     }
 
     #[inline(never)]
     fn message_after_a_look(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
         if self.begin_burst(index) {
             return self.message_now(index, header, payload);
+        }
+        if self.may_tell(index)
+            && let Some(sent) = self.short_message(index, header, payload, Some(MESSAGES))
+        {
+            self.has_told(index, sent);
+            return sent;
         }
         let peer = self.peers.at(index);
         let open = matches!(peer.state, State::Open { .. })
@@ -175,22 +194,50 @@ impl<H: Hca> Rdma<H> {
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
         if !hca.is_crowded() {
             if peer.flight.turn != self.turn {
-                if let Some((id, bytes, signaled)) = peer.flight.write(bytes, to) {
-                    if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail), signaled) {
-                        let id = peer.id;
-                        return self.short_not_taken(id, why);
-                    }
-                    peer.flight.posted(signaled);
-                    peer.flight.turn = self.turn;
-                    self.short += 1;
-                    self.counts.signaled += u64::from(signaled);
-                    return true;
+                if let Some(sent) = self.short_write(index, bytes, to, None) {
+                    return sent;
                 }
             } else if peer.flight.keep_back(bytes, to) {
                 return true;
             }
         }
         self.write_after_a_look(index, bytes, to)
+    }
+
+    /// As [`Rdma::short_message`], a write; where the device is not crowded.
+    #[inline(always)]
+    fn short_write(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+        to: RemoteMemory,
+        tells: Option<usize>,
+    ) -> Option<bool> {
+        let peer = self.peers.at_mut(index);
+        let hca = &mut self.rails[usize::from(peer.rail)].hca;
+        let (id, bytes) = peer.flight.write(bytes, to, tells)?;
+        if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail), tells.is_some()) {
+            let id = peer.id;
+            return Some(self.short_not_taken(id, why));
+        }
+        peer.flight.posted(tells.is_some());
+        peer.flight.turn = self.turn;
+        self.short += 1;
+        Some(true)
+    }
+
+    /// Whether a short request may be posted that tells: it is time, the connection is open, and its device has room.
+    fn may_tell(&self, index: u32) -> bool {
+        let peer = self.peers.at(index);
+        matches!(peer.state, State::Open { .. })
+            && peer.flight.must_signal()
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded()
+    }
+
+    /// A short request that tells was given to the device, or was not.
+    fn has_told(&mut self, index: u32, posted: bool) {
+        self.counts.signaled += u64::from(posted);
+        self.listed_open(index, posted);
     }
 
     #[inline(never)]
@@ -206,6 +253,14 @@ impl<H: Hca> Rdma<H> {
         if !open {
             return false;
         }
+        if !(chains && peer.flight.turn == self.turn)
+            && self.may_tell(index)
+            && let Some(sent) = self.short_write(index, bytes, to, Some(MESSAGES))
+        {
+            self.has_told(index, sent);
+            return sent;
+        }
+        let peer = self.peers.at_mut(index);
         if chains && peer.flight.turn == self.turn && bytes.len() <= FEW {
             let kept_back = peer.flight.kept_back();
             if kept_back >= SIGNAL_EVERY {
@@ -300,7 +355,7 @@ impl<H: Hca> Rdma<H> {
 
     /// Remembers a connection whose newest request nothing tells of, and how many more may be posted without a second look.
     #[inline]
-    pub(crate) fn listed_open(&mut self, index: u32, told: bool) {
+    fn listed_open(&mut self, index: u32, told: bool) {
         let peer = self.peers.at_mut(index);
         if !told && !peer.open {
             peer.open = true;

@@ -118,19 +118,21 @@ fn a_flight_is_the_list_of_what_was_posted() {
                     let header = [step, !step];
                     let mut all: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
                     all.extend(&message);
-                    if let Some((id, bytes, signaled)) = flight.message(header, &message) {
+                    let tells = flight.must_signal().then_some(64);
+                    if let Some((id, bytes)) = flight.message(header, &message, tells) {
                         assert_eq!((id, bytes), (next, &*all), "seed {seed}");
-                        flight.posted(signaled);
+                        flight.posted(tells.is_some());
                         list.push_back((id, Deed::Message, all));
-                        (silent, quick) = (if signaled { 0 } else { silent + 1 }, quick + 1);
+                        (silent, quick) = (if tells.is_some() { 0 } else { silent + 1 }, quick + 1);
                     }
                 }
                 2 => {
-                    if let Some((id, bytes, signaled)) = flight.write(&write, to) {
+                    let tells = flight.must_signal().then_some(64);
+                    if let Some((id, bytes)) = flight.write(&write, to, tells) {
                         assert_eq!((id, bytes), (next, &*write), "seed {seed}");
-                        flight.posted(signaled);
+                        flight.posted(tells.is_some());
                         list.push_back((id, Deed::Write(to), write));
-                        silent = if signaled { 0 } else { silent + 1 };
+                        silent = if tells.is_some() { 0 } else { silent + 1 };
                     }
                 }
                 3 if flight.len() < 100 => {

@@ -22,6 +22,8 @@ impl Engine {
         let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
+        } else {
+            rare();
         }
         sent
     }
@@ -109,6 +111,11 @@ impl Engine {
         self.state.requests.take_well(request)
     }
 }
+
+/// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for it.
+#[cold]
+#[inline]
+pub(crate) fn rare() {}
 
 /// The very message that a blocking receive waits for; any other packet stays.
 struct Awaited<'a> {

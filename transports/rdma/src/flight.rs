@@ -218,7 +218,7 @@ impl Flight {
         let (head, body) = request.few.split_at_mut(HEADER_BYTES);
         head[..8].copy_from_slice(&header[0].to_le_bytes());
         head[8..].copy_from_slice(&header[1].to_le_bytes());
-        copy_short(body.try_into().ok()?, payload);
+        copy_short(body, payload);
         let length = HEADER_BYTES + payload.len();
         (request.holds, request.deed, request.kept) =
             (Holds::Nothing, Deed::Message, Kept::Few(length as u8));
@@ -312,9 +312,22 @@ impl Flight {
         &mut self.requests[self.next as usize & mask]
     }
 
+    /// Whether the only thing that more requests want, of at most `most`, is places; now there are.
+    pub(crate) fn has_grown(&mut self, most: usize) -> bool {
+        let full = self.len() == self.requests.len() && self.len() < most && self.kept_back == 0;
+        if full {
+            self.grow();
+        }
+        full
+    }
+
     #[cold]
     fn grow(&mut self) {
-        let length = (2 * self.requests.len()).max(4);
+        let length = match self.requests.len() {
+            0 => 4,
+            few @ ..64 => 4 * few,
+            many => 2 * many,
+        };
         let mut requests = vec![EMPTY; length].into_boxed_slice();
         for id in self.first..self.next {
             requests[id as usize & (length - 1)] = *self.at(id);
@@ -569,27 +582,22 @@ impl Request {
     /// Becomes a short write that nobody awaits.
     #[inline(always)]
     fn put(&mut self, bytes: &[u8], to: RemoteMemory) {
-        match (self.few.first_chunk_mut(), bytes.len()) {
-            (Some(few), 0..=SHORT) => copy_short(few, bytes),
-            _ => self.few[..bytes.len()].copy_from_slice(bytes),
-        }
+        copy_short(&mut self.few, bytes);
         (self.holds, self.deed, self.kept) = (Holds::Nothing, Deed::Write(to), Kept::Few(bytes.len() as u8));
     }
 }
 
-/// Bytes of a message beside its header that are kept in a request.
-const SHORT: usize = FEW - HEADER_BYTES;
-
-/// Copies at most [`SHORT`] bytes without a call: of eight and more the first, the last and the middle eight, which may lap over.
+/// Copies at most [`FEW`] bytes without a call, by eights of which the last may lap over.
 #[inline(always)]
-fn copy_short(to: &mut [u8; SHORT], from: &[u8]) {
+fn copy_short(to: &mut [u8], from: &[u8]) {
     let length = from.len();
-    if (8..=SHORT).contains(&length) {
-        if length > 16 {
-            to[8..16].copy_from_slice(&from[8..16]);
+    if length == 8 {
+        to[..8].copy_from_slice(&from[..8]);
+    } else if (8..=FEW.min(to.len())).contains(&length) {
+        for at in (0..length - 8).step_by(8) {
+            to[at..at + 8].copy_from_slice(&from[at..at + 8]);
         }
         to[length - 8..length].copy_from_slice(&from[length - 8..]);
-        to[..8].copy_from_slice(&from[..8]);
     } else {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;

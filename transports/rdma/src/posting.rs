@@ -190,21 +190,24 @@ impl<H: Hca> Rdma<H> {
     /// the device wants that, until there are [`SIGNAL_EVERY`] of them, anything else is posted on the connection, or the turn ends.
     #[inline(never)]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
-        let peer = self.peers.at_mut(index);
-        let hca = &mut self.rails[usize::from(peer.rail)].hca;
-        if !hca.is_crowded() {
-            if peer.flight.turn != self.turn {
-                if let Some(sent) = self.short_write(index, bytes, to, None) {
-                    return sent;
-                }
-            } else if peer.flight.keep_back(bytes, to) {
-                return true;
-            }
+        if self.peers.at(index).flight.turn == self.turn {
+            return self.write_in_a_row(index, bytes, to);
         }
-        self.write_after_a_look(index, bytes, to)
+        match self.short_write(index, bytes, to, None) {
+            Some(sent) => sent,
+            None => self.write_after_a_look(index, bytes, to),
+        }
     }
 
-    /// As [`Rdma::short_message`], a write; where the device is not crowded.
+    /// As [`Rdma::write_now`], of one that follows another in the same turn.
+    #[inline(never)]
+    fn write_in_a_row(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.peers.at_mut(index);
+        let crowded = self.rails[usize::from(peer.rail)].hca.is_crowded();
+        !crowded && peer.flight.keep_back(bytes, to) || self.write_after_a_look(index, bytes, to)
+    }
+
+    /// As [`Rdma::short_message`], a write.
     #[inline(always)]
     fn short_write(
         &mut self,
@@ -215,6 +218,9 @@ impl<H: Hca> Rdma<H> {
     ) -> Option<bool> {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
+        if hca.is_crowded() {
+            return None;
+        }
         let (id, bytes) = peer.flight.write(bytes, to, tells)?;
         if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail), tells.is_some()) {
             let id = peer.id;
@@ -286,16 +292,18 @@ impl<H: Hca> Rdma<H> {
         self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
-    /// Lists an open connection as one whose newest request nothing may tell of. False: it is listed already, or not open.
+    /// Lists an open connection as one whose newest request nothing may tell of, or makes more places for its requests. False: it is listed already and has
+    /// places, or is not open.
     fn begin_burst(&mut self, index: u32) -> bool {
         let peer = self.peers.at_mut(index);
-        let begins = !peer.open && matches!(peer.state, State::Open { .. });
-        if begins {
-            peer.open = true;
-            peer.flight.allow(MESSAGES);
+        if !matches!(peer.state, State::Open { .. }) || peer.open && !peer.flight.has_grown(MESSAGES) {
+            return false;
+        }
+        peer.flight.allow(MESSAGES);
+        if !std::mem::replace(&mut peer.open, true) {
             self.open.push(index);
         }
-        begins
+        true
     }
 
     /// A device did not take a request that is written down already.

@@ -111,7 +111,7 @@ fn a_flight_is_the_list_of_what_was_posted() {
                 (0..length).map(|_| random.below(256) as u8).collect::<Vec<u8>>()
             };
             let next = flight.next();
-            let (message, write) = (some(SHORT as u64), some(FEW as u64));
+            let (message, write) = (some((FEW - HEADER_BYTES) as u64), some(FEW as u64));
             let long = some(200);
             match random.below(7) {
                 0 | 1 => {

@@ -186,6 +186,11 @@ impl Flight {
         };
     }
 
+    /// Whether one more may.
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.next < self.quick
+    }
+
     /// Everything is to be looked at twice from now on.
     pub(crate) fn stop(&mut self) {
         (self.quick, self.chain) = (0, 0);
@@ -312,13 +317,11 @@ impl Flight {
         &mut self.requests[self.next as usize & mask]
     }
 
-    /// Whether the only thing that more requests want, of at most `most`, is places; now there are.
-    pub(crate) fn has_grown(&mut self, most: usize) -> bool {
-        let full = self.len() == self.requests.len() && self.len() < most && self.kept_back == 0;
-        if full {
+    /// Makes places for more requests where there are none, up to `most`.
+    pub(crate) fn make_places(&mut self, most: usize) {
+        if self.len() == self.requests.len() && self.len() < most {
             self.grow();
         }
-        full
     }
 
     #[cold]

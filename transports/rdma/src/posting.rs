@@ -170,8 +170,10 @@ impl<H: Hca> Rdma<H> {
 
     #[inline(never)]
     fn message_after_a_look(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
-        if self.begin_burst(index) {
-            return self.message_now(index, header, payload);
+        if self.may_follow(index)
+            && let Some(sent) = self.short_message(index, header, payload, None)
+        {
+            return sent;
         }
         if self.may_tell(index)
             && let Some(sent) = self.short_message(index, header, payload, Some(MESSAGES))
@@ -248,10 +250,15 @@ impl<H: Hca> Rdma<H> {
 
     #[inline(never)]
     fn write_after_a_look(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
-        if self.begin_burst(index) {
-            return self.write_now(index, bytes, to);
-        }
         let chains = self.limits.chains;
+        let may_follow = self.may_follow(index);
+        let in_a_row = self.peers.at(index).flight.turn == self.turn;
+        if may_follow
+            && !(chains && in_a_row)
+            && let Some(sent) = self.short_write(index, bytes, to, None)
+        {
+            return sent;
+        }
         let peer = self.peers.at_mut(index);
         let open = matches!(peer.state, State::Open { .. })
             && peer.flight.len() < MOST_POSTED - 2
@@ -259,7 +266,7 @@ impl<H: Hca> Rdma<H> {
         if !open {
             return false;
         }
-        if !(chains && peer.flight.turn == self.turn)
+        if !(chains && in_a_row)
             && self.may_tell(index)
             && let Some(sent) = self.short_write(index, bytes, to, Some(MESSAGES))
         {
@@ -267,7 +274,7 @@ impl<H: Hca> Rdma<H> {
             return sent;
         }
         let peer = self.peers.at_mut(index);
-        if chains && peer.flight.turn == self.turn && bytes.len() <= FEW {
+        if chains && in_a_row && bytes.len() <= FEW {
             let kept_back = peer.flight.kept_back();
             if kept_back >= SIGNAL_EVERY {
                 return false; // The device had no room for them.
@@ -292,18 +299,19 @@ impl<H: Hca> Rdma<H> {
         self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
-    /// Lists an open connection as one whose newest request nothing may tell of, or makes more places for its requests. False: it is listed already and has
-    /// places, or is not open.
-    fn begin_burst(&mut self, index: u32) -> bool {
+    /// Whether a short request may be posted without a signal now: an open connection is listed as one whose newest request nothing may tell of,
+    /// has places, and it is known how many may follow.
+    fn may_follow(&mut self, index: u32) -> bool {
         let peer = self.peers.at_mut(index);
-        if !matches!(peer.state, State::Open { .. }) || peer.open && !peer.flight.has_grown(MESSAGES) {
+        if !matches!(peer.state, State::Open { .. }) {
             return false;
         }
-        peer.flight.allow(MESSAGES);
         if !std::mem::replace(&mut peer.open, true) {
             self.open.push(index);
         }
-        true
+        peer.flight.make_places(MESSAGES);
+        peer.flight.allow(MESSAGES);
+        peer.flight.is_allowed()
     }
 
     /// A device did not take a request that is written down already.

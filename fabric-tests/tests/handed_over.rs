@@ -54,6 +54,19 @@ fn a_process_that_dies_ends_what_was_handed_over() {
 }
 
 #[test]
+fn a_process_that_dies_while_a_group_is_joined_keeps_nobody() {
+    if !is_offered() {
+        return;
+    }
+    for (ranks, moment) in [(3, "300"), (4, "600")] {
+        let with = |job: Job| {
+            OVER_PROVIDER.iter().fold(job, |job, &(name, value)| job.env(name, value)).env("DIES_AT", moment)
+        };
+        let _ = run_under(Path::new("device/joined_by_the_dying.c"), ranks, with);
+    }
+}
+
+#[test]
 fn programs_of_chapter_six_get_the_same_results() {
     for program in
         ["every", "overlapping", "nonblocking", "same_result", "isolation", "barrier_separates", "user_op"]

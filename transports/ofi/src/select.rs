@@ -45,6 +45,8 @@ pub struct Wanted {
     pub address: Option<IpAddr>,
     /// Only this provider, by name (`WEFT_OFI_PROVIDER`).
     pub provider: Option<String>,
+    /// How many processes the job has, where that is known.
+    pub processes: Option<u32>,
     /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
     pub job: Option<String>,
     /// Whether the provider shall run collectives that it offers (`WEFT_OFFLOAD`); `None`: not without being asked.

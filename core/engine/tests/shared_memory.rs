@@ -381,8 +381,7 @@ fn on_two_nodes() -> (Vec<Transports>, File) {
     };
     let (first, second) = (open(0), open(1));
     let (memory, peers) = (segment.try_clone().unwrap(), vec![PeerId(0)]);
-    let node =
-        NodeLocal { segment: memory, local_index: 0, peers, single_copy: false, oversubscribed: true };
+    let node = NodeLocal { segment: memory, local_index: 0, peers, single_copy: false, oversubscribed: true };
     (vec![Transports::both(node, first).unwrap(), Transports::over(second)], segment)
 }
 

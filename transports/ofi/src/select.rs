@@ -194,11 +194,9 @@ pub fn select(offers: &[Offer], wanted: &Wanted) -> Result<Choice, Vec<(usize, W
     }
     // Of equals the first wins, so the comparison is with `>` only.
     let best = |candidates: &[usize]| {
-        candidates.iter().copied().reduce(
-            |best, next| {
-                if rank(&offers[next], wanted) > rank(&offers[best], wanted) { next } else { best }
-            },
-        )
+        candidates.iter().copied().reduce(|best, next| {
+            if rank(&offers[next], wanted) > rank(&offers[best], wanted) { next } else { best }
+        })
     };
     let Some(index) = best(&usable) else { return Err(others) };
     usable.retain(|&other| other != index);

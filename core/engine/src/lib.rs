@@ -25,6 +25,7 @@ mod rounds;
 mod schedule;
 mod stages;
 mod streams;
+mod told_deaths;
 mod transports;
 mod types;
 mod wait;

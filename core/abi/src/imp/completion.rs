@@ -22,6 +22,17 @@ use crate::raise::Raised;
 use crate::threads::{self, remembered};
 use crate::watch::Awaited;
 
+/// Returns what a call does with the requests under way in the place of persistent ones that this thread remembers.
+macro_rules! instead_of_remembered {
+    ($requests:ident, |$inner:ident| $call:expr) => {
+        // SAFETY: the program's arguments, but for requests of ours.
+        let again = |$inner: &mut [MPI_Request]| unsafe { $call };
+        if let Some(result) = remembered::instead($requests, again) {
+            return result;
+        }
+    };
+}
+
 /// The requests of an array argument.
 ///
 /// # Safety
@@ -241,11 +252,7 @@ pub(crate) unsafe fn waitany(
         // SAFETY: the entry has refused a null index; the program's status.
         return unsafe { report_any(found, requests, index, status) };
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe { waitany(count, inner.as_mut_ptr(), index, status) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| waitany(count, inner.as_mut_ptr(), index, status));
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused a null index; the program's status.
         unsafe {
@@ -320,12 +327,7 @@ pub(crate) unsafe fn testany(
         }
         return Ok(());
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again =
-        |inner: &mut [MPI_Request]| unsafe { testany(count, inner.as_mut_ptr(), index, flag, status) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| testany(count, inner.as_mut_ptr(), index, flag, status));
     let active = gate::with(|process| count_active(process, requests))?;
     let taken = if active == 0 { None } else { take_or_progress(|process| take_first(process, requests)) };
     // SAFETY: the entry has refused null for index and flag; the program's status.
@@ -401,11 +403,7 @@ pub(crate) unsafe fn waitall(
             return complete_rest(requests, taken, statuses);
         }
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe { waitall(count, inner.as_mut_ptr(), statuses) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| waitall(count, inner.as_mut_ptr(), statuses));
     gate::with(|process| count_active(process, requests))?;
     let mut several = Several::new(statuses);
     for index in 0..requests.len() {
@@ -474,11 +472,7 @@ pub(crate) unsafe fn testall(
             return taken.map_or(Ok(()), |taken| complete_rest(requests, taken, statuses));
         }
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe { testall(count, inner.as_mut_ptr(), flag, statuses) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| testall(count, inner.as_mut_ptr(), flag, statuses));
     gate::with(|process| count_active(process, requests))?;
     let mut from = 0;
     let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
@@ -544,13 +538,13 @@ pub(crate) unsafe fn waitsome(
         // SAFETY: the program's arrays.
         return unsafe { report_some(requests, &done, outcount, indices, statuses) };
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe {
-        waitsome(incount, inner.as_mut_ptr(), outcount, indices, statuses)
-    };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| waitsome(
+        incount,
+        inner.as_mut_ptr(),
+        outcount,
+        indices,
+        statuses
+    ));
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
@@ -586,13 +580,13 @@ pub(crate) unsafe fn testsome(
         // SAFETY: the program's arrays.
         return unsafe { report_some(requests, &done, outcount, indices, statuses) };
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe {
-        testsome(incount, inner.as_mut_ptr(), outcount, indices, statuses)
-    };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| testsome(
+        incount,
+        inner.as_mut_ptr(),
+        outcount,
+        indices,
+        statuses
+    ));
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };

@@ -7,8 +7,11 @@
 //! Packing waits for the lines that it reads, and the processor fetches ahead only inside a block, so the first two lines of a block
 //! are asked for some blocks before it is read. (All of its lines: slower, there are not as many misses at a time.)
 
-use crate::layout::Layout;
+use crate::eights::{Places, Regular};
+use crate::layout::{Layout, Shape};
 use crate::long::{self, LINE};
+#[cfg(target_arch = "x86_64")]
+use crate::processor::{Level, level};
 use crate::strided::copy_block;
 
 /// Packed bytes of a buffer from which on its memory is taken to be in no cache: what a core has of the last cache of most servers.
@@ -16,10 +19,10 @@ pub(crate) const BEYOND: usize = 32 << 20;
 /// Fewest bytes at a time that are worth the fence at the end.
 const FEWEST: usize = 4 << 10;
 /// Shortest blocks, in the mean, that are packed so.
-const SHORTEST: u64 = 32;
-/// Packed bytes between the block that is packed and the one that is asked for, and most blocks between them.
+const SHORTEST: u64 = LINE as u64 + 1;
+/// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
 const AHEAD: usize = 4 << 10;
-const MOST_AHEAD: usize = 128;
+const AT_ONCE: usize = 256;
 
 impl Layout {
     /// As [`Layout::transfer`] from memory to packed bytes, of a part of a buffer of `total` packed bytes; the packed bytes are for this
@@ -46,20 +49,31 @@ impl Layout {
     }
 
     /// # Safety
-    /// As [`Layout::transfer`].
+    /// As [`Layout::transfer`], with AVX2.
     unsafe fn pack_past_caches(&self, origin: *mut u8, skip: usize, len: usize, packed: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; the runs are those of the packed bytes, one behind the other.
         let mut lines = unsafe { Lines::new(packed) };
-        let mut next = Ahead { blocks: [(std::ptr::null(), 0); MOST_AHEAD], first: 0, number: 0, bytes: 0 };
+        if skip == 0
+            && len == self.size
+            && let Some(regular) = self.regular(origin)
+        {
+            // SAFETY: as above.
+            return unsafe { regular.pack(lines) };
+        }
+        let mut next = Ahead { blocks: [(std::ptr::null(), 0); AT_ONCE], number: 0, fetched: 0 };
         self.for_each_run(skip, len, |at, length| {
-            let block = origin.wrapping_offset(at as isize).cast_const();
-            long::fetch_first::<true>(block, length);
-            // SAFETY: the caller's promise; the runs are those of the packed bytes, one behind the other.
-            next.add((block, length), |block, length| unsafe { lines.append(block, length) });
+            next.blocks[next.number] = (origin.wrapping_offset(at as isize).cast_const(), length);
+            next.number += 1;
+            if next.number == AT_ONCE {
+                // SAFETY: as above.
+                unsafe { next.pack(AHEAD, &mut lines) };
+            }
         });
         // SAFETY: as above.
-        next.finish(|block, length| unsafe { lines.append(block, length) });
-        lines.finish();
+        unsafe {
+            next.pack(0, &mut lines);
+            lines.finish();
+        }
     }
 
     /// As [`Layout::transfer`] from packed bytes to memory, of a part of a buffer of `total` packed bytes.
@@ -101,7 +115,15 @@ impl Layout {
 /// Whether `len` bytes of a buffer of `total` packed bytes go past the caches.
 #[inline]
 fn is_beyond(total: usize, len: usize) -> bool {
-    total >= BEYOND && len >= FEWEST && cfg!(all(target_arch = "x86_64", not(miri)))
+    total >= BEYOND && len >= FEWEST && has_streams()
+}
+
+/// Whether there are streaming stores of 32 bytes. (Of 16 they are slower where their lines are read from memory at the same time.)
+fn has_streams() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return level() >= Level::Avx2;
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Streaming stores are not ordered with later ones: whoever is told that the data are there must see them.
@@ -113,39 +135,85 @@ fn fence() {
     }
 }
 
-/// Blocks that were asked for and are not packed yet.
+impl Layout {
+    /// One element's blocks, where they are of one length at a stride.
+    fn regular(&self, origin: *mut u8) -> Option<Blocks> {
+        let Shape::Repeat { count, stride, body, .. } = &self.node.shape else { return None };
+        let first = origin.wrapping_offset(self.node.at.wrapping_add(body.at) as isize);
+        let from = Regular { first, stride: *stride as isize };
+        body.is_run().then_some(Blocks { from, count: *count, length: body.size })
+    }
+}
+
+/// Blocks of one length at a stride: nothing needs to be listed.
+struct Blocks {
+    from: Regular,
+    count: usize,
+    length: usize,
+}
+
+impl Blocks {
+    /// # Safety
+    /// As [`Lines::append`] for each block, with AVX2.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    unsafe fn pack(self, mut lines: Lines) {
+        let Blocks { from, count, length } = self;
+        let ahead = (AHEAD / length).max(1);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..count.min(ahead) {
+                long::fetch_first(from.at(i), length);
+            }
+            for i in 0..count {
+                if i + ahead < count {
+                    long::fetch_first(from.at(i + ahead), length);
+                }
+                lines.append(from.at(i), length);
+            }
+            lines.finish();
+        }
+    }
+}
+
+/// Blocks that are to be packed; the first `fetched` of them were asked for.
 struct Ahead {
-    blocks: [(*const u8, usize); MOST_AHEAD],
-    first: usize,
+    blocks: [(*const u8, usize); AT_ONCE],
     number: usize,
-    bytes: usize,
+    fetched: usize,
 }
 
 impl Ahead {
-    /// Keeps a block, and hands the oldest ones to `pack` that have enough behind them.
-    #[inline(always)]
-    fn add(&mut self, block: (*const u8, usize), mut pack: impl FnMut(*const u8, usize)) {
-        self.blocks[(self.first + self.number) % MOST_AHEAD] = block;
-        self.number += 1;
-        self.bytes += block.1;
-        while self.number == MOST_AHEAD || self.bytes - self.blocks[self.first].1 >= AHEAD {
-            self.oldest(&mut pack);
+    /// Packs the blocks that have `behind` packed bytes behind them, or all but one where blocks are longer; the others become the first
+    /// ones.
+    ///
+    /// # Safety
+    /// As [`Lines::append`] for each block, with AVX2.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    unsafe fn pack(&mut self, behind: usize, lines: &mut Lines) {
+        let blocks = &self.blocks[..self.number];
+        let (mut fetched, mut done, mut under_way) = (self.fetched, 0, 0);
+        for &(_, length) in &blocks[..fetched] {
+            under_way += length;
         }
-    }
-
-    fn finish(&mut self, mut pack: impl FnMut(*const u8, usize)) {
-        while self.number > 0 {
-            self.oldest(&mut pack);
+        while done < blocks.len() {
+            while fetched < blocks.len() && (under_way < AHEAD || fetched <= done + 1) {
+                let (block, length) = blocks[fetched];
+                long::fetch_first(block, length);
+                under_way += length;
+                fetched += 1;
+            }
+            let (block, length) = blocks[done];
+            if fetched == blocks.len() && behind > 0 && under_way - length < behind {
+                break;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { lines.append(block, length) };
+            under_way -= length;
+            done += 1;
         }
-    }
-
-    #[inline(always)]
-    fn oldest(&mut self, pack: &mut impl FnMut(*const u8, usize)) {
-        let (block, length) = self.blocks[self.first];
-        self.first = (self.first + 1) % MOST_AHEAD;
-        self.number -= 1;
-        self.bytes -= length;
-        pack(block, length);
+        self.blocks.copy_within(done..self.number, 0);
+        self.number -= done;
+        self.fetched = fetched - done;
     }
 }
 
@@ -171,9 +239,12 @@ impl Lines {
         Lines { to: packed.wrapping_sub(inside), line: Line([0; LINE]), from: inside, filled: inside }
     }
 
+    /// Appends a block.
+    ///
     /// # Safety
-    /// The block is readable, lies outside the packed bytes, and there is room for it.
-    #[inline(always)]
+    /// The processor has AVX2. The block is readable, lies outside the packed bytes, and there is room for it.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    #[inline]
     unsafe fn append(&mut self, block: *const u8, length: usize) {
         let (mut block, mut length) = (block, length);
         // SAFETY: the caller's promise; what is left in the line is at least as long as what is put there.
@@ -201,8 +272,9 @@ impl Lines {
     /// Writes the line, as far as it is filled.
     ///
     /// # Safety
-    /// There is room for it.
-    #[inline(always)]
+    /// The processor has AVX2, and there is room for the line.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    #[inline]
     unsafe fn put(&mut self) {
         // SAFETY: the caller's promise; `to` begins a line.
         unsafe {
@@ -218,8 +290,12 @@ impl Lines {
         }
     }
 
-    fn finish(mut self) {
-        // SAFETY: `append`'s callers promised the room.
+    /// Writes what is left.
+    ///
+    /// # Safety
+    /// The processor has AVX2.
+    unsafe fn finish(mut self) {
+        // SAFETY: `append`'s callers promised the room, the caller the instructions.
         unsafe { self.put() };
         fence();
     }
@@ -228,7 +304,7 @@ impl Lines {
 /// One block; its whole lines by streaming stores.
 ///
 /// # Safety
-/// As [`std::ptr::copy_nonoverlapping`].
+/// As [`std::ptr::copy_nonoverlapping`], with AVX2.
 #[inline]
 unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
     let before = (to as usize).wrapping_neg() % LINE;
@@ -248,26 +324,19 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
 }
 
 /// # Safety
-/// As [`std::ptr::copy_nonoverlapping`]; `to` begins a line, and `length` is a multiple of one.
+/// As [`std::ptr::copy_nonoverlapping`], with AVX2; `to` begins a line, and `length` is a multiple of one.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
 unsafe fn whole_lines(to: *mut u8, from: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise: every part of 16 bytes is inside and aligned.
+    // SAFETY: the caller's promise: every part of 32 bytes is inside and aligned.
     unsafe {
         use std::arch::x86_64::*;
-        let (mut to, mut from) = (to.cast::<__m128i>(), from.cast::<__m128i>());
-        for _ in 0..length / LINE {
-            let line = [
-                _mm_loadu_si128(from),
-                _mm_loadu_si128(from.add(1)),
-                _mm_loadu_si128(from.add(2)),
-                _mm_loadu_si128(from.add(3)),
-            ];
-            _mm_stream_si128(to, line[0]);
-            _mm_stream_si128(to.add(1), line[1]);
-            _mm_stream_si128(to.add(2), line[2]);
-            _mm_stream_si128(to.add(3), line[3]);
-            (to, from) = (to.add(4), from.add(4));
+        for at in (0..length).step_by(LINE) {
+            let (to, from) = (to.add(at).cast::<__m256i>(), from.add(at).cast::<__m256i>());
+            let (low, high) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
+            _mm256_stream_si256(to, low);
+            _mm256_stream_si256(to.add(1), high);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -304,6 +373,9 @@ mod tests {
             let skip = cut % all;
             let packed: Vec<u8> = (0..all - skip).map(|i| (i % 251) as u8).collect();
             let mut memories = [vec![0xee_u8; offset + 3 * layout.extent as usize], vec![0xee_u8; offset + 3 * layout.extent as usize]];
+            if !has_streams() {
+                return Ok(());
+            }
             // SAFETY: the memories hold three elements, and the packed bytes are as many.
             unsafe {
                 let origin = memories[0].as_mut_ptr().add(offset);

@@ -86,27 +86,32 @@ fn begins_just_behind(to: *mut u8, from: *const u8) -> bool {
     (1..LINE).contains(&behind)
 }
 
-/// Asks for the first lines of a block that is read (`READ`) or written soon.
+/// Asks for the first lines of a block that is read soon, and soon after the lines around it: blocks of a line or two are fetched to
+/// the second cache, where there is room for more that are under way.
 #[inline(always)]
-pub(crate) fn fetch_first<const READ: bool>(block: *const u8, length: usize) {
-    for line in 0..LINES {
-        if line * LINE < length {
-            fetch::<READ>(block.wrapping_add(line * LINE));
-        }
-    }
+pub(crate) fn fetch_first(block: *const u8, length: usize) {
+    fetch_lines(block, length, if length <= LINES * LINE { fetch::<SECOND> } else { fetch::<NEAREST> });
 }
 
 #[inline(always)]
-fn fetch<const READ: bool>(address: *const u8) {
+fn fetch_lines(block: *const u8, length: usize, fetch: impl Fn(*const u8)) {
+    for line in (0..length.min(LINES * LINE)).step_by(LINE) {
+        fetch(block.wrapping_add(line));
+    }
+}
+
+/// `_MM_HINT_T0`, `_MM_HINT_T1`, `_MM_HINT_ET0`.
+const NEAREST: i32 = 3;
+const SECOND: i32 = 2;
+#[cfg(target_arch = "x86_64")]
+const TO_WRITE: i32 = 7;
+
+#[inline(always)]
+fn fetch<const HOW: i32>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of any address has no effect that a program can see.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-        if READ {
-            _mm_prefetch::<_MM_HINT_T0>(address.cast());
-        } else {
-            _mm_prefetch::<_MM_HINT_ET0>(address.cast());
-        }
+        std::arch::x86_64::_mm_prefetch::<HOW>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
@@ -114,7 +119,7 @@ fn fetch<const READ: bool>(address: *const u8) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{AHEAD, FETCHED, Places, fetch_first};
+    use super::{AHEAD, FETCHED, NEAREST, Places, TO_WRITE, fetch, fetch_lines};
     use std::arch::x86_64::*;
 
     const VECTOR: usize = 32;
@@ -134,7 +139,8 @@ mod x86_64 {
         unsafe {
             for i in 0..count {
                 if i + ahead < count {
-                    fetch_first::<PACK>(memory.at(i + ahead), length);
+                    let how = if PACK { fetch::<NEAREST> } else { fetch::<TO_WRITE> };
+                    fetch_lines(memory.at(i + ahead), length, how);
                 }
                 let (here, packed) = (memory.at(i), packed.wrapping_add(i * length));
                 if PACK { copy(packed, here, length) } else { copy(here, packed, length) }
@@ -154,6 +160,32 @@ mod x86_64 {
                 _mm256_storeu_si256(to.add(at).cast(), _mm256_loadu_si256(from.add(at).cast()));
             }
             _mm256_storeu_si256(to.add(last).cast(), _mm256_loadu_si256(from.add(last).cast()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processor::tests::at_every_level;
+
+    /// Targets that begin less than a line behind the source modulo a page, which go another way, and those beside them.
+    #[test]
+    fn a_copy_is_the_same_wherever_it_begins() {
+        let lengths: &[usize] = if cfg!(miri) { &[2049] } else { &[2047, 2048, 2049, 4096, 9999] };
+        let from: Vec<u8> = (0..10_000 + 8192).map(|i| (i % 251) as u8).collect();
+        let mut to = vec![0_u8; 10_000 + 2 * 8192];
+        for &length in lengths {
+            for behind in [0, 1, 15, 16, 31, 32, 63, 64, 4095] {
+                at_every_level(|level| {
+                    to.fill(0xee);
+                    let first = (from.as_ptr() as usize).wrapping_sub(to.as_ptr() as usize) % 4096 + behind;
+                    // SAFETY: both are long enough for the greatest offset and length, and two vectors do not overlap.
+                    unsafe { copy(to.as_mut_ptr().add(first), from.as_ptr(), length) };
+                    assert_eq!(to[first..first + length], from[..length], "{level:?}: {length} at {behind}");
+                    assert!(to[..first].iter().chain(&to[first + length..]).all(|&byte| byte == 0xee));
+                });
+            }
         }
     }
 }

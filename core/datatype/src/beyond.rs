@@ -20,6 +20,8 @@ pub(crate) const BEYOND: usize = 32 << 20;
 const FEWEST: usize = 4 << 10;
 /// Shortest blocks, in the mean, that are packed so.
 const SHORTEST: u64 = LINE as u64 + 1;
+/// Shortest blocks that are unpacked so where they do not begin and end with a line.
+const SHORTEST_UNALIGNED: usize = 4 * LINE;
 /// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
 const AHEAD: usize = 4 << 10;
 const AT_ONCE: usize = 256;
@@ -313,7 +315,8 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
         if before == 0 && length.is_multiple_of(LINE) {
             return whole_lines(to, from, length);
         }
-        if length < before + LINE {
+        // A line that is written in part is fetched anyway, and among streaming stores that costs more than it saves.
+        if length < SHORTEST_UNALIGNED {
             return copy_block(to, from, length);
         }
         let lines = (length - before) / LINE * LINE;

@@ -100,11 +100,9 @@ fn fetch_lines(block: *const u8, length: usize, fetch: impl Fn(*const u8)) {
     }
 }
 
-/// `_MM_HINT_T0`, `_MM_HINT_T1`, `_MM_HINT_ET0`.
+/// `_MM_HINT_T0`, `_MM_HINT_T1`. (Fetching to write, where blocks are unpacked, was not faster.)
 const NEAREST: i32 = 3;
 const SECOND: i32 = 2;
-#[cfg(target_arch = "x86_64")]
-const TO_WRITE: i32 = 7;
 
 #[inline(always)]
 fn fetch<const HOW: i32>(address: *const u8) {
@@ -119,7 +117,7 @@ fn fetch<const HOW: i32>(address: *const u8) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{AHEAD, FETCHED, NEAREST, Places, TO_WRITE, fetch, fetch_lines};
+    use super::{AHEAD, FETCHED, NEAREST, Places, fetch, fetch_lines};
     use std::arch::x86_64::*;
 
     const VECTOR: usize = 32;
@@ -139,8 +137,7 @@ mod x86_64 {
         unsafe {
             for i in 0..count {
                 if i + ahead < count {
-                    let how = if PACK { fetch::<NEAREST> } else { fetch::<TO_WRITE> };
-                    fetch_lines(memory.at(i + ahead), length, how);
+                    fetch_lines(memory.at(i + ahead), length, fetch::<NEAREST>);
                 }
                 let (here, packed) = (memory.at(i), packed.wrapping_add(i * length));
                 if PACK { copy(packed, here, length) } else { copy(here, packed, length) }

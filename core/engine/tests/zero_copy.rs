@@ -131,6 +131,39 @@ fn memory_that_is_used_again_is_not_registered_again() {
     }
 }
 
+/// Long blocks of a receiver are a list for the device, which writes the whole message into them; short ones are sent packed, and no memory
+/// is registered for them.
+#[test]
+fn long_blocks_of_a_receiver_are_a_list_for_the_device() {
+    for (block, registered) in [(4000, 1), (64, 0)] {
+        let mut engines = engines(2, 0, Rendezvous::Read);
+        let target = with_gaps(&mut Random::new(block), block, 200_000);
+        let (data, room) = (filled(|at| at as u8), filled(|_| 0xee).retyped(&target));
+        let (envelope, selector) = envelope(1);
+        let receive = engines[1].as_mut().unwrap().recv(selector, room.recv_view(0, 0, 200_000)).unwrap();
+        let sender = engines[0].as_mut().unwrap();
+        let Ok(Started::Pending(send)) =
+            sender.send(envelope, SendMode::Standard, data.send_view(0, 0, 200_000))
+        else {
+            panic!("announced")
+        };
+        while !(engines[0].as_ref().unwrap().is_complete(send)
+            && engines[1].as_ref().unwrap().is_complete(receive))
+        {
+            step(&mut engines);
+        }
+        assert_eq!(engines[0].as_mut().unwrap().take(send).error, None);
+        assert_eq!(engines[1].as_mut().unwrap().take(receive).error, None);
+        let [hits, made, _] = engines[1].as_ref().unwrap().registrations();
+        assert_eq!([hits, made], [0, registered], "blocks of {block} bytes");
+        let expected = filled(|_| 0xee).retyped(&target);
+        let mut packed = vec![0; 200_000];
+        data.send_view(0, 0, 200_000).pack(0, &mut packed);
+        expected.recv_view(0, 0, 200_000).unpack(0, &packed);
+        assert!(image(&room) == image(&expected), "blocks of {block} bytes");
+    }
+}
+
 /// A process that dies in the middle of messages by the device: everybody who waits for it hears of it, at either end.
 #[test]
 fn a_death_in_the_middle_ends_both_kinds() {

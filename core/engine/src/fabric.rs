@@ -318,6 +318,10 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.rest());
     }
 
+    fn has_rested(&self) -> bool {
+        each_fabric!(self, way => way.has_rested())
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         each_fabric!(self, way => way.read_remote(peer, address, into))
     }

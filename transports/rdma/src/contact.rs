@@ -81,11 +81,15 @@ impl<H: Hca> Rdma<H> {
             to: peer.id,
             channel: peer.channel,
             queue_pair: pair,
-            first_packet: self.first_packet(pair, epoch),
+            first_packet: match step {
+                Step::Rest => peer.flight.messages_ever() & 0xff_ffff,
+                _ => self.first_packet(pair, epoch),
+            },
             mtu: self.rails[usize::from(rail)].hca.limits().mtu,
             life: self.life,
             epoch,
             wants,
+            rests: self.rests(),
             received: peer.received,
         }
         .emit();
@@ -136,11 +140,10 @@ impl<H: Hca> Rdma<H> {
         };
         let peer = self.peers.at_mut(index);
         let (mine, here) = (peer.epoch, peer.rail == rail);
-        if hello.step == Step::Rest {
-            let of_this_one = matches!(peer.state, State::Open { remote_pair } | State::Parting { remote_pair, .. } if remote_pair == hello.queue_pair)
-                || matches!(peer.state, State::Datagrams);
-            peer.resting |= of_this_one && peer.life == hello.life;
-            return;
+        match hello.step {
+            Step::Rest => return self.peer_rests(index, hello),
+            Step::Heard if peer.life == hello.life || peer.life == 0 => return self.has_heard(index),
+            _ => {}
         }
         if !matches!(peer.state, State::Gone) && peer.life != hello.life && peer.life != 0 {
             // The process that we knew is no more.
@@ -148,7 +151,7 @@ impl<H: Hca> Rdma<H> {
         }
         match (peer.state, hello.step) {
             (State::Gone, Step::Ask | Step::Yield) => self.say(Step::Refuse, index),
-            (State::Gone, _) | (_, Step::Rest) => {}
+            (State::Gone, _) | (_, Step::Rest | Step::Heard) => {}
             (State::Open { remote_pair }, Step::Part)
                 if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
             {
@@ -190,9 +193,9 @@ impl<H: Hca> Rdma<H> {
                 // Its end is no more. What had arrived by it is taken in before the answer.
                 self.questions.retain(|&(of, ..)| of != index);
                 self.questions.push((index, rail, hello));
-                // Who asks does not rest any more.
+                // Who asks does not rest any more, unless it says so.
                 if let Some(first) = self.peers.find_channel(hello.from, 0) {
-                    self.peers.at_mut(first).resting = false;
+                    self.peers.at_mut(first).resting = hello.rests;
                 }
                 self.break_off(index);
             }
@@ -256,6 +259,7 @@ impl<H: Hca> Rdma<H> {
         peer.state = if datagrams { State::Datagrams } else { State::Open { remote_pair: hello.queue_pair } };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         peer.used = now;
+        peer.resting = hello.rests;
         peer.in_vain = if datagrams { peer.in_vain } else { 0 };
         self.asking.retain(|&asking| asking != index);
         self.counts.reconnections += u64::from(again);
@@ -328,27 +332,6 @@ impl<H: Hca> Rdma<H> {
             // One that finds no room now is asked the next time.
             let _ = self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Question);
         }
-    }
-
-    /// Tells all peers that this process rests.
-    pub(crate) fn say_rest(&mut self) {
-        let open: Vec<u32> = (0..)
-            .zip(self.peers.all())
-            .filter(|(_, peer)| {
-                let open =
-                    matches!(peer.state, State::Open { .. } | State::Parting { .. } | State::Datagrams);
-                peer.channel == 0 && open && !peer.resting
-            })
-            .map(|(index, _)| index)
-            .collect();
-        for index in open {
-            // Twice, since nobody answers; should both be lost, the peer finds out by its retries.
-            for _ in 0..2 {
-                self.say(Step::Rest, index);
-            }
-            self.rails.iter_mut().for_each(|rail| _ = rail.hca.progress());
-        }
-        self.rails.iter_mut().for_each(|rail| _ = rail.hca.progress());
     }
 }
 

@@ -415,6 +415,12 @@ impl Flight {
         None
     }
 
+    /// Messages that were ever sent, wrapping.
+    pub(crate) fn messages_ever(&self) -> u32 {
+        let under_way = self.all().filter(|request| request.deed == Deed::Message).count();
+        self.messages.wrapping_add(under_way as u32)
+    }
+
     /// Whether the oldest request is `id`, and somebody who hears that it failed.
     pub(crate) fn tells_of(&self, id: u64) -> bool {
         self.first == id && !self.is_empty() && self.at(id).holds.has_token()

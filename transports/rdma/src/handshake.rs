@@ -99,6 +99,8 @@ pub enum Step {
     Refuse,
     /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
     Rest,
+    /// "I have heard that you do."
+    Heard,
     /// "I have not used this connection for long and would give it back: if nor have you, yield."
     Part,
     /// "I post nothing more by this connection: end yours when all of your own is there, and ask for datagrams instead." What it says of
@@ -130,7 +132,7 @@ pub struct Hello {
     pub channel: u8,
     /// The queue pair for this connection.
     pub queue_pair: QueuePairNumber,
-    /// The first packet number it will send.
+    /// The first packet number it will send. With [`Step::Rest`], how many messages it has ever sent, the lower 24 bits.
     pub first_packet: u32,
     /// The largest packet payload it can take, in bytes.
     pub mtu: u32,
@@ -140,13 +142,15 @@ pub struct Hello {
     pub epoch: u32,
     /// What the way shall be that this is about.
     pub wants: Wants,
+    /// Whether it has ended MPI and may not look at its device again.
+    pub rests: bool,
     /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at its older queue
     /// pairs any more.
     pub received: u32,
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5404;
+const MAGIC: u32 = 0x5746_5405;
 
 impl Hello {
     /// Bytes on the wire.
@@ -161,6 +165,7 @@ impl Hello {
             Step::Refuse => 4,
             Step::Part => 5,
             Step::Yield => 6,
+            Step::Heard => 7,
         };
         let wants = match self.wants {
             Wants::Datagrams => 0,
@@ -169,7 +174,7 @@ impl Hello {
         };
         let words = [
             MAGIC,
-            step | u32::from(self.channel) << 8 | wants << 16,
+            step | u32::from(self.channel) << 8 | wants << 16 | u32::from(self.rests) << 24,
             self.from.0,
             self.to.0,
             self.queue_pair.0,
@@ -199,9 +204,10 @@ impl Hello {
             4 => Step::Refuse,
             5 => Step::Part,
             6 => Step::Yield,
+            7 => Step::Heard,
             _ => return None,
         };
-        let wants = match word(1) >> 16 {
+        let wants = match word(1) >> 16 & 0xff {
             0 => Wants::Datagrams,
             1 => Wants::Connection,
             2 => Wants::MustConnect,
@@ -218,10 +224,12 @@ impl Hello {
             life: word(7),
             epoch: word(8),
             wants,
+            rests: word(1) >> 24 == 1,
             received: word(9),
         };
         let sane = word(0) == MAGIC
             && word(1) >> 8 & 0xff < 2
+            && word(1) >> 24 < 2
             && hello.queue_pair.0 < 1 << 24
             && hello.first_packet < 1 << 24
             && (256..=4096).contains(&hello.mtu)
@@ -279,6 +287,7 @@ mod tests {
             life: 0xfeed,
             epoch: 2,
             wants: Wants::MustConnect,
+            rests: true,
             received: u32::MAX,
         };
         assert_eq!(Hello::parse(&hello.emit()), Some(hello));

@@ -23,6 +23,7 @@ mod peers;
 mod posting;
 mod rail;
 mod recovery;
+mod rest;
 mod shares;
 mod slots;
 mod stream;

@@ -139,6 +139,7 @@ impl<H: Hca> Rdma<H> {
                 continue;
             }
             self.peers.at_mut(index).state = State::Gone;
+            self.has_heard(index);
             self.questions.retain(|&(of, ..)| of != index);
             while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(u64::MAX) {
                 self.give_back(flown, holds, false);
@@ -210,7 +211,10 @@ impl<H: Hca> Rdma<H> {
     /// A new queue pair is there, for the next connection.
     pub(crate) fn ask_for_next(&mut self, index: u32, question: Option<Hello>, until: Nanos) {
         let now = self.now();
+        let patience = now.saturating_add(self.patience);
         let peer = self.peers.at_mut(index);
+        // Who rests need not answer.
+        let until = if peer.resting { until.min(patience) } else { until };
         peer.state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until };
         peer.flight.stop();
         peer.epoch = question.map_or(peer.epoch + 1, |hello| hello.epoch);

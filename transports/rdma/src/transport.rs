@@ -8,6 +8,7 @@ use crate::peers::{Arrived, Peers, State};
 use crate::posting::header_bytes;
 use crate::rail::{MOST_RAILS, Rail, buffer};
 use crate::recovery::PATIENCE;
+use crate::rest::Rest;
 use crate::shares::Shares;
 use crate::slots::Slots;
 use crate::wide::Wide;
@@ -143,6 +144,8 @@ pub struct Rdma<H> {
     next_round: Nanos,
     /// Peers beyond the connections that there may be.
     pub(crate) wide: Wide,
+    /// Who has heard that this process has ended MPI.
+    pub(crate) rest: Rest,
     pub(crate) counts: Counts,
 }
 
@@ -239,6 +242,7 @@ impl<H: Hca> Rdma<H> {
             lost: VecDeque::new(),
             ended: VecDeque::new(),
             next_round: 0,
+            rest: Rest::default(),
             counts: Counts::default(),
         })
     }
@@ -435,8 +439,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 }
             }
         }
-        if self.wide.is_busy() {
+        if self.wide.is_busy() || self.is_telling() {
             self.tend_all(now);
+            self.repeat_rest(now);
         }
         if !self.open.is_empty() {
             self.close_bursts(now);
@@ -469,7 +474,11 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
 
     fn rest(&mut self) {
         self.acknowledge_all();
-        self.say_rest();
+        self.begin_rest();
+    }
+
+    fn has_rested(&self) -> bool {
+        !self.is_telling()
     }
 
     fn give_up(&mut self, peer: PeerId) {

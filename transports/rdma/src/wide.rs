@@ -86,6 +86,11 @@ impl Wide {
     pub(crate) fn is_busy(&self) -> bool {
         !(self.talking.is_empty() && self.parting.is_empty())
     }
+
+    /// A connection is not given back after all.
+    pub(crate) fn keeps(&mut self, index: u32) {
+        self.parting.retain(|&parting| parting != index);
+    }
 }
 
 impl<H: Hca> Rdma<H> {
@@ -381,11 +386,12 @@ impl<H: Hca> Rdma<H> {
             for index in std::mem::take(&mut self.wide.talking) {
                 self.peers.at_mut(index).talking = false;
                 let rails = self.rails_to(&self.peers.at(index).card);
+                let resting = self.peers.at(index).resting;
                 let Some(stream) = &mut self.peers.at_mut(index).stream else { continue };
                 if leaving {
                     stream.hurry();
                 }
-                if rails > 1 && stream.silences() >= SILENCES {
+                if rails > 1 && !resting && stream.silences() >= SILENCES {
                     // A path may be dead; questions are asked by both.
                     self.change_way(index);
                     continue;

@@ -17,6 +17,8 @@ use weft_api::zero_copy::{RemoteMemory, Token};
 
 /// Requests of which at least one is signalled.
 pub(crate) const SIGNAL_EVERY: u32 = 16;
+/// Places of a ring at first; it doubles.
+const FIRST_RING: usize = 4;
 /// Bytes kept inside a request: the header and payload of most small messages.
 pub(crate) const FEW: usize = 40;
 
@@ -291,12 +293,20 @@ impl Flight {
 
     #[cold]
     fn grow(&mut self) {
-        let length = (2 * self.requests.len()).max(4);
+        let length = (2 * self.requests.len()).max(FIRST_RING);
         let mut requests = vec![EMPTY; length].into_boxed_slice();
         for id in self.first..self.next {
             requests[id as usize & (length - 1)] = *self.at(id);
         }
         self.requests = requests;
+    }
+
+    /// Gives the memory back that a burst took, when nothing is under way. The next request takes it anew.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() && !self.requests.is_empty() {
+            self.stop();
+            (self.requests, self.bytes, self.segments) = (Box::default(), VecDeque::new(), VecDeque::new());
+        }
     }
 
     /// A request was posted.

@@ -52,12 +52,8 @@ impl<H: Hca> Rdma<H> {
             peer.channel == 0 && !gone && !peer.resting
         });
         let told: Vec<u32> = told.map(|(index, _)| index).collect();
-        self.rest = Rest {
-            unheard: told.clone(),
-            next: self.now() + FIRST_PAUSE,
-            repeats: 0,
-            over: self.turn,
-        };
+        self.rest =
+            Rest { unheard: told.clone(), next: self.now() + FIRST_PAUSE, repeats: 0, over: self.turn };
         for index in told {
             for _ in 0..2 {
                 self.say(Step::Rest, index);

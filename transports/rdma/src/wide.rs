@@ -59,6 +59,8 @@ pub(crate) struct Wide {
     parting: Vec<u32>,
     /// Somebody wants a connection for whom there is no room.
     wanted: usize,
+    /// The unused connection that was asked for last: since when it was unused, and its place.
+    parted: (Nanos, u32),
     /// Messages that have come.
     letters: VecDeque<(u32, Box<[u8]>)>,
     /// Where a datagram is while it is looked at.
@@ -78,6 +80,7 @@ impl Wide {
             look_at: Nanos::MAX,
             parting: Vec::new(),
             wanted: 0,
+            parted: (0, 0),
             letters: VecDeque::new(),
             piece: Vec::new(),
         }
@@ -481,7 +484,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Looks which connections are used, and asks for some of the others back when somebody wants one. Once in a while.
+    /// Looks which connections are used, takes the memory of the others' rings back, and asks for some of them when somebody wants one, the
+    /// longest unused first and then those that were not asked yet. Once in a while.
     pub(crate) fn look_for_unused(&mut self, now: Nanos) {
         let wanted = std::mem::take(&mut self.wide.wanted);
         let mut unused = Vec::new();
@@ -491,15 +495,23 @@ impl<H: Hca> Rdma<H> {
                 continue;
             }
             Self::look_at_use(peer, now);
-            if now.saturating_sub(peer.used) >= UNUSED && !peer.resting {
-                unused.push((peer.used, index));
+            if now.saturating_sub(peer.used) >= UNUSED {
+                peer.flight.shrink();
+                if !peer.resting {
+                    unused.push((peer.used, index));
+                }
             }
         }
         if wanted == 0 || self.has_room_for_connection() {
             return;
         }
         unused.sort_unstable();
-        for (_, index) in unused.into_iter().take(wanted.min(PARTED_AT_ONCE)) {
+        // After those that were asked before and are still here: they may compute, or need it.
+        let begin = unused.partition_point(|&one| one <= self.wide.parted);
+        unused.rotate_left(begin);
+        for one in unused.into_iter().take(wanted.min(PARTED_AT_ONCE)) {
+            let (_, index) = one;
+            self.wide.parted = one;
             self.peers.at_mut(index).needs = false;
             self.say(Step::Part, index);
         }

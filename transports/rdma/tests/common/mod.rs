@@ -259,6 +259,16 @@ impl Virtual {
         self.idle();
     }
 
+    /// As [`Virtual::round`], of about half of them.
+    pub fn random_round(&mut self, random: &mut Random) {
+        for end in &mut self.ends {
+            if random.chance(0.5) {
+                end.progress();
+            }
+        }
+        self.idle();
+    }
+
     /// A minute in which only process 0 looks at its device.
     pub fn minute_of_computing(&mut self) {
         let begun = self.air.borrow().now;

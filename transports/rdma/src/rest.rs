@@ -30,14 +30,14 @@ pub(crate) struct Rest {
     /// When it is said again, and how often that was done.
     next: Nanos,
     repeats: u8,
-    /// The turn in which the last one heard it. Whoever looks at its device after that has come back.
-    over: u32,
+    /// It is said, or the last one has heard it just now: [`Rdma::may_be_back`] ends it.
+    pub(crate) says: bool,
 }
 
 impl<H: Hca> Rdma<H> {
-    /// Whether this process tells that it rests, or has just told the last.
-    pub(crate) fn rests(&self) -> bool {
-        self.is_telling() || self.rest.over == self.turn
+    /// Whoever looks at its device, or wants to talk, after everybody has heard that it rests has come back.
+    pub(crate) fn may_be_back(&mut self) {
+        self.rest.says &= self.is_telling();
     }
 
     /// Whether somebody has not heard yet that this process rests.
@@ -52,8 +52,12 @@ impl<H: Hca> Rdma<H> {
             peer.channel == 0 && !gone && !peer.resting
         });
         let told: Vec<u32> = told.map(|(index, _)| index).collect();
-        self.rest =
-            Rest { unheard: told.clone(), next: self.now() + FIRST_PAUSE, repeats: 0, over: self.turn };
+        self.rest = Rest {
+            unheard: told.clone(),
+            next: self.now() + FIRST_PAUSE,
+            repeats: 0,
+            says: !told.is_empty(),
+        };
         for index in told {
             for _ in 0..2 {
                 self.say(Step::Rest, index);
@@ -70,13 +74,11 @@ impl<H: Hca> Rdma<H> {
         }
         if self.rest.repeats == REPEATS {
             self.rest.unheard.clear();
-            self.rest.over = self.turn;
             return;
         }
         if self.rest.repeats == REPEATS_TO_CONNECTED {
             let peers = &self.peers;
             self.rest.unheard.retain(|&index| !matches!(peers.at(index).state, State::Open { .. }));
-            self.rest.over = self.turn;
         }
         self.rest.repeats += 1;
         self.rest.next = now + (FIRST_PAUSE << self.rest.repeats);
@@ -87,10 +89,7 @@ impl<H: Hca> Rdma<H> {
 
     /// A peer need not be told any more: it has heard, rests itself, or is gone.
     pub(crate) fn has_heard(&mut self, index: u32) {
-        if self.is_telling() {
-            self.rest.unheard.retain(|&unheard| unheard != index);
-            self.rest.over = self.turn;
-        }
+        self.rest.unheard.retain(|&unheard| unheard != index);
     }
 
     /// A peer says that it rests.

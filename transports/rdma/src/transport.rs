@@ -1,9 +1,11 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
+use crate::card::PeerCard;
 use crate::contact::SILENCE;
 use crate::flight::{Deed, Holds};
-use crate::handshake::{Hello, PeerCard};
+use crate::handshake::Hello;
 use crate::one_sided::{FOUND, Registered};
+use crate::paths::Liked;
 use crate::peers::{Arrived, Peers, State};
 use crate::posting::header_bytes;
 use crate::rail::{MOST_RAILS, Rail, buffer};
@@ -71,7 +73,7 @@ pub struct Counts {
     pub receive_doorbells: u64,
     /// Connections made anew after one had failed.
     pub reconnections: u64,
-    /// How many of them on another device than the one before, or asked for there at first contact.
+    /// How many of them by another device or address than the one before, or asked for there at first contact.
     pub moves: u64,
     /// Operations that two devices did together.
     pub shared: u64,
@@ -114,6 +116,8 @@ pub struct Rdma<H> {
     pub(crate) shares: Shares,
     pub(crate) registered: Registered,
     pub(crate) peers: Peers,
+    /// Ways that have worked where the first did not, the latest last.
+    pub(crate) liked: Vec<Liked>,
     /// Peers whose question is open.
     pub(crate) asking: Vec<u32>,
     /// Peers whose connection has failed.
@@ -214,7 +218,7 @@ impl<H: Hca> Rdma<H> {
         let (send_slots, found) = (slots(SEND_SLOTS, SLOT_BYTES)?, slots(FOUND, 8)?);
         // Two that are mixed up at the same number do not begin at the same nanosecond with the same queue pair.
         let mut life = DefaultHasher::new();
-        (rails[0].hca.now(), rails[0].card).hash(&mut life);
+        (rails[0].hca.now(), &rails[0].card).hash(&mut life);
         let life = (life.finish() as u32).max(1);
         Ok(Rdma {
             limits: limits_of(&rails),
@@ -227,6 +231,7 @@ impl<H: Hca> Rdma<H> {
             shares: Shares::default(),
             registered: Registered::default(),
             peers: Peers::default(),
+            liked: Vec::new(),
             asking: Vec::new(),
             failing: Vec::new(),
             questions: Vec::new(),
@@ -249,7 +254,10 @@ impl<H: Hca> Rdma<H> {
 
     /// What others must know to find this process.
     pub fn card(&self) -> PeerCard {
-        PeerCard { first: self.rails[0].card, second: self.rails.get(1).map(|rail| rail.card) }
+        PeerCard {
+            first: self.rails[0].card.clone(),
+            second: self.rails.get(1).map(|rail| rail.card.clone()),
+        }
     }
 
     /// The first device.
@@ -410,6 +418,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         let mut now = 0;
         let mut all = true;
         self.turn = self.turn.wrapping_add(1);
+        if self.rest.says {
+            self.may_be_back();
+        }
         if !self.chained.is_empty() {
             self.post_chains();
         }
@@ -439,7 +450,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 }
             }
         }
-        if self.wide.is_busy() || self.is_telling() {
+        if self.wide.is_busy() || self.rest.says {
             self.tend_all(now);
             self.repeat_rest(now);
         }

@@ -24,7 +24,7 @@ use crate::slots::Slots;
 use crate::stream::{Out, Stream};
 use crate::transport::{HEADER_BYTES, Rdma, SLOT_BYTES};
 use std::collections::VecDeque;
-use weft_api::verbs::{Data, Hca, Nanos, Work, WorkRequest};
+use weft_api::verbs::{Data, Hca, Nanos, WorkRequest};
 use weft_api::zero_copy::{Completed, Outcome, Token};
 use weft_wire::Header;
 
@@ -44,7 +44,7 @@ const PARTED_AT_ONCE: usize = 16;
 /// Buffers of pieces that wait for the device, and their bytes.
 const LETTERS: u32 = 64;
 const LETTER_BYTES: u32 = 4096;
-/// Silences in a row after which another rail is tried: some 300 ms.
+/// Silences in a row after which another path is tried: some 300 ms.
 const SILENCES: u32 = 4;
 
 /// What the crate's end keeps of all this.
@@ -214,7 +214,7 @@ impl<H: Hca> Rdma<H> {
     fn post_letter(&mut self, index: u32, out: Out) -> bool {
         let peer = self.peers.at(index);
         let (rail, flown) = (usize::from(peer.rail), usize::from(peer.flown));
-        let (Some(card), Some(stream)) = (peer.card.rail(peer.rail), &peer.stream) else { return false };
+        let (Some(&path), Some(stream)) = (peer.paths.on(peer.rail), &peer.stream) else { return false };
         if self.rails[rail].hca.is_crowded() {
             return false;
         }
@@ -240,8 +240,7 @@ impl<H: Hca> Rdma<H> {
         }
         let bytes = &bytes[..length];
         let own = &mut self.rails[rail];
-        let work =
-            Work::Datagram { to: card.address, queue_pair: card.datagrams, qkey: card.qkey, immediate: None };
+        let work = path.datagram();
         let mut request = WorkRequest::new(0, work, &[]);
         request.signaled = false;
         let pair = own.card.datagrams;
@@ -388,13 +387,13 @@ impl<H: Hca> Rdma<H> {
             self.wide.look_at = Nanos::MAX;
             for index in std::mem::take(&mut self.wide.talking) {
                 self.peers.at_mut(index).talking = false;
-                let rails = self.rails_to(&self.peers.at(index).card);
-                let resting = self.peers.at(index).resting;
+                let peer = self.peers.at(index);
+                let others = peer.paths.has_others() && !peer.resting;
                 let Some(stream) = &mut self.peers.at_mut(index).stream else { continue };
                 if leaving {
                     stream.hurry();
                 }
-                if rails > 1 && !resting && stream.silences() >= SILENCES {
+                if others && stream.silences() >= SILENCES {
                     // A path may be dead; questions are asked by both.
                     self.change_way(index);
                     continue;

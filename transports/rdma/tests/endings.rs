@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Air, fabric_on};
+use common::{Air, Virtual, fabric_on};
 use weft_api::Transport;
 use weft_api::kit::Fabric;
 use weft_sim::Random;
@@ -28,7 +28,7 @@ enum Life {
 
 #[test]
 fn nobody_waits_for_who_has_ended() {
-    let seeds = std::env::var("WEFT_SEEDS").map_or(60, |seeds| seeds.parse().expect("a number"));
+    let seeds = std::env::var("WEFT_SEEDS").map_or(32, |seeds| seeds.parse().expect("a number"));
     let [mut letters, mut changes, mut lost, mut longest] = [0_u64; 4];
     for seed in 0..seeds {
         let mut air = Air::deaf(seed);
@@ -86,4 +86,50 @@ fn nobody_waits_for_who_has_ended() {
         "{letters} messages by datagrams, {changes} changes of the way, {lost} found by retries, at most {longest} ns, in {seeds} worlds"
     );
     assert!(letters > 50 * seeds && changes > 0, "this shows nothing");
+}
+
+/// Who has rested may come back: then it is waited for again, whether messages go by a connection or by datagrams.
+#[test]
+fn who_comes_back_is_waited_for_again() {
+    for peer in [1, 2] {
+        let mut fabric = fabric_on(Air::quiet(), 3, 1);
+        fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+        let say = |fabric: &mut Virtual, (me, peer): (usize, usize)| {
+            fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
+            while fabric.ends[me].send_inline(PeerId(peer as u32), header, b"hello").is_err() {
+                fabric.round();
+            }
+        };
+        let hear = |fabric: &mut Virtual, (me, peer): (usize, usize)| {
+            while fabric.ends[me].peek(PeerId(peer as u32)).is_none() {
+                fabric.round();
+            }
+            fabric.ends[me].advance(PeerId(peer as u32));
+        };
+        for other in [1, 2] {
+            say(&mut fabric, (0, other));
+            hear(&mut fabric, (other, 0));
+        }
+        while fabric.ends.iter().any(|end| !end.has_left()) {
+            fabric.round();
+        }
+        fabric.ends[peer].rest();
+        while !fabric.ends[peer].has_rested() {
+            fabric.round();
+        }
+        say(&mut fabric, (0, peer));
+        assert!(fabric.ends[0].has_left(), "who rests is not waited for");
+        say(&mut fabric, (peer, 0));
+        hear(&mut fabric, (0, peer));
+        fabric.air.borrow_mut().loss = 1.0;
+        say(&mut fabric, (0, peer));
+        (0..100).for_each(|_| fabric.round());
+        assert!(!fabric.ends[0].has_left(), "it is back");
+        fabric.air.borrow_mut().loss = 0.0;
+        (0..2).for_each(|_| hear(&mut fabric, (peer, 0)));
+        while !fabric.ends[0].has_left() {
+            fabric.round();
+        }
+    }
 }

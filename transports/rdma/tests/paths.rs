@@ -284,6 +284,9 @@ impl World {
 
     fn round(&mut self) {
         for me in 0..PROCESSES {
+            if self.random.chance(0.4) {
+                continue;
+            }
             self.fabric.ends[me].progress();
             self.take(me);
             let lost = self.fabric.ends[me].lost();

@@ -33,7 +33,7 @@ mod zero_copy;
 
 pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
-pub use fabric::{Fabric, FabricBell};
+pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use forced::Forced;
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};

@@ -19,7 +19,7 @@ struct Cards(Arc<Mutex<Vec<PeerCard>>>);
 impl Directory for Cards {
     fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
         let cards = self.0.lock().map_err(|_| Error::internal("poisoned"))?;
-        cards.get(peer.0 as usize).copied().ok_or_else(|| Error::internal("no such process"))
+        cards.get(peer.0 as usize).cloned().ok_or_else(|| Error::internal("no such process"))
     }
 }
 

@@ -233,6 +233,10 @@ impl Transport for Both {
         self.fabric.rest();
     }
 
+    fn has_rested(&self) -> bool {
+        self.shm.has_rested() && self.fabric.has_rested()
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         toward!(self, peer, way => way.read_remote(peer, address, into))
     }

@@ -421,9 +421,14 @@ impl Engine {
         self.fabric.has_left()
     }
 
-    /// This process has ended MPI: the others shall not wait for its transport. It may go on later all the same.
+    /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half
+    /// a second. It may go on later all the same.
     pub fn rest(&mut self) {
         self.fabric.rest();
+        while !self.fabric.has_rested() {
+            self.fabric.progress();
+            std::thread::yield_now();
+        }
     }
 
     /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel

@@ -66,6 +66,14 @@ macro_rules! each_bell {
     };
 }
 
+/// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which they are tried. `address`:
+/// that by which others know this host. Empty where there is no such device, or no library to drive it.
+pub fn rdma_ports(address: IpAddr) -> Vec<String> {
+    let wish = Wish { address: Some(address), numa_node: own_numa_node() };
+    let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
+    choices.into_iter().flatten().map(|choice| choice.why).collect()
+}
+
 impl Fabric {
     /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their `directory` must
     /// answer.
@@ -316,6 +324,10 @@ impl Transport for Fabric {
 
     fn rest(&mut self) {
         each_fabric!(self, way => way.rest());
+    }
+
+    fn has_rested(&self) -> bool {
+        each_fabric!(self, way => way.has_rested())
     }
 
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {

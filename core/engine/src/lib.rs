@@ -34,7 +34,7 @@ mod zero_copy;
 
 pub use both::{Both, BothBell};
 pub use engine::{Engine, Levels};
-pub use fabric::{Fabric, FabricBell};
+pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use forced::Forced;
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
@@ -51,6 +51,8 @@ pub use types::{
 pub use wait::Waiter;
 /// How messages with gaps travel.
 pub use weft_api::offload::{CARD, GroupId, Joining};
+/// In which order addresses of RDMA devices are tried.
+pub use weft_api::verbs::{MOST_ADDRESSES, Packets, PortAddress, Scope};
 /// Where memory is, and what is done to it: the vocabulary of windows.
 pub use weft_api::zero_copy::{Atomic, MemoryRange, Region, RegionId, RemoteMemory};
 /// What opening a libfabric endpoint takes.

@@ -378,6 +378,16 @@ impl Transport for Transports {
         }
     }
 
+    fn has_rested(&self) -> bool {
+        match self {
+            Transports::Alone(_) => true,
+            Transports::Shm(shm) => shm.has_rested(),
+            Transports::Fabric(forced) => forced.fabric.has_rested(),
+            Transports::Both(both) => both.has_rested(),
+            Transports::Sim(port) => port.has_rested(),
+        }
+    }
+
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
         match self {
             Transports::Alone(_) => Err(Error::internal("single copy in a job of one process")),

@@ -29,7 +29,11 @@ pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_typ
 pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
     let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
-    Ok(transport::plan(&facts, &Wish::from(&parameters))?.explain())
+    let mut text = transport::plan(&facts, &Wish::from(&parameters))?.explain();
+    for port in weft_engine::rdma_ports(weft_boot::machine::host_address()) {
+        text.push_str(&format!("RDMA port {port}\n"));
+    }
+    Ok(text)
 }
 
 /// What leads to other nodes, in a line.

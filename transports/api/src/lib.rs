@@ -193,6 +193,12 @@ pub trait Transport {
     /// on later.
     fn rest(&mut self) {}
 
+    /// Whether everybody who would wait has heard of [`Transport::rest`], or was told often enough: until then the caller goes on with
+    /// [`Transport::progress`], half a second at most.
+    fn has_rested(&self) -> bool {
+        true
+    }
+
     /// Tells everybody that this transport reaches that `peer` (which may be this process) is about to end: they will find it
     /// lost. For a process that aborts some of its job, itself among them.
     fn declare_lost(&mut self, peer: PeerId) {

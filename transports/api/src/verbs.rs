@@ -3,7 +3,13 @@
 //! The level is that of the verbs (InfiniBand Architecture Specification 1.7, chapters 10 and 11), the part of it that messages and
 //! one-sided communication need. Drivers: the emulator in user space, and libibverbs.
 
-use std::net::SocketAddr;
+mod addresses;
+mod work;
+
+pub use addresses::{
+    DeviceAddress, MOST_ADDRESSES, MOST_WAYS, Packets, Pairing, PortAddress, Scope, scope, ways,
+};
+pub use work::{CompletedWork, Completion, CompletionStatus, Data, Work, WorkRequest};
 
 /// Nanoseconds since any fixed moment; the clock is an argument, so that it can be virtual.
 pub type Nanos = u64;
@@ -11,46 +17,6 @@ pub type Nanos = u64;
 /// What regions and queue pairs belong to: only those of the same domain work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProtectionDomain(pub u32);
-
-/// Where a device is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceAddress {
-    /// Its global identifier (GID): on Ethernet its IP address, on InfiniBand the 16 bytes as an IPv6 address. With it goes the UDP port
-    /// at which packets are taken, 4791 for all devices but emulated ones.
-    pub socket: SocketAddr,
-    /// Its local identifier (LID) in an InfiniBand subnet; 0 on Ethernet, which has none.
-    pub lid: u16,
-}
-
-impl From<SocketAddr> for DeviceAddress {
-    fn from(socket: SocketAddr) -> DeviceAddress {
-        DeviceAddress { socket, lid: 0 }
-    }
-}
-
-impl std::fmt::Display for DeviceAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.lid {
-            0 => write!(f, "{}", self.socket),
-            lid => write!(f, "{}@{lid:x}", self.socket),
-        }
-    }
-}
-
-impl std::str::FromStr for DeviceAddress {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<DeviceAddress, ()> {
-        let (socket, lid) = match text.split_once('@') {
-            None => (text, Some(0)),
-            Some((socket, lid)) => (socket, u16::from_str_radix(lid, 16).ok().filter(|&lid| lid != 0)),
-        };
-        match (socket.parse(), lid) {
-            (Ok(socket), Some(lid)) => Ok(DeviceAddress { socket, lid }),
-            _ => Err(()),
-        }
-    }
-}
 
 /// A queue pair of a device, 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -128,158 +94,6 @@ pub struct RemoteAddress {
     pub key: RemoteKey,
 }
 
-/// What a send request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// A message into the peer's next receive request.
-    Send {
-        /// Given to the receiver with the completion.
-        immediate: Option<u32>,
-    },
-    /// A write into the peer's memory.
-    Write {
-        /// Where to.
-        to: RemoteAddress,
-        /// With it, the peer's next receive request completes.
-        immediate: Option<u32>,
-    },
-    /// A read of the peer's memory.
-    Read {
-        /// Where from.
-        from: RemoteAddress,
-    },
-    /// Eight bytes of the peer's memory become `swap` if they are `compare`; what was there comes back.
-    CompareSwap {
-        /// Which eight bytes, aligned.
-        at: RemoteAddress,
-        /// Expected value.
-        compare: u64,
-        /// New value.
-        swap: u64,
-    },
-    /// `add` is added to eight bytes of the peer's memory; what was there comes back.
-    FetchAdd {
-        /// Which eight bytes, aligned.
-        at: RemoteAddress,
-        /// Addend, wrapping.
-        add: u64,
-    },
-    /// A datagram; only on queue pairs of that kind.
-    Datagram {
-        /// The device it goes to.
-        to: DeviceAddress,
-        /// The queue pair there.
-        queue_pair: QueuePairNumber,
-        /// That queue pair's key.
-        qkey: u32,
-        /// Given to the receiver with the completion.
-        immediate: Option<u32>,
-    },
-}
-
-/// Own memory of a send request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data<'a> {
-    /// Registered memory: the data, or where an answer goes. It must stay until the request is complete.
-    Segments(&'a [Segment]),
-    /// These bytes one after another, copied when the request is posted.
-    Inline(&'a [&'a [u8]]),
-}
-
-/// A send request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkRequest<'a> {
-    /// Comes back with the completion. The two highest bits are 0: some drivers use them.
-    pub id: u64,
-    /// What to do.
-    pub work: Work,
-    /// Own memory.
-    pub data: Data<'a>,
-    /// Whether success completes with an entry in the completion queue; failure always does.
-    pub signaled: bool,
-    /// Whether to wait until earlier reads and atomics of this queue pair are complete.
-    pub fence: bool,
-    /// Whether the receiver's completion is marked as one that it wants to be woken for.
-    pub solicited: bool,
-}
-
-impl<'a> WorkRequest<'a> {
-    /// A signaled request without any extras.
-    pub const fn new(id: u64, work: Work, segments: &'a [Segment]) -> WorkRequest<'a> {
-        WorkRequest {
-            id,
-            work,
-            data: Data::Segments(segments),
-            signaled: true,
-            fence: false,
-            solicited: false,
-        }
-    }
-}
-
-/// How a work request ended (section 11.6.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompletionStatus {
-    /// As it should.
-    Success,
-    /// A message was longer than its receive request, or an answer had the wrong length.
-    LocalLength,
-    /// Own memory: key, bounds or rights do not allow it.
-    LocalProtection,
-    /// The queue pair was in error, or became so by another request.
-    Flushed,
-    /// The peer could make no sense of the request.
-    RemoteInvalidRequest,
-    /// The peer's memory: key, bounds or rights do not allow it.
-    RemoteAccess,
-    /// The peer could not finish it.
-    RemoteOperation,
-    /// No answer after all retries: the peer or the way to it is gone.
-    RetriesExceeded,
-    /// The peer posted no receive request in time.
-    NotReadyRetriesExceeded,
-}
-
-/// What completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompletedWork {
-    /// A send or datagram of ours.
-    Send,
-    /// A write of ours.
-    Write,
-    /// A read of ours.
-    Read,
-    /// A compare and swap of ours.
-    CompareSwap,
-    /// A fetch and add of ours.
-    FetchAdd,
-    /// A receive: a message came.
-    Receive,
-    /// A receive: a write with immediate data came.
-    ReceiveWrite,
-}
-
-/// An entry of a completion queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// Of the work request.
-    pub id: u64,
-    /// How it ended; unless in success, only `id`, `queue_pair` and whether it was a receive mean anything besides.
-    pub status: CompletionStatus,
-    /// What it was.
-    pub work: CompletedWork,
-    /// Bytes received, read or (datagrams) received with the 40 bytes in front.
-    pub bytes: u32,
-    /// The own queue pair.
-    pub queue_pair: QueuePairNumber,
-    /// Immediate data that came.
-    pub immediate: Option<u32>,
-    /// Whether the sender marked it, where the device tells.
-    pub solicited: bool,
-    /// Datagrams received: who sent it, where the device tells.
-    pub from: Option<(DeviceAddress, QueuePairNumber)>,
-}
-
 /// The service of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
@@ -315,6 +129,8 @@ pub struct QueuePairPlan {
 pub struct Remote {
     /// The device there.
     pub address: DeviceAddress,
+    /// By which of the own addresses, counted as in [`Hca::addresses`].
+    pub by: u8,
     /// The queue pair there.
     pub queue_pair: QueuePairNumber,
     /// The first packet number it will send.
@@ -445,8 +261,13 @@ pub trait Hca {
     /// What it can do.
     fn limits(&self) -> HcaLimits;
 
-    /// Where others reach it.
+    /// Where others reach it, best of all.
     fn address(&self) -> DeviceAddress;
+
+    /// Everything under which others may reach it, the preferred first; at most [`MOST_ADDRESSES`].
+    fn addresses(&self) -> Vec<PortAddress> {
+        vec![self.address().into()]
+    }
 
     /// Nanoseconds of the device's clock.
     fn now(&self) -> Nanos;

@@ -10,7 +10,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use weft_api::verbs::QueuePairNumber;
+use weft_api::verbs::{PortAddress, QueuePairNumber};
 use weft_api::{Refused, Transport};
 use weft_rdma::{Directory, PeerCard, RailCard, Rdma};
 use weft_softroce::{Card, Udp};
@@ -27,8 +27,12 @@ struct Known([IpAddr; 2]);
 
 impl Directory for Known {
     fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
-        let address = SocketAddr::new(self.0[peer.0 as usize], PORT).into();
-        let first = RailCard { address, datagrams: QueuePairNumber(16), qkey: 0x5746_0000 | peer.0 };
+        let address = SocketAddr::new(self.0[peer.0 as usize], PORT);
+        let first = RailCard {
+            addresses: vec![PortAddress::routable(address)],
+            datagrams: QueuePairNumber(16),
+            qkey: 0x5746_0000 | peer.0,
+        };
         Ok(PeerCard { first, second: None })
     }
 }

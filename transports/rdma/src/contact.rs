@@ -1,7 +1,7 @@
 //! Beginning and ending: first contact, silence, loss, rest.
 
 use crate::flight::{Deed, Holds};
-use crate::handshake::{Hello, PeerCard, Step, Wants};
+use crate::handshake::{Hello, Step, Wants};
 use crate::peers::{NO_PAIR, State};
 use crate::transport::{MOST_POSTED, Rdma};
 use weft_api::verbs::{
@@ -13,7 +13,7 @@ use weft_types::{PeerId, Result};
 pub(crate) const SILENCE: Nanos = 2_000_000_000;
 
 pub(crate) const FIRST_RETRY: Nanos = 20_000_000;
-/// The pause from which on every question goes by another rail than the one before, where there is one.
+/// The pause from which on every question goes by another path than the one before, where there is one.
 const UNANSWERED: Nanos = 4 * FIRST_RETRY;
 const LONGEST_RETRY: Nanos = 1_000_000_000;
 
@@ -41,21 +41,21 @@ impl<H: Hca> Rdma<H> {
         self.rails[usize::from(rail)].make_pair(MOST_POSTED as u32)
     }
 
-    /// How many rails lead to a process: a device of ours and one of it each.
-    pub(crate) fn rails_to(&self, card: &PeerCard) -> u8 {
-        (self.rails.len() as u8).min(card.rails())
-    }
-
     /// Asks a process for a connection that it does not have yet.
     pub(crate) fn begin(&mut self, id: PeerId, channel: u8) -> Result<()> {
+        self.may_be_back();
         let card = self.directory.find(id)?;
         // The other connection prefers the other rail.
-        let rail = channel.min(self.rails_to(&card) - 1);
+        let paths = match self.peers.find_channel(id, 0) {
+            Some(first) if channel > 0 => self.peers.at(first).paths,
+            _ => self.first_paths(id, &card),
+        };
+        let rail = channel.min(paths.rails() - 1);
         let pair = self.make_end(rail, channel, Wants::Connection)?;
         let now = self.now();
         // Who was never heard may compute for long before its first call.
         let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: Nanos::MAX };
-        let index = self.peers.insert((id, channel), card, state, (rail, pair), now);
+        let index = self.peers.insert((id, channel), paths, state, (rail, pair), now);
         self.asking.push(index);
         self.say(Step::Ask, index);
         Ok(())
@@ -74,23 +74,27 @@ impl<H: Hca> Rdma<H> {
         // Who has no end for it names what takes datagrams.
         let pair =
             if peer.pair == NO_PAIR { self.rails[usize::from(rail)].card.datagrams } else { peer.pair };
-        let Some(card) = peer.card.rail(rail) else { return };
+        let Some(&path) = peer.paths.on(rail) else { return };
         let hello = Hello {
             step,
             from: self.me,
             to: peer.id,
             channel: peer.channel,
             queue_pair: pair,
-            first_packet: self.first_packet(pair, epoch),
+            first_packet: match step {
+                Step::Rest => peer.flight.messages_ever() & 0xff_ffff,
+                _ => self.first_packet(pair, epoch),
+            },
             mtu: self.rails[usize::from(rail)].hca.limits().mtu,
             life: self.life,
             epoch,
             wants,
+            rests: self.rest.says,
+            way: path.number,
             received: peer.received,
         }
         .emit();
-        let work =
-            Work::Datagram { to: card.address, queue_pair: card.datagrams, qkey: card.qkey, immediate: None };
+        let work = path.datagram();
         let mut request = WorkRequest::new(0, work, &[]);
         let parts = [&hello[..]];
         request.data = Data::Inline(&parts);
@@ -104,9 +108,10 @@ impl<H: Hca> Rdma<H> {
     fn open_pair(&mut self, index: u32, hello: Hello) -> bool {
         let peer = self.peers.at(index);
         let (pair, rail) = (peer.pair, peer.rail);
-        let Some(card) = peer.card.rail(rail) else { return false };
+        let Some(path) = peer.paths.on(rail) else { return false };
         let remote = Remote {
-            address: card.address,
+            address: path.to,
+            by: path.by,
             queue_pair: hello.queue_pair,
             first_packet: hello.first_packet,
             mtu: u32::from(peer.mtu),
@@ -135,12 +140,11 @@ impl<H: Hca> Rdma<H> {
             (None, _) => return, // To a question that we never asked.
         };
         let peer = self.peers.at_mut(index);
-        let (mine, here) = (peer.epoch, peer.rail == rail);
-        if hello.step == Step::Rest {
-            let of_this_one = matches!(peer.state, State::Open { remote_pair } | State::Parting { remote_pair, .. } if remote_pair == hello.queue_pair)
-                || matches!(peer.state, State::Datagrams);
-            peer.resting |= of_this_one && peer.life == hello.life;
-            return;
+        let (mine, here) = (peer.epoch, peer.rail == rail && peer.paths.number(rail) == hello.way);
+        match hello.step {
+            Step::Rest => return self.peer_rests(index, hello),
+            Step::Heard if peer.life == hello.life || peer.life == 0 => return self.has_heard(index),
+            _ => {}
         }
         if !matches!(peer.state, State::Gone) && peer.life != hello.life && peer.life != 0 {
             // The process that we knew is no more.
@@ -148,7 +152,7 @@ impl<H: Hca> Rdma<H> {
         }
         match (peer.state, hello.step) {
             (State::Gone, Step::Ask | Step::Yield) => self.say(Step::Refuse, index),
-            (State::Gone, _) | (_, Step::Rest) => {}
+            (State::Gone, _) | (_, Step::Rest | Step::Heard) => {}
             (State::Open { remote_pair }, Step::Part)
                 if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
             {
@@ -161,11 +165,11 @@ impl<H: Hca> Rdma<H> {
             }
             (_, Step::Part | Step::Yield) => {}
             (_, Step::Refuse) => self.lose(index),
-            // When both have asked at the same time by different rails, the one of the lower number is right.
+            // When both have asked at the same time by different paths, the one of the lower number is right.
             (State::Asking { .. }, Step::Ask)
                 if hello.epoch > mine || hello.epoch == mine && (here || hello.from < self.me) =>
             {
-                if !here && !self.move_to(index, rail) {
+                if !here && !self.move_to(index, rail, hello.way) {
                     return; // Nor can the question be answered there.
                 }
                 self.begin_with(index, hello);
@@ -190,9 +194,9 @@ impl<H: Hca> Rdma<H> {
                 // Its end is no more. What had arrived by it is taken in before the answer.
                 self.questions.retain(|&(of, ..)| of != index);
                 self.questions.push((index, rail, hello));
-                // Who asks does not rest any more.
+                // Who asks does not rest any more, unless it says so.
                 if let Some(first) = self.peers.find_channel(hello.from, 0) {
-                    self.peers.at_mut(first).resting = false;
+                    self.peers.at_mut(first).resting = hello.rests;
                 }
                 self.break_off(index);
             }
@@ -204,7 +208,8 @@ impl<H: Hca> Rdma<H> {
     /// Somebody asks who was not known.
     fn meet(&mut self, rail: u8, hello: Hello) -> Option<u32> {
         let card = self.directory.find(hello.from).ok()?;
-        if rail >= self.rails_to(&card)
+        let mut paths = self.first_paths(hello.from, &card);
+        if !paths.take(self.path(hello.from, &card, rail, hello.way), rail)
             || self.peers.get(hello.from).is_some_and(|peer| matches!(peer.state, State::Gone))
         {
             return None;
@@ -212,17 +217,22 @@ impl<H: Hca> Rdma<H> {
         let pair = self.make_end(rail, hello.channel, hello.wants).ok()?;
         let now = self.now();
         let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, until: Nanos::MAX };
-        let index = self.peers.insert((hello.from, hello.channel), card, state, (rail, pair), now);
+        let index = self.peers.insert((hello.from, hello.channel), paths, state, (rail, pair), now);
         self.peers.at_mut(index).epoch = hello.epoch;
         Some(index)
     }
 
-    /// The connection that is asked for shall be on another rail.
-    pub(crate) fn move_to(&mut self, index: u32, rail: u8) -> bool {
+    /// The connection that is asked for shall be by another path.
+    pub(crate) fn move_to(&mut self, index: u32, rail: u8, number: u8) -> bool {
         let peer = self.peers.at(index);
-        let (old_rail, old_pair) = (peer.rail, peer.pair);
-        if rail >= self.rails_to(&peer.card) {
+        let (old_rail, old_pair, old) = (peer.rail, peer.pair, peer.paths.number(peer.rail));
+        if rail >= peer.paths.rails() || !self.take_path(index, rail, number) {
             return false;
+        }
+        if rail == old_rail {
+            // It is not opened yet, and knows no address.
+            self.counts.moves += u64::from(number != old);
+            return true;
         }
         let pair = match old_pair {
             NO_PAIR => NO_PAIR,
@@ -233,7 +243,7 @@ impl<H: Hca> Rdma<H> {
         };
         self.rails[usize::from(old_rail)].destroy_pair(old_pair);
         self.peers.forget_pair(old_rail, old_pair);
-        self.counts.moves += u64::from(rail != old_rail);
+        self.counts.moves += 1;
         self.peers.has_pair(index, rail, pair);
         true
     }
@@ -256,8 +266,10 @@ impl<H: Hca> Rdma<H> {
         peer.state = if datagrams { State::Datagrams } else { State::Open { remote_pair: hello.queue_pair } };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         peer.used = now;
+        peer.resting = hello.rests;
         peer.in_vain = if datagrams { peer.in_vain } else { 0 };
         self.asking.retain(|&asking| asking != index);
+        self.like_path(index);
         self.counts.reconnections += u64::from(again);
         if hello.step == Step::Ask {
             self.say(Step::Answer, index);
@@ -289,7 +301,6 @@ impl<H: Hca> Rdma<H> {
         for place in (0..self.asking.len()).rev() {
             // A peer that is given up takes its other connection along.
             let Some(&index) = self.asking.get(place) else { continue };
-            let rails = self.rails_to(&self.peers.at(index).card);
             let peer = self.peers.at_mut(index);
             let State::Asking { next, pause, until } = &mut peer.state else { continue };
             if now >= *until {
@@ -297,9 +308,11 @@ impl<H: Hca> Rdma<H> {
             } else if now >= *next {
                 *pause = (*pause * 2).min(LONGEST_RETRY);
                 *next = now + *pause;
-                // An answer that does not come may be one that cannot come by this rail.
-                let other = (peer.rail + 1) % rails;
-                if *pause >= UNANSWERED && other != peer.rail && self.move_to(index, other) {
+                // An answer that does not come may be one that cannot come by this path.
+                if *pause >= UNANSWERED
+                    && let Some((rail, number)) = self.next_path(index)
+                    && self.move_to(index, rail, number)
+                {
                     self.peers.at_mut(index).epoch += 1;
                 }
                 self.say(Step::Ask, index);
@@ -328,27 +341,6 @@ impl<H: Hca> Rdma<H> {
             // One that finds no room now is asked the next time.
             let _ = self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Question);
         }
-    }
-
-    /// Tells all peers that this process rests.
-    pub(crate) fn say_rest(&mut self) {
-        let open: Vec<u32> = (0..)
-            .zip(self.peers.all())
-            .filter(|(_, peer)| {
-                let open =
-                    matches!(peer.state, State::Open { .. } | State::Parting { .. } | State::Datagrams);
-                peer.channel == 0 && open && !peer.resting
-            })
-            .map(|(index, _)| index)
-            .collect();
-        for index in open {
-            // Twice, since nobody answers; should both be lost, the peer finds out by its retries.
-            for _ in 0..2 {
-                self.say(Step::Rest, index);
-            }
-            self.rails.iter_mut().for_each(|rail| _ = rail.hca.progress());
-        }
-        self.rails.iter_mut().for_each(|rail| _ = rail.hca.progress());
     }
 }
 

@@ -17,6 +17,8 @@ use weft_api::zero_copy::{RemoteMemory, Token};
 
 /// Requests of which at least one is signalled.
 pub(crate) const SIGNAL_EVERY: u32 = 16;
+/// Places of a ring at first; it doubles.
+const FIRST_RING: usize = 4;
 /// Bytes kept inside a request: the header and payload of most small messages.
 pub(crate) const FEW: usize = 40;
 
@@ -327,7 +329,7 @@ impl Flight {
     #[cold]
     fn grow(&mut self) {
         let length = match self.requests.len() {
-            0 => 4,
+            0 => FIRST_RING,
             few @ ..64 => 4 * few,
             many => 2 * many,
         };
@@ -336,6 +338,14 @@ impl Flight {
             requests[id as usize & (length - 1)] = *self.at(id);
         }
         self.requests = requests;
+    }
+
+    /// Gives the memory back that a burst took, when nothing is under way. The next request takes it anew.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() && !self.requests.is_empty() {
+            self.stop();
+            (self.requests, self.bytes, self.segments) = (Box::default(), VecDeque::new(), VecDeque::new());
+        }
     }
 
     /// A request was posted.
@@ -452,6 +462,12 @@ impl Flight {
             }
         }
         None
+    }
+
+    /// Messages that were ever sent, wrapping.
+    pub(crate) fn messages_ever(&self) -> u32 {
+        let under_way = self.all().filter(|request| request.deed == Deed::Message).count();
+        self.messages.wrapping_add(under_way as u32)
     }
 
     /// Whether the oldest request is `id`, and somebody who hears that it failed.

@@ -7,86 +7,8 @@
 //! When a connection fails and both live, the next one is begun in the same way. Each side ends its old queue pair first and then says how
 //! many messages it has ever received from the other: that number is final, so the other knows what to send again.
 
-use std::str::FromStr;
-use weft_api::verbs::{DeviceAddress, QueuePairNumber};
-use weft_types::{Error, ErrorClass, PeerId};
-
-/// What must be known of a process before it was ever talked to: 64 bytes at most for each device in the launcher's key-value store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerCard {
-    /// Its first device.
-    pub first: RailCard,
-    /// Its second, if it has one.
-    pub second: Option<RailCard>,
-}
-
-impl PeerCard {
-    /// Its device on a rail.
-    pub const fn rail(&self, rail: u8) -> Option<RailCard> {
-        match rail {
-            0 => Some(self.first),
-            1 => self.second,
-            _ => None,
-        }
-    }
-
-    /// How many devices it has.
-    pub const fn rails(&self) -> u8 {
-        1 + self.second.is_some() as u8
-    }
-}
-
-/// One device of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RailCard {
-    /// Where its device is reached.
-    pub address: DeviceAddress,
-    /// Its queue pair for datagrams.
-    pub datagrams: QueuePairNumber,
-    /// That queue pair's key.
-    pub qkey: u32,
-}
-
-impl std::fmt::Display for PeerCard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.first.fmt(f)?;
-        self.second.map_or(Ok(()), |second| write!(f, "+{second}"))
-    }
-}
-
-impl std::fmt::Display for RailCard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{:x}/{:x}", self.address, self.datagrams.0, self.qkey)
-    }
-}
-
-fn parse_rail(text: &str) -> Option<RailCard> {
-    let mut parts = text.split('/');
-    let address = parts.next()?.parse().ok()?;
-    let number = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let qkey = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let ends = parts.next().is_none() && number < 1 << 24;
-    ends.then_some(RailCard { address, datagrams: QueuePairNumber(number), qkey })
-}
-
-impl FromStr for PeerCard {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<PeerCard, Error> {
-        let parse = || match text.split_once('+') {
-            None => Some(PeerCard { first: parse_rail(text)?, second: None }),
-            Some((first, second)) => {
-                Some(PeerCard { first: parse_rail(first)?, second: Some(parse_rail(second)?) })
-            }
-        };
-        parse().ok_or_else(|| {
-            Error::new(
-                ErrorClass::OTHER,
-                format!("the address '{text}' of a peer is none of ours: do all processes use the same version of Weft?"),
-            )
-        })
-    }
-}
+use weft_api::verbs::{MOST_WAYS, QueuePairNumber};
+use weft_types::PeerId;
 
 /// Whether an answer is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +21,8 @@ pub enum Step {
     Refuse,
     /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
     Rest,
+    /// "I have heard that you do."
+    Heard,
     /// "I have not used this connection for long and would give it back: if nor have you, yield."
     Part,
     /// "I post nothing more by this connection: end yours when all of your own is there, and ask for datagrams instead." What it says of
@@ -130,7 +54,7 @@ pub struct Hello {
     pub channel: u8,
     /// The queue pair for this connection.
     pub queue_pair: QueuePairNumber,
-    /// The first packet number it will send.
+    /// The first packet number it will send. With [`Step::Rest`], how many messages it has ever sent, the lower 24 bits.
     pub first_packet: u32,
     /// The largest packet payload it can take, in bytes.
     pub mtu: u32,
@@ -140,13 +64,17 @@ pub struct Hello {
     pub epoch: u32,
     /// What the way shall be that this is about.
     pub wants: Wants,
+    /// Whether it has ended MPI and may not look at its device again.
+    pub rests: bool,
+    /// Which of the ways between the two devices this is about, as [`weft_api::verbs::ways`] numbers them.
+    pub way: u8,
     /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at its older queue
     /// pairs any more.
     pub received: u32,
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5404;
+const MAGIC: u32 = 0x5746_5405;
 
 impl Hello {
     /// Bytes on the wire.
@@ -161,6 +89,7 @@ impl Hello {
             Step::Refuse => 4,
             Step::Part => 5,
             Step::Yield => 6,
+            Step::Heard => 7,
         };
         let wants = match self.wants {
             Wants::Datagrams => 0,
@@ -169,7 +98,10 @@ impl Hello {
         };
         let words = [
             MAGIC,
-            step | u32::from(self.channel) << 8 | wants << 16,
+            step | u32::from(self.channel) << 8
+                | wants << 16
+                | u32::from(self.rests) << 24
+                | u32::from(self.way) << 25,
             self.from.0,
             self.to.0,
             self.queue_pair.0,
@@ -199,9 +131,10 @@ impl Hello {
             4 => Step::Refuse,
             5 => Step::Part,
             6 => Step::Yield,
+            7 => Step::Heard,
             _ => return None,
         };
-        let wants = match word(1) >> 16 {
+        let wants = match word(1) >> 16 & 0xff {
             0 => Wants::Datagrams,
             1 => Wants::Connection,
             2 => Wants::MustConnect,
@@ -218,10 +151,13 @@ impl Hello {
             life: word(7),
             epoch: word(8),
             wants,
+            rests: word(1) >> 24 & 1 == 1,
+            way: (word(1) >> 25) as u8,
             received: word(9),
         };
         let sane = word(0) == MAGIC
             && word(1) >> 8 & 0xff < 2
+            && usize::from(hello.way) < MOST_WAYS
             && hello.queue_pair.0 < 1 << 24
             && hello.first_packet < 1 << 24
             && (256..=4096).contains(&hello.mtu)
@@ -241,33 +177,10 @@ mod tests {
                 proptest::prop_assert_eq!(&hello.emit()[..], &bytes[..]);
             }
         }
-
-        #[test]
-        fn any_text_is_a_card_or_an_error(text in ".{0,60}") {
-            let _ = text.parse::<PeerCard>();
-        }
     }
 
     #[test]
-    fn cards_and_hellos_come_back() {
-        let rail = RailCard {
-            address: "[fe80::1]:4791".parse().unwrap(),
-            datagrams: QueuePairNumber(0xab_cdef),
-            qkey: 0x1234_5678,
-        };
-        let card = PeerCard { first: rail, second: None };
-        assert_eq!(card.to_string().parse::<PeerCard>().unwrap(), card);
-        let two = PeerCard { second: Some(RailCard { qkey: 7, ..rail }), ..card };
-        assert_eq!(two.to_string().parse::<PeerCard>().unwrap(), two);
-        assert!(
-            format!("{two}+").parse::<PeerCard>().is_err() && format!("{card}+").parse::<PeerCard>().is_err()
-        );
-        assert!("10.0.0.1:4791/1000000/0".parse::<PeerCard>().is_err(), "25 bits");
-        let lid = RailCard { address: "[fe80::2:c903]:4791@1f".parse().unwrap(), ..rail };
-        let on_infiniband = PeerCard { first: lid, second: None };
-        assert_eq!(on_infiniband.to_string().parse::<PeerCard>().unwrap(), on_infiniband);
-        assert_eq!(on_infiniband.first.address.lid, 0x1f);
-        assert!("10.0.0.1:4791@0/10/0".parse::<PeerCard>().is_err(), "one form of each address");
+    fn hellos_come_back() {
         let hello = Hello {
             step: Step::Ask,
             from: PeerId(3),
@@ -279,6 +192,8 @@ mod tests {
             life: 0xfeed,
             epoch: 2,
             wants: Wants::MustConnect,
+            rests: true,
+            way: 7,
             received: u32::MAX,
         };
         assert_eq!(Hello::parse(&hello.emit()), Some(hello));

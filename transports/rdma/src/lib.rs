@@ -13,22 +13,25 @@
 //!   accepted.
 #![forbid(unsafe_code)]
 
+mod card;
 mod completions;
 mod contact;
 mod flight;
 pub mod handshake;
 mod letter;
 mod one_sided;
+mod paths;
 mod peers;
 mod posting;
 mod rail;
 mod recovery;
+mod rest;
 mod shares;
 mod slots;
 mod stream;
 mod transport;
 mod wide;
 
-pub use handshake::{PeerCard, RailCard};
+pub use card::{PeerCard, RailCard};
 pub use letter::check_letter;
 pub use transport::{Counts, Directory, Held, MAX_COPY, Rdma};

@@ -1,7 +1,7 @@
 //! The processes that were talked to: an entry each, found by process number or by queue pair. Nothing is kept of others.
 
 use crate::flight::Flight;
-use crate::handshake::PeerCard;
+use crate::paths::Paths;
 use crate::stream::Stream;
 use std::collections::VecDeque;
 use weft_api::numbers::NumberMap;
@@ -47,7 +47,7 @@ pub(crate) struct Peer {
     /// The device that its flight was posted on.
     pub(crate) flown: u8,
     /// Where it is found.
-    pub(crate) card: PeerCard,
+    pub(crate) paths: Paths,
     pub(crate) state: State,
     pub(crate) pair: QueuePairNumber,
     /// Which of all processes that ever had this number it is; 0: it was not heard yet.
@@ -64,6 +64,8 @@ pub(crate) struct Peer {
     pub(crate) stream: Option<Box<Stream>>,
     /// Whether it stands in the list of those whose streams have something under way.
     pub(crate) talking: bool,
+    /// Its last connection failed before anything was heard by it.
+    pub(crate) mute: bool,
     /// Changes of way in a row that were to gain a connection and did not.
     pub(crate) in_vain: u8,
     /// Registered memory is to be reached.
@@ -104,7 +106,7 @@ impl Peers {
     pub(crate) fn insert(
         &mut self,
         (id, channel): (PeerId, u8),
-        card: PeerCard,
+        paths: Paths,
         state: State,
         (rail, pair): (u8, QueuePairNumber),
         now: Nanos,
@@ -115,7 +117,7 @@ impl Peers {
             channel,
             rail,
             flown: rail,
-            card,
+            paths,
             state,
             pair,
             life: 0,
@@ -126,6 +128,7 @@ impl Peers {
             flight: Flight::default(),
             stream: None,
             talking: false,
+            mute: false,
             in_vain: 0,
             needs: false,
             used: now,

@@ -1,6 +1,6 @@
 //! One device of a process: what is made on it once, and its receive requests.
 
-use crate::handshake::RailCard;
+use crate::card::RailCard;
 use crate::peers::NO_PAIR;
 use crate::slots::Slots;
 use crate::transport::{COMPLETIONS, NO_KEY, RECEIVE_SLOTS, SLOT_BYTES, cannot};
@@ -115,7 +115,7 @@ impl<H: Hca> Rail<H> {
         };
         let datagrams = hca.make_queue_pair(plan).map_err(|why| cannot("a queue pair", why))?;
         hca.open_queue_pair(datagrams, None).map_err(|why| cannot("a queue pair", why))?;
-        let card = RailCard { address: hca.address(), datagrams, qkey };
+        let card = RailCard { addresses: hca.addresses(), datagrams, qkey };
         Ok(Rail {
             hca,
             card,

@@ -34,6 +34,8 @@ impl<H: Hca> Rdma<H> {
             CompletionStatus::Flushed => self.break_off(index),
             CompletionStatus::RetriesExceeded | CompletionStatus::NotReadyRetriesExceeded => {
                 self.retire_before(index, done.id);
+                let peer = self.peers.at_mut(index);
+                peer.mute = peer.heard <= peer.made;
                 self.break_off(index);
             }
             // It would fail again.
@@ -139,6 +141,7 @@ impl<H: Hca> Rdma<H> {
                 continue;
             }
             self.peers.at_mut(index).state = State::Gone;
+            self.has_heard(index);
             self.questions.retain(|&(of, ..)| of != index);
             while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(u64::MAX) {
                 self.give_back(flown, holds, false);
@@ -175,7 +178,16 @@ impl<H: Hca> Rdma<H> {
     fn ask_anew(&mut self, index: u32, until: Nanos) {
         let question = self.questions.iter().position(|&(of, ..)| of == index);
         let question = question.map(|place| self.questions.swap_remove(place));
-        let rail = question.map_or(self.peers.at(index).rail, |(_, rail, _)| rail);
+        let question = question.filter(|&(_, rail, hello)| self.take_path(index, rail, hello.way));
+        let mut rail = question.map_or(self.peers.at(index).rail, |(_, rail, _)| rail);
+        if std::mem::take(&mut self.peers.at_mut(index).mute)
+            && question.is_none()
+            && let Some((other, number)) = self.next_path(index)
+            && self.take_path(index, other, number)
+        {
+            // Datagrams pass there, and a connection does not.
+            rail = other;
+        }
         let peer = self.peers.at(index);
         // What is under way on registered memory goes on by a connection.
         let must = peer.needs || !peer.flight.is_messages();
@@ -210,7 +222,10 @@ impl<H: Hca> Rdma<H> {
     /// A new queue pair is there, for the next connection.
     pub(crate) fn ask_for_next(&mut self, index: u32, question: Option<Hello>, until: Nanos) {
         let now = self.now();
+        let patience = now.saturating_add(self.patience);
         let peer = self.peers.at_mut(index);
+        // Who rests need not answer.
+        let until = if peer.resting { until.min(patience) } else { until };
         peer.state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until };
         peer.flight.stop();
         peer.epoch = question.map_or(peer.epoch + 1, |hello| hello.epoch);
@@ -309,8 +324,7 @@ impl<H: Hca> Rdma<H> {
     /// The network says that nobody is at an address.
     pub(crate) fn nobody_at(&mut self, address: DeviceAddress) {
         for index in 0..self.peers.all().len() as u32 {
-            let card = self.peers.at(index).card;
-            if (0..card.rails()).any(|rail| card.rail(rail).is_some_and(|card| card.address == address)) {
+            if self.peers.at(index).paths.leads_to(address) {
                 self.lose(index);
             }
         }

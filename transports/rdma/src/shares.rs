@@ -83,7 +83,7 @@ impl<H: Hca> Rdma<H> {
             }
             None => {
                 // Without means for a second connection there is one.
-                if self.rails_to(&peer.card) > 1 && self.has_room_for_connection() {
+                if peer.paths.rails() > 1 && self.has_room_for_connection() {
                     let _ = self.begin(id, 1);
                 }
                 None
@@ -96,8 +96,10 @@ impl<H: Hca> Rdma<H> {
     fn try_other_rail(&mut self, index: u32) {
         let now = self.now();
         let peer = self.peers.at(index);
-        let other = (peer.rail + 1) % self.rails_to(&peer.card).max(1);
-        if now.saturating_sub(peer.made) < RETURN || other == peer.rail || !self.move_to(index, other) {
+        let other = (peer.rail + 1) % peer.paths.rails().max(1);
+        let number = peer.paths.number(other);
+        let early = now.saturating_sub(peer.made) < RETURN;
+        if early || other == peer.rail || !self.move_to(index, other, number) {
             return;
         }
         // No messages come by it, so nothing is to be taken in before.

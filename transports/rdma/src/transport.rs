@@ -1,13 +1,16 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
+use crate::card::PeerCard;
 use crate::contact::SILENCE;
 use crate::flight::{Deed, Holds};
-use crate::handshake::{Hello, PeerCard};
+use crate::handshake::Hello;
 use crate::one_sided::{FOUND, Registered};
+use crate::paths::Liked;
 use crate::peers::{Arrived, Peers, State};
 use crate::posting::header_bytes;
 use crate::rail::{MOST_RAILS, Rail, Rails, buffer};
 use crate::recovery::PATIENCE;
+use crate::rest::Rest;
 use crate::shares::Shares;
 use crate::slots::Slots;
 use crate::wide::Wide;
@@ -70,7 +73,7 @@ pub struct Counts {
     pub receive_doorbells: u64,
     /// Connections made anew after one had failed.
     pub reconnections: u64,
-    /// How many of them on another device than the one before, or asked for there at first contact.
+    /// How many of them by another device or address than the one before, or asked for there at first contact.
     pub moves: u64,
     /// Operations that two devices did together.
     pub shared: u64,
@@ -113,6 +116,8 @@ pub struct Rdma<H> {
     pub(crate) shares: Shares,
     pub(crate) registered: Registered,
     pub(crate) peers: Peers,
+    /// Ways that have worked where the first did not, the latest last.
+    pub(crate) liked: Vec<Liked>,
     /// Peers whose question is open.
     pub(crate) asking: Vec<u32>,
     /// Peers whose connection has failed.
@@ -143,6 +148,8 @@ pub struct Rdma<H> {
     next_round: Nanos,
     /// Peers beyond the connections that there may be.
     pub(crate) wide: Wide,
+    /// Who has heard that this process has ended MPI.
+    pub(crate) rest: Rest,
     pub(crate) counts: Counts,
 }
 
@@ -211,7 +218,7 @@ impl<H: Hca> Rdma<H> {
         let (send_slots, found) = (slots(SEND_SLOTS, SLOT_BYTES)?, slots(FOUND, 8)?);
         // Two that are mixed up at the same number do not begin at the same nanosecond with the same queue pair.
         let mut life = DefaultHasher::new();
-        (rails[0].hca.now(), rails[0].card).hash(&mut life);
+        (rails[0].hca.now(), &rails[0].card).hash(&mut life);
         let life = (life.finish() as u32).max(1);
         Ok(Rdma {
             limits: limits_of(&rails),
@@ -224,6 +231,7 @@ impl<H: Hca> Rdma<H> {
             shares: Shares::default(),
             registered: Registered::default(),
             peers: Peers::default(),
+            liked: Vec::new(),
             asking: Vec::new(),
             failing: Vec::new(),
             questions: Vec::new(),
@@ -239,13 +247,17 @@ impl<H: Hca> Rdma<H> {
             lost: VecDeque::new(),
             ended: VecDeque::new(),
             next_round: 0,
+            rest: Rest::default(),
             counts: Counts::default(),
         })
     }
 
     /// What others must know to find this process.
     pub fn card(&self) -> PeerCard {
-        PeerCard { first: self.rails[0].card, second: self.rails.second().map(|rail| rail.card) }
+        PeerCard {
+            first: self.rails[0].card.clone(),
+            second: self.rails.second().map(|rail| rail.card.clone()),
+        }
     }
 
     /// The first device.
@@ -406,6 +418,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         let mut now = 0;
         let mut all = true;
         self.turn = self.turn.wrapping_add(1);
+        if self.rest.says {
+            self.may_be_back();
+        }
         if !self.chained.is_empty() {
             self.post_chains();
         }
@@ -435,8 +450,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 }
             }
         }
-        if self.wide.is_busy() {
+        if self.wide.is_busy() || self.rest.says {
             self.tend_all(now);
+            self.repeat_rest(now);
         }
         if !self.open.is_empty() {
             self.close_bursts(now);
@@ -469,7 +485,11 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
 
     fn rest(&mut self) {
         self.acknowledge_all();
-        self.say_rest();
+        self.begin_rest();
+    }
+
+    fn has_rested(&self) -> bool {
+        !self.is_telling()
     }
 
     fn give_up(&mut self, peer: PeerId) {

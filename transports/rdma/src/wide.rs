@@ -24,7 +24,7 @@ use crate::slots::Slots;
 use crate::stream::{Out, Stream};
 use crate::transport::{HEADER_BYTES, Rdma, SLOT_BYTES};
 use std::collections::VecDeque;
-use weft_api::verbs::{Data, Hca, Nanos, Work, WorkRequest};
+use weft_api::verbs::{Data, Hca, Nanos, WorkRequest};
 use weft_api::zero_copy::{Completed, Outcome, Token};
 use weft_wire::Header;
 
@@ -44,7 +44,7 @@ const PARTED_AT_ONCE: usize = 16;
 /// Buffers of pieces that wait for the device, and their bytes.
 const LETTERS: u32 = 64;
 const LETTER_BYTES: u32 = 4096;
-/// Silences in a row after which another rail is tried: some 300 ms.
+/// Silences in a row after which another path is tried: some 300 ms.
 const SILENCES: u32 = 4;
 
 /// What the crate's end keeps of all this.
@@ -59,6 +59,8 @@ pub(crate) struct Wide {
     parting: Vec<u32>,
     /// Somebody wants a connection for whom there is no room.
     wanted: usize,
+    /// The unused connection that was asked for last: since when it was unused, and its place.
+    parted: (Nanos, u32),
     /// Messages that have come.
     letters: VecDeque<(u32, Box<[u8]>)>,
     /// Where a datagram is while it is looked at.
@@ -78,6 +80,7 @@ impl Wide {
             look_at: Nanos::MAX,
             parting: Vec::new(),
             wanted: 0,
+            parted: (0, 0),
             letters: VecDeque::new(),
             piece: Vec::new(),
         }
@@ -85,6 +88,11 @@ impl Wide {
 
     pub(crate) fn is_busy(&self) -> bool {
         !(self.talking.is_empty() && self.parting.is_empty())
+    }
+
+    /// A connection is not given back after all.
+    pub(crate) fn keeps(&mut self, index: u32) {
+        self.parting.retain(|&parting| parting != index);
     }
 }
 
@@ -206,7 +214,7 @@ impl<H: Hca> Rdma<H> {
     fn post_letter(&mut self, index: u32, out: Out) -> bool {
         let peer = self.peers.at(index);
         let (rail, flown) = (usize::from(peer.rail), usize::from(peer.flown));
-        let (Some(card), Some(stream)) = (peer.card.rail(peer.rail), &peer.stream) else { return false };
+        let (Some(&path), Some(stream)) = (peer.paths.on(peer.rail), &peer.stream) else { return false };
         if self.rails[rail].hca.is_crowded() {
             return false;
         }
@@ -232,8 +240,7 @@ impl<H: Hca> Rdma<H> {
         }
         let bytes = &bytes[..length];
         let own = &mut self.rails[rail];
-        let work =
-            Work::Datagram { to: card.address, queue_pair: card.datagrams, qkey: card.qkey, immediate: None };
+        let work = path.datagram();
         let mut request = WorkRequest::new(0, work, &[]);
         request.signaled = false;
         let pair = own.card.datagrams;
@@ -380,12 +387,13 @@ impl<H: Hca> Rdma<H> {
             self.wide.look_at = Nanos::MAX;
             for index in std::mem::take(&mut self.wide.talking) {
                 self.peers.at_mut(index).talking = false;
-                let rails = self.rails_to(&self.peers.at(index).card);
+                let peer = self.peers.at(index);
+                let others = peer.paths.has_others() && !peer.resting;
                 let Some(stream) = &mut self.peers.at_mut(index).stream else { continue };
                 if leaving {
                     stream.hurry();
                 }
-                if rails > 1 && stream.silences() >= SILENCES {
+                if others && stream.silences() >= SILENCES {
                     // A path may be dead; questions are asked by both.
                     self.change_way(index);
                     continue;
@@ -475,7 +483,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Looks which connections are used, and asks for some of the others back when somebody wants one. Once in a while.
+    /// Looks which connections are used, takes the memory of the others' rings back, and asks for some of them when somebody wants one, the
+    /// longest unused first and then those that were not asked yet. Once in a while.
     pub(crate) fn look_for_unused(&mut self, now: Nanos) {
         let wanted = std::mem::take(&mut self.wide.wanted);
         let mut unused = Vec::new();
@@ -485,15 +494,23 @@ impl<H: Hca> Rdma<H> {
                 continue;
             }
             Self::look_at_use(peer, now);
-            if now.saturating_sub(peer.used) >= UNUSED && !peer.resting {
-                unused.push((peer.used, index));
+            if now.saturating_sub(peer.used) >= UNUSED {
+                peer.flight.shrink();
+                if !peer.resting {
+                    unused.push((peer.used, index));
+                }
             }
         }
         if wanted == 0 || self.has_room_for_connection() {
             return;
         }
         unused.sort_unstable();
-        for (_, index) in unused.into_iter().take(wanted.min(PARTED_AT_ONCE)) {
+        // After those that were asked before and are still here: they may compute, or need it.
+        let begin = unused.partition_point(|&one| one <= self.wide.parted);
+        unused.rotate_left(begin);
+        for one in unused.into_iter().take(wanted.min(PARTED_AT_ONCE)) {
+            let (_, index) = one;
+            self.wide.parted = one;
             self.peers.at_mut(index).needs = false;
             self.say(Step::Part, index);
         }

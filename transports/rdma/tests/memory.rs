@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weft_api::Transport;
-use weft_api::verbs::{Hca, ProtectionDomain, QueuePairNumber, QueuePairPlan, Service};
+use weft_api::verbs::{Hca, PortAddress, ProtectionDomain, QueuePairNumber, QueuePairPlan, Service};
 use weft_rdma::{Directory, PeerCard, RailCard, Rdma};
 use weft_softroce::Card;
 use weft_types::{PeerId, Result};
@@ -42,7 +42,11 @@ struct Everybody;
 
 impl Directory for Everybody {
     fn find(&mut self, _: PeerId) -> Result<PeerCard> {
-        let first = RailCard { address: address(7).into(), datagrams: QueuePairNumber(16), qkey: 0 };
+        let first = RailCard {
+            addresses: vec![PortAddress::routable(address(7))],
+            datagrams: QueuePairNumber(16),
+            qkey: 0,
+        };
         Ok(PeerCard { first, second: None })
     }
 }

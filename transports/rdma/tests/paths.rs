@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{Air, Virtual, address, address_on, fabric_on, fabric_over, virtual_fabric};
+use common::{
+    Air, Virtual, address, address_on, addresses_on, fabric_on, fabric_over, virtual_fabric, with_several,
+};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -115,7 +117,10 @@ impl World {
     fn with_connections(seed: u64, most: u32) -> World {
         let mut air = Air::bad(seed);
         (air.loss, air.tells, air.pause) = ((seed % 4) as f64 * 0.005, seed.is_multiple_of(2), 10_000_000);
-        // Half of the worlds have two rails.
+        // Half of the worlds have two rails, and half of those and of the others several addresses on each.
+        if seed / 4 % 2 == 1 {
+            air = with_several(air, PROCESSES);
+        }
         let mut fabric = fabric_on(air, PROCESSES, 1 + (seed / 2 % 2) as usize);
         for end in &mut fabric.ends {
             end.set_patience(Duration::from_secs(60)); // Longer than all paths are dead.
@@ -279,6 +284,9 @@ impl World {
 
     fn round(&mut self) {
         for me in 0..PROCESSES {
+            if self.random.chance(0.4) {
+                continue;
+            }
             self.fabric.ends[me].progress();
             self.take(me);
             let lost = self.fabric.ends[me].lost();
@@ -294,10 +302,14 @@ impl World {
         let air = &mut *self.fabric.air.borrow_mut();
         let rails = [0..1, 1..2, 0..2, 0..2][self.random.below(4) as usize].clone();
         for rail in rails {
-            let (a, b) = (address_on(a, rail), address_on(b, rail));
-            air.cut.insert((a, b));
-            if self.random.chance(0.6) {
-                air.cut.insert((b, a));
+            for (a, b) in addresses_on(a, rail).into_iter().zip(addresses_on(b, rail)) {
+                // Of several, some may go on.
+                if air.more.is_empty() || self.random.chance(0.8) {
+                    air.cut.insert((a, b));
+                    if self.random.chance(0.6) {
+                        air.cut.insert((b, a));
+                    }
+                }
             }
         }
     }

@@ -91,7 +91,7 @@ fn talk_beyond_the_connections_arrives_once_and_in_order() {
                 }
                 let reads = random.below(PROCESSES as u64) as usize;
                 ways(reads).for_each(|peer| take(&mut fabric, (reads, peer), &mut taken[peer][reads], seed));
-                fabric.round();
+                fabric.random_round(&mut random);
             }
             if phase == 1 && random.chance(0.5) {
                 // Nobody says anything for long.
@@ -105,7 +105,7 @@ fn talk_beyond_the_connections_arrives_once_and_in_order() {
                 let (me, peer) = (way / PROCESSES, way % PROCESSES);
                 take(&mut fabric, (me, peer), &mut taken[peer][me], seed);
             }
-            fabric.round();
+            fabric.random_round(&mut random);
             let took = fabric.air.borrow().now - begun;
             assert!(took < 100_000_000_000, "it does not end (seed {seed})");
         }
@@ -202,6 +202,26 @@ fn unused_connections_are_given_back() {
     }
     assert_eq!(number.load(Ordering::SeqCst), 100);
     assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()));
+}
+
+/// Those whose connection was unused for longest compute, or do not answer: others are asked for theirs.
+#[test]
+fn connections_are_asked_of_all_in_turn() {
+    const MOST: usize = 20;
+    let mut fabric = fabric_over(Air::quiet(), MOST + 2);
+    fabric.air.borrow_mut().pause = 1_000_000;
+    fabric.ends.iter_mut().for_each(|end| end.set_connections(MOST as u32));
+    (1..=MOST).for_each(|peer| say(&mut fabric, (0, peer), &mut 0));
+    assert_eq!(fabric.ends[0].connections(), (MOST as u32, MOST as u32));
+    let looks: Vec<usize> = [0].into_iter().chain(17..MOST + 2).collect();
+    while fabric.air.borrow().now < 20_000_000_000 && fabric.ends[0].connections().0 == MOST as u32 {
+        say_among(&mut fabric, (0, MOST + 1), &looks);
+        fabric.air.borrow_mut().now += 20_000_000;
+    }
+    assert!(
+        fabric.ends[0].connections().0 < MOST as u32,
+        "those that could give theirs back were never asked"
+    );
 }
 
 /// As [`say`], while only these look.

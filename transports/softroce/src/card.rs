@@ -1,14 +1,14 @@
 //! [`Card`]: the emulator as a host channel adapter, over any way for its datagrams.
 
-use crate::device::Device;
+use crate::device::{Device, Flow};
 use crate::host_memory::HostMemory;
 use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
 use weft_api::Bell;
 use weft_api::verbs::{
     Access, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal,
-    Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote, RemoteAddress, Segment,
-    Sending, SharedReceiveQueueId, Work, WorkRequest,
+    MOST_ADDRESSES, Nanos, PortAddress, ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote,
+    RemoteAddress, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 
 /// A way for datagrams, and a clock.
@@ -26,6 +26,19 @@ pub trait Wire {
     /// Where packets of connections to an address will be seen to come from; `None`: from the device's own.
     fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
         let _ = to;
+        None
+    }
+    /// Further addresses under which the device is reached, beside its own.
+    fn more_addresses(&self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+    /// Which of its addresses datagrams of none of its connections leave from; `None`: the device's own.
+    fn leaves_by(&self, to: SocketAddr) -> Option<SocketAddr> {
+        let _ = to;
+        None
+    }
+    /// At which of its addresses the datagram arrived that was received last; `None`: the device's own.
+    fn arrived_at(&self) -> Option<SocketAddr> {
         None
     }
     /// Receives a datagram into `buffer` (cleared first), and says who sent it.
@@ -120,6 +133,12 @@ impl<W: Wire> Card<W> {
         &self.device
     }
 
+    /// Whether datagrams to an address can leave by this one of the own.
+    fn leaves_by(&self, to: DeviceAddress, by: u8) -> bool {
+        let Some(source) = self.wire.leaves_by(to.socket) else { return true };
+        self.addresses().get(usize::from(by)).is_some_and(|own| own.address.socket == source)
+    }
+
     /// Requests were posted. The first ones since the last turn leave at once; those that follow them wait for the next turn, and company.
     fn ring(&mut self) {
         self.doorbells += 1;
@@ -154,7 +173,10 @@ impl<W: Wire> Card<W> {
                 Some(to) => to,
                 None => {
                     let (wire, local) = (&mut self.wire, self.device.local());
-                    let source = |to| wire.source(to).unwrap_or(local);
+                    let source = |to, service| match service {
+                        Service::ReliableConnection => wire.source(to).unwrap_or(local),
+                        Service::Datagram => wire.leaves_by(to).unwrap_or(local),
+                    };
                     match self.device.transmit_from(now, &mut self.outgoing, source) {
                         Some(to) => to,
                         None => break,
@@ -207,6 +229,11 @@ impl<W: Wire> Hca for Card<W> {
 
     fn address(&self) -> DeviceAddress {
         self.device.local().into()
+    }
+
+    fn addresses(&self) -> Vec<PortAddress> {
+        let own = [self.device.local()].into_iter();
+        own.chain(self.wire.more_addresses()).take(MOST_ADDRESSES).map(PortAddress::routable).collect()
     }
 
     fn now(&self) -> Nanos {
@@ -276,6 +303,11 @@ impl<W: Wire> Hca for Card<W> {
     // Where benches/instructions takes the device off.
     #[inline(never)]
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
+        if let Work::Datagram { to, by, .. } = request.work
+            && !self.leaves_by(to, by)
+        {
+            return Err(HcaRefusal::Invalid);
+        }
         self.device.post_send(number, request)?;
         self.ring();
         Ok(())
@@ -346,7 +378,9 @@ impl<W: Wire> Hca for Card<W> {
         self.device.memory_mut().begin();
         for _ in 0..BURST {
             let Some(from) = self.wire.receive(&mut self.incoming) else { break };
-            self.device.receive(now, from, self.wire.identification(), &self.incoming);
+            let destination = self.wire.arrived_at().unwrap_or_else(|| self.device.local());
+            let flow = Flow { source: from, destination };
+            self.device.receive_by(now, flow, self.wire.identification(), &self.incoming);
             moved = true;
             if !self.wire.goes_on() {
                 break;

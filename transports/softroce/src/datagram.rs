@@ -1,6 +1,6 @@
 //! Unreliable datagrams, as they come in (section 9.8.3).
 
-use crate::device::Device;
+use crate::device::{Device, Flow};
 use crate::memory::{self, Memory};
 use crate::responder::Outcome;
 use crate::wire::Packet;
@@ -15,7 +15,7 @@ pub const MAX_DATAGRAM: u32 = 4096;
 
 impl<M: Memory> Device<M> {
     /// A datagram goes into the next receive request behind 40 bytes, or is lost (section 9.8.3.2).
-    pub(crate) fn receive_datagram(&mut self, from: SocketAddr, packet: &Packet<'_>) -> bool {
+    pub(crate) fn receive_datagram(&mut self, flow: Flow, packet: &Packet<'_>) -> bool {
         let Some(pair) = self.queue_pairs.get_mut(&packet.to) else { return false };
         let Some(deth) = packet.deth.filter(|deth| deth.qkey == pair.plan.qkey) else { return false };
         if pair.plan.service != Service::Datagram || !pair.receives_packets() {
@@ -40,7 +40,7 @@ impl<M: Memory> Device<M> {
             (_, false) => CompletionStatus::LocalProtection,
         };
         if status == CompletionStatus::Success {
-            let header = route_header(from, self.local, packet.payload.len());
+            let header = route_header(flow.source, flow.destination, packet.payload.len());
             let written = memory::scatter(&mut self.memory, segments, 0, &header).and_then(|()| {
                 memory::scatter(&mut self.memory, segments, u64::from(DATAGRAM_PREFIX), packet.payload)
             });
@@ -56,7 +56,7 @@ impl<M: Memory> Device<M> {
             queue_pair: number,
             immediate: packet.immediate,
             solicited: packet.solicited,
-            from: Some((from.into(), QueuePairNumber(deth.from))),
+            from: Some((flow.source.into(), QueuePairNumber(deth.from))),
         };
         let fatal = status != CompletionStatus::Success;
         self.received(number, plan, Outcome { completion: Some(completion), limit, fatal });

@@ -6,8 +6,8 @@ use crate::queue_pair::{QueuePair, flushed_receive};
 use crate::queues::{CompletionQueue, ReceiveQueue};
 use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
 use crate::requester::{Ended, Requester};
-use crate::responder::{Outcome, Responder, Surroundings};
-use crate::wire::{Operation, Packet, icrc};
+use crate::responder::Responder;
+use crate::wire::icrc;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use weft_api::numbers::NumberMap;
@@ -59,8 +59,8 @@ pub struct Device<M> {
     /// Queue pairs that may have something to send, each once, in turn.
     active: VecDeque<u32>,
     /// What time alone will have to do: at most one entry of each queue pair, which may be too early.
-    deadlines: BTreeSet<(Nanos, u32)>,
-    events: VecDeque<Event>,
+    pub(crate) deadlines: BTreeSet<(Nanos, u32)>,
+    pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     /// Whether peers that do not answer are asked for ever.
     patient: bool,
@@ -436,7 +436,7 @@ impl<M: Memory> Device<M> {
         self.events.pop_front()
     }
 
-    fn complete(&mut self, queue: CompletionQueueId, completion: Completion) {
+    pub(crate) fn complete(&mut self, queue: CompletionQueueId, completion: Completion) {
         let entry = &mut self.completion_queues[queue.0 as usize];
         let was = entry.overrun;
         entry.push(completion);
@@ -446,7 +446,7 @@ impl<M: Memory> Device<M> {
     }
 
     /// Notes that a queue pair may have something to send or to wait for.
-    fn list(&mut self, number: u32) {
+    pub(crate) fn list(&mut self, number: u32) {
         let Some(pair) = self.queue_pairs.get_mut(&number) else { return };
         if !pair.listed {
             pair.listed = true;
@@ -455,7 +455,7 @@ impl<M: Memory> Device<M> {
     }
 
     /// Completions go to their queues; a queue pair that cannot go on is put into error.
-    fn settle(&mut self, number: u32, mut ended: Ended) {
+    pub(crate) fn settle(&mut self, number: u32, mut ended: Ended) {
         let Some(pair) = self.queue_pairs.get_mut(&number) else { return };
         let (send_queue, receive_queue) = (pair.plan.send_queue, pair.plan.receive_queue);
         let mut received = Vec::new();
@@ -477,16 +477,16 @@ impl<M: Memory> Device<M> {
     /// Writes the next packet that may go out, sealed, into `datagram` (cleared first), and says where it goes.
     pub fn transmit(&mut self, now: Nanos, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
         let local = self.local;
-        self.transmit_from(now, datagram, |_| local)
+        self.transmit_from(now, datagram, |_, _| local)
     }
 
-    /// As [`Device::transmit`], for drivers that send packets of connections from several ports: `source` says from which those to an
+    /// As [`Device::transmit`], for drivers that send from several addresses or ports: `source` says from which those of a service to an
     /// address leave.
     pub fn transmit_from(
         &mut self,
         now: Nanos,
         datagram: &mut Vec<u8>,
-        source: impl FnOnce(SocketAddr) -> SocketAddr,
+        source: impl FnOnce(SocketAddr, Service) -> SocketAddr,
     ) -> Option<SocketAddr> {
         // Each listed queue pair gets one packet in turn; who has none leaves the list.
         while let Some(number) = self.active.pop_front() {
@@ -498,14 +498,13 @@ impl<M: Memory> Device<M> {
                 Some(_) => self.active.push_back(number),
                 None => pair.listed = false,
             }
-            let connected = pair.plan.service == Service::ReliableConnection;
+            let service = pair.plan.service;
             note_deadline(&mut self.deadlines, pair);
             if ended.fatal || !ended.completions.is_empty() {
                 self.settle(number, ended);
             }
             if let Some(to) = to {
-                let source = if connected { source(to) } else { self.local };
-                icrc::seal(Flow { source, destination: to }, datagram);
+                icrc::seal(Flow { source: source(to, service), destination: to }, datagram);
                 self.counters.sent += 1;
                 return Some(to);
             }
@@ -547,82 +546,11 @@ impl<M: Memory> Device<M> {
             self.list(number);
         }
     }
-
-    /// Takes in a datagram. `identification` is that of its IPv4 header, 0 where the driver cannot know it.
-    pub fn receive(&mut self, now: Nanos, from: SocketAddr, identification: u16, datagram: &[u8]) {
-        let flow = Flow { source: from, destination: self.local };
-        let Some(bytes) = icrc::open(flow, identification, datagram) else {
-            self.counters.corrupt += 1;
-            return;
-        };
-        let taken = match Packet::parse(bytes) {
-            Ok(packet) if packet.opcode.is_datagram() => self.receive_datagram(from, &packet),
-            Ok(packet) => self.receive_connected(now, from, &packet),
-            Err(_) => false,
-        };
-        if taken {
-            self.counters.received += 1;
-        } else {
-            self.counters.dropped += 1;
-        }
-    }
-
-    fn receive_connected(&mut self, now: Nanos, from: SocketAddr, packet: &Packet<'_>) -> bool {
-        let Some(pair) = self.queue_pairs.get_mut(&packet.to) else { return false };
-        let expected = pair.remote.is_some_and(|remote| remote.address.socket.ip() == from.ip());
-        if !expected || !pair.receives_packets() || packet.pkey & 0x7fff != 0x7fff {
-            return false;
-        }
-        let (number, plan) = (pair.number, pair.plan);
-        if packet.opcode.is_response() {
-            let Some(requester) = &mut pair.requester else { return false };
-            let mut ended = Ended::default();
-            match (packet.opcode.operation(), packet.aeth) {
-                (Operation::Acknowledge, Some(aeth)) => {
-                    requester.acknowledged(now, packet.psn, aeth.syndrome, &mut ended, number);
-                }
-                _ => requester.answered(now, packet, &mut self.memory, &mut ended, number),
-            }
-            note_deadline(&mut self.deadlines, pair);
-            self.settle(number.0, ended);
-        } else {
-            let Some(responder) = &mut pair.responder else { return false };
-            let receives = match plan.shared_receive_queue {
-                Some(shared) => &mut self.shared_receives[shared.0 as usize],
-                None => &mut pair.receives,
-            };
-            let outcome = responder.receive(
-                packet,
-                &mut Surroundings {
-                    own: number,
-                    domain: plan.domain,
-                    regions: &self.regions,
-                    receives,
-                    memory: &mut self.memory,
-                },
-            );
-            self.received(number, plan, outcome);
-        }
-        self.list(number.0);
-        true
-    }
-
-    pub(crate) fn received(&mut self, number: QueuePairNumber, plan: QueuePairPlan, outcome: Outcome) {
-        if let Some(completion) = outcome.completion {
-            self.complete(plan.receive_queue, completion);
-        }
-        if let (true, Some(shared)) = (outcome.limit, plan.shared_receive_queue) {
-            self.events.push_back(Event::LimitReached(shared));
-        }
-        if outcome.fatal {
-            self.settle(number.0, Ended { fatal: true, ..Ended::default() });
-        }
-    }
 }
 
 /// Has a queue pair's clock looked at in time. Deadlines move on with every answer: they are noted when they come nearer, and when a
 /// noted one is over.
-fn note_deadline(deadlines: &mut BTreeSet<(Nanos, u32)>, pair: &mut QueuePair) {
+pub(crate) fn note_deadline(deadlines: &mut BTreeSet<(Nanos, u32)>, pair: &mut QueuePair) {
     let Some(due) = pair.deadline() else { return };
     if pair.noted_deadline.is_none_or(|noted| due < noted) {
         if let Some(noted) = pair.noted_deadline.replace(due) {

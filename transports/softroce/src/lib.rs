@@ -11,7 +11,7 @@
 //! requester.rs   the sending half of a connection            request.rs    work requests as they are kept
 //! emission.rs    its packets
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
-//! device.rs      the doors                                arena.rs      memory of its own, host_memory.rs all memory
+//! device.rs      the doors, arrivals.rs what comes in     arena.rs      memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod arena;
+mod arrivals;
 mod card;
 mod datagram;
 mod device;

@@ -107,7 +107,7 @@ impl QueuePair {
         out: &mut Vec<u8>,
     ) -> Option<Destination> {
         let request = self.datagrams.pop_front()?;
-        let Work::Datagram { to, queue_pair, qkey, immediate } = request.work else {
+        let Work::Datagram { to, queue_pair, qkey, immediate, .. } = request.work else {
             unreachable!("only datagrams are posted to datagram queue pairs")
         };
         if let crate::request::Data::Segments(segments) = &request.data

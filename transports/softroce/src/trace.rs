@@ -138,7 +138,10 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
         let sent = self.wire.send(to, datagram);
         if sent {
-            let exit = if is_of_connection(datagram) { self.wire.source(to) } else { None };
+            let exit = match is_of_connection(datagram) {
+                true => self.wire.source(to),
+                false => self.wire.leaves_by(to),
+            };
             self.note(exit.unwrap_or(self.local), to, 0, datagram);
         }
         sent
@@ -146,7 +149,8 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
 
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
         let from = self.wire.receive(buffer)?;
-        self.note(from, self.local, self.wire.identification(), buffer);
+        let at = self.wire.arrived_at().unwrap_or(self.local);
+        self.note(from, at, self.wire.identification(), buffer);
         Some(from)
     }
 
@@ -156,6 +160,18 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
 
     fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
         self.wire.source(to)
+    }
+
+    fn more_addresses(&self) -> Vec<SocketAddr> {
+        self.wire.more_addresses()
+    }
+
+    fn leaves_by(&self, to: SocketAddr) -> Option<SocketAddr> {
+        self.wire.leaves_by(to)
+    }
+
+    fn arrived_at(&self) -> Option<SocketAddr> {
+        self.wire.arrived_at()
     }
 
     fn goes_on(&self) -> bool {

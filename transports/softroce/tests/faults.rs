@@ -26,6 +26,7 @@ fn join(network: &mut Network, ends: [(usize, QueuePairNumber); 2]) {
     for [(here, pair), (there, other)] in [ends, [ends[1], ends[0]]] {
         let remote = Remote {
             address: address(there).into(),
+            by: 0,
             queue_pair: other,
             first_packet: 0,
             mtu: 256,
@@ -200,7 +201,8 @@ fn datagrams_arrive_behind_their_prefix_or_not_at_all() {
     };
     let (a, b) = (make(0, 1), make(1, 0x1234));
     network.devices[0].memory_mut().0[..5].copy_from_slice(b"hello");
-    let to = |qkey| Work::Datagram { to: address(1).into(), queue_pair: b.pair, qkey, immediate: Some(3) };
+    let to =
+        |qkey| Work::Datagram { to: address(1).into(), by: 0, queue_pair: b.pair, qkey, immediate: Some(3) };
     let segments = own(a, 0, 5);
     for (id, qkey) in [(1, 0x1234), (2, 0x9999), (3, 0x1234)] {
         // The first finds no receive request and the second has the wrong key: both are lost, and complete.

@@ -4,7 +4,7 @@ use crate::survey::{Gid, GidKind, Link, Port};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use weft_api::verbs::DeviceAddress;
+use weft_api::verbs::{DeviceAddress, MOST_ADDRESSES, Packets, PortAddress, Scope};
 
 /// The UDP port of RoCE (annex A17.3.1.1).
 const UDP_PORT: u16 = 4791;
@@ -18,7 +18,16 @@ pub struct Wish {
     pub numa_node: Option<u32>,
 }
 
-/// A port and its address.
+/// An address of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnGid {
+    /// Its place in the port's table.
+    pub index: u8,
+    /// What others need to know of it.
+    pub address: PortAddress,
+}
+
+/// A port and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The device's name.
@@ -27,9 +36,9 @@ pub struct Choice {
     pub port: u8,
     /// What it is connected to.
     pub link: Link,
-    /// The place of its address in the port's table.
-    pub gid_index: u8,
-    /// Where others reach it.
+    /// Its addresses, the preferred first; at least one, at most [`MOST_ADDRESSES`].
+    pub gids: Vec<OwnGid>,
+    /// Where others reach it best of all.
     pub address: DeviceAddress,
     /// Whether the device is one of software.
     pub emulated: bool,
@@ -45,10 +54,10 @@ pub struct Choice {
 /// None can; the text says why of each.
 pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
     let mut refused = String::new();
-    let mut usable: Vec<(&Port, Gid)> = Vec::new();
+    let mut usable: Vec<(&Port, Vec<Gid>)> = Vec::new();
     for port in ports {
-        match usable_gid(port, wish) {
-            Ok(gid) => usable.push((port, gid)),
+        match usable_gids(port, wish) {
+            Ok(gids) => usable.push((port, gids)),
             Err(why) => {
                 let _ = write!(refused, "{}{} port {} {why}", separator(&refused), port.device, port.number);
             }
@@ -62,17 +71,18 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
         });
     }
     // A stable order: equal ones stay as the system lists them, which is the same for all processes of a host.
-    usable.sort_by_key(|(port, gid)| {
+    usable.sort_by_key(|(port, gids)| {
         (
             port.locality.pci.is_none(),
-            preference(port.link, *gid, wish),
+            preference(port.link, gids[0], wish),
             wish.numa_node.is_some()
                 && port.locality.numa_node.is_some()
                 && port.locality.numa_node != wish.numa_node,
             Reverse(gigabits(&port.rate)),
         )
     });
-    let choices = usable.iter().map(|(port, gid)| {
+    let choices = usable.iter().map(|(port, gids)| {
+        let gid = gids[0];
         let mut why = format!("{} port {} ({}, {})", port.device, port.number, port.rate, gid.address());
         if let Some(pci) = &port.locality.pci {
             let _ = write!(why, " at PCI {pci}");
@@ -83,12 +93,25 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
         if !refused.is_empty() {
             let _ = write!(why, "; not {refused}");
         }
+        if gids.len() > 1 {
+            let text: Vec<String> = gids
+                .iter()
+                .map(|gid| format!("{} (index {}{})", gid.address(), gid.index, version(*gid)))
+                .collect();
+            let _ = write!(
+                why,
+                "\n  its addresses, tried in turn where one is not answered: {}",
+                text.join(", ")
+            );
+        }
+        let gids: Vec<OwnGid> =
+            gids.iter().map(|&gid| OwnGid { index: gid.index, address: offered(port, gid) }).collect();
         Choice {
             device: port.device.clone(),
             port: port.number,
             link: port.link,
-            gid_index: gid.index,
-            address: DeviceAddress { socket: SocketAddr::new(gid.address(), UDP_PORT), lid: port.lid },
+            address: gids[0].address.address,
+            gids,
             emulated: port.locality.pci.is_none(),
             why,
         }
@@ -100,7 +123,25 @@ fn separator(text: &str) -> &'static str {
     if text.is_empty() { "" } else { ", " }
 }
 
-fn usable_gid(port: &Port, wish: Wish) -> Result<Gid, String> {
+/// What others need to know of an address.
+fn offered(port: &Port, gid: Gid) -> PortAddress {
+    let address = DeviceAddress { socket: SocketAddr::new(gid.address(), UDP_PORT), lid: port.lid };
+    let packets = match (port.link, gid.kind) {
+        (Link::Ethernet, GidKind::InfiniBandOrRoce1) => Packets::OfOneLink,
+        _ => Packets::Routable,
+    };
+    PortAddress { address, packets }
+}
+
+fn version(gid: Gid) -> &'static str {
+    match gid.kind {
+        GidKind::Roce2 => "",
+        GidKind::InfiniBandOrRoce1 => ", version 1",
+    }
+}
+
+/// The addresses of a port that can be used, the preferred first. There is one at least.
+fn usable_gids(port: &Port, wish: Wish) -> Result<Vec<Gid>, String> {
     if !port.adapter {
         return Err("is iWARP or of another kind that connects by a manager".to_owned());
     }
@@ -110,25 +151,28 @@ fn usable_gid(port: &Port, wish: Wish) -> Result<Gid, String> {
     if port.link == Link::InfiniBand && port.lid == 0 {
         return Err("has no local identifier: no subnet manager runs".to_owned());
     }
-    port.gids
-        .iter()
-        .copied()
-        .min_by_key(|&gid| preference(port.link, gid, wish))
-        .ok_or_else(|| "has no address: its network interface is down or without one".to_owned())
+    let mut gids = port.gids.clone();
+    gids.sort_by_key(|&gid| preference(port.link, gid, wish));
+    // A subnet manager knows the way to the first one; nobody need be asked.
+    gids.truncate(if port.link == Link::InfiniBand { 1 } else { MOST_ADDRESSES });
+    match gids.is_empty() {
+        true => Err("has no address: its network interface is down or without one".to_owned()),
+        false => Ok(gids),
+    }
 }
 
 /// Smaller is better.
-fn preference(link: Link, gid: Gid, wish: Wish) -> (bool, bool, u8) {
+fn preference(link: Link, gid: Gid, wish: Wish) -> (Packets, bool, Scope) {
+    let packets = match gid.kind {
+        GidKind::Roce2 => Packets::Routable,
+        GidKind::InfiniBandOrRoce1 => Packets::OfOneLink,
+    };
+    let address = SocketAddr::new(gid.address(), UDP_PORT);
     match link {
-        Link::InfiniBand => (false, false, 0),
+        Link::InfiniBand => (Packets::Routable, false, Scope::Wide4),
         Link::Ethernet => {
-            let reach = match gid.address() {
-                IpAddr::V4(address) if address.is_link_local() => 2,
-                IpAddr::V4(_) => 0,
-                IpAddr::V6(address) if address.is_unicast_link_local() => 3,
-                IpAddr::V6(_) => 1,
-            };
-            (gid.kind != GidKind::Roce2, wish.address != Some(gid.address()), reach)
+            let (packets, scope) = PortAddress { address: address.into(), packets }.preference();
+            (packets, wish.address != Some(gid.address()), scope)
         }
     }
 }
@@ -182,12 +226,15 @@ mod tests {
 
     fn first(ports: &[Port], wish: Wish) -> (String, u8) {
         let choices = choose(ports, wish).unwrap();
-        (choices[0].device.clone(), choices[0].gid_index)
+        (choices[0].device.clone(), choices[0].gids[0].index)
     }
 
     #[test]
     fn the_address_is_chosen_by_reach() {
         let mut port = ethernet("mlx5_0", usual());
+        let own: Vec<u8> =
+            choose(&[port.clone()], Wish::default()).unwrap()[0].gids.iter().map(|gid| gid.index).collect();
+        assert_eq!(own, [3, 5, 6, 1], "of these others are told");
         assert_eq!(first(&[port.clone()], Wish::default()).1, 3, "routable, IPv4, first of its kind");
         let wish = Wish { address: Some("10.2.0.7".parse().unwrap()), numa_node: None };
         assert_eq!(first(&[port.clone()], wish).1, 5, "that of the job's network");

@@ -8,7 +8,8 @@
 //! survey.rs     devices, ports, addresses and locality, as the system's files say   choice.rs    which of them, and why (pure)
 //! context.rs    an opened device and its limits                                     memory.rs    buffers and regions
 //! verbs.rs      the device as an `Hca`                                              pairs.rs     queue pairs and their queues
-//! completions.rs what completed                                                     bell.rs      sleeping until something does
+//! completions.rs what completed                                                     requests.rs  work requests as the library wants them
+//! bell.rs       sleeping until something completes
 //! ```
 //!
 //! What holds:
@@ -24,12 +25,13 @@ mod context;
 mod library;
 mod memory;
 mod pairs;
+mod requests;
 mod survey;
 mod sys;
 mod verbs;
 
 pub use bell::VerbsBell;
-pub use choice::{Choice, Wish, choose};
+pub use choice::{Choice, OwnGid, Wish, choose};
 pub use context::Facts;
 pub use survey::{Gid, GidKind, Link, Locality, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

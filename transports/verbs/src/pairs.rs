@@ -49,7 +49,8 @@ pub(crate) struct Pair {
     heard: VecDeque<u32>,
     /// Requests that are over.
     over: u64,
-    handles: HashMap<DeviceAddress, Handle>,
+    /// By destination and own address.
+    handles: HashMap<(DeviceAddress, u8), Handle>,
 }
 
 impl Pair {
@@ -129,7 +130,7 @@ impl Pair {
                 receive.max_dest_rd_atomic = remote.max_incoming_reads;
                 receive.min_rnr_timer = remote.not_ready_code;
                 receive.qp_access_flags = flags(remote.access);
-                receive.ah_attr = route(choice, remote.address);
+                receive.ah_attr = route(choice, remote.address, remote.by);
                 send.sq_psn = sending.first_packet & 0xff_ffff;
                 (send.timeout, send.retry_cnt) = match choice.emulated {
                     // Its answers wait for a processor; and the kernel's soft-RoCE takes 7 retries for "for ever".
@@ -221,15 +222,16 @@ impl Pair {
         requests
     }
 
-    /// The way of datagrams to a device.
+    /// The way of datagrams to a device, by one of the own addresses.
     pub(crate) fn handle(
         &mut self,
         context: &Context,
         choice: &Choice,
         to: DeviceAddress,
+        by: u8,
     ) -> Result<*mut ibv_ah, HcaRefusal> {
         let now = self.over + u64::from(self.open);
-        if let Some(handle) = self.handles.get_mut(&to) {
+        if let Some(handle) = self.handles.get_mut(&(to, by)) {
             handle.used = now;
             return Ok(handle.raw);
         }
@@ -249,11 +251,11 @@ impl Pair {
             }
         }
         // SAFETY: the domain is live; the library copies the route.
-        let raw = unsafe { (context.library.ibv_create_ah)(context.domain(), &mut route(choice, to)) };
+        let raw = unsafe { (context.library.ibv_create_ah)(context.domain(), &mut route(choice, to, by)) };
         if raw.is_null() {
             return Err(refusal(errno()));
         }
-        self.handles.insert(to, Handle { raw, used: now });
+        self.handles.insert((to, by), Handle { raw, used: now });
         Ok(raw)
     }
 
@@ -286,14 +288,15 @@ fn attributes(state: c_int) -> ibv_qp_attr {
     ibv_qp_attr { qp_state: state, ..unsafe { zeroed() } }
 }
 
-/// The way to a device.
-fn route(choice: &Choice, to: DeviceAddress) -> ibv_ah_attr {
+/// The way to a device, by one of the own addresses; there is a first one always.
+fn route(choice: &Choice, to: DeviceAddress, by: u8) -> ibv_ah_attr {
+    let own = choice.gids.get(usize::from(by)).unwrap_or(&choice.gids[0]);
     let raw = match to.socket.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
     };
     // Within an InfiniBand subnet, the local identifier is enough; routers go by the global one.
-    let own_prefix = match choice.address.socket.ip() {
+    let own_prefix = match own.address.address.socket.ip() {
         IpAddr::V6(own) => own.octets()[..8] == raw[..8],
         IpAddr::V4(_) => false,
     };
@@ -302,7 +305,7 @@ fn route(choice: &Choice, to: DeviceAddress) -> ibv_ah_attr {
     let grh = ibv_global_route {
         dgid: ibv_gid { raw },
         flow_label: 0,
-        sgid_index: choice.gid_index,
+        sgid_index: own.index,
         hop_limit: 64,
         traffic_class: 0,
     };
@@ -342,13 +345,17 @@ pub(crate) fn empty_plan(cap: ibv_qp_cap) -> ibv_qp_init_attr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::OwnGid;
 
     fn choice(link: Link, own: &str) -> Choice {
         Choice {
             device: "mlx5_0".to_owned(),
             port: 2,
             link,
-            gid_index: 3,
+            gids: vec![
+                OwnGid { index: 3, address: DeviceAddress { socket: own.parse().unwrap(), lid: 7 }.into() },
+                OwnGid { index: 9, address: "[fe80::7]:4791".parse().unwrap() },
+            ],
             address: DeviceAddress { socket: own.parse().unwrap(), lid: 7 },
             emulated: false,
             why: String::new(),
@@ -372,18 +379,22 @@ mod tests {
 
     #[test]
     fn ethernet_goes_by_the_global_identifier() {
-        let route = route(&choice(Link::Ethernet, "10.0.0.7:4791"), "10.0.0.9:4791".parse().unwrap());
+        let own = choice(Link::Ethernet, "10.0.0.7:4791");
+        let route = route(&own, "10.0.0.9:4791".parse().unwrap(), 0);
         assert_eq!((route.is_global, route.dlid, route.port_num), (1, 0, 2));
         assert_eq!((route.grh.sgid_index, route.grh.hop_limit), (3, 64));
         assert_eq!(route.grh.dgid.raw, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 9]);
+        let other = self::route(&own, "[fe80::9]:4791".parse().unwrap(), 1);
+        assert_eq!((other.is_global, other.grh.sgid_index), (1, 9), "by the other of its addresses");
+        assert_eq!(other.grh.dgid.raw, [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
     }
 
     #[test]
     fn infiniband_goes_by_the_local_identifier_within_its_subnet() {
         let own = choice(Link::InfiniBand, "[fe80::2:c903]:4791");
-        let near = route(&own, "[fe80::2:c904]:4791@1f".parse().unwrap());
+        let near = route(&own, "[fe80::2:c904]:4791@1f".parse().unwrap(), 0);
         assert_eq!((near.is_global, near.dlid), (0, 0x1f));
-        let far = route(&own, "[fec0::2:c904]:4791@1f".parse().unwrap());
+        let far = route(&own, "[fec0::2:c904]:4791@1f".parse().unwrap(), 0);
         assert_eq!((far.is_global, far.dlid), (1, 0x1f), "a router is asked");
     }
 

@@ -1,8 +1,9 @@
 //! What the doctor looks at, as plain data: gathered here from the live machine, written by hand in tests.
 
-use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use nix::sys::statvfs::statvfs;
+use weft_engine::{Packets, PortAddress, Scope};
 use weft_place::System;
 use weft_place::devices::Device;
 use weft_place::libraries::library;
@@ -36,9 +37,21 @@ pub struct Gid {
 }
 
 impl Gid {
+    /// What it is worth, as transports judge it: the smaller goes first.
+    pub(crate) fn preference(&self) -> (Packets, Scope) {
+        let packets = if self.routable { Packets::Routable } else { Packets::OfOneLink };
+        let address = PortAddress::routable(SocketAddr::new(self.address, 0));
+        PortAddress { packets, ..address }.preference()
+    }
+
     /// Whether other hosts can know it: of an interface that is up, with packets that routers forward, and not of one link alone.
     pub(crate) fn is_usable(&self) -> bool {
-        self.routable && self.is_up && !reach::is_link_local(&self.address)
+        self.is_up && matches!(self.preference(), (Packets::Routable, Scope::Wide4 | Scope::Wide6))
+    }
+
+    /// Whether it belongs to one link alone.
+    pub(crate) fn is_of_one_link(&self) -> bool {
+        matches!(self.preference().1, Scope::Link4 | Scope::Link6)
     }
 }
 

@@ -1,10 +1,11 @@
 //! What follows from what was found, and the remedy.
 
+use weft_engine::MOST_ADDRESSES;
 use weft_place::devices::Speech;
 use weft_place::transport::{self, LEAST_MEMLOCK, Way};
 
 use super::facts::{Gid, LIBRARIES, Machine, Reading};
-use super::reach::{Reach, Try, is_link_local};
+use super::reach::{Reach, Try};
 
 /// How bad a finding is. The order is that of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -348,12 +349,23 @@ fn addresses(machine: &Machine) -> Vec<Finding> {
     roce.filter(|device| device.is_active())
         .map(|device| {
             let prefix = format!("{} port", device.name);
-            let own: Vec<_> = machine.gids.iter().filter(|gid| gid.place.starts_with(&prefix)).collect();
+            let mut own: Vec<_> = machine.gids.iter().filter(|gid| gid.place.starts_with(&prefix)).collect();
+            own.sort_by_key(|gid| gid.preference());
             let is_here = |gid: &&&Gid| machine.addresses.contains(&gid.address);
             let usable = || own.iter().filter(|gid| gid.is_usable());
             match usable().find(is_here).or_else(|| usable().next()) {
                 Some(gid) if is_here(&gid) => {
-                    well(ABOUT, format!("{}: {} ({})", gid.place, gid.address, gid.interface))
+                    let others: Vec<String> = own
+                        .iter()
+                        .filter(|other| other.is_up && other.address != gid.address)
+                        .take(MOST_ADDRESSES - 1)
+                        .map(|other| other.address.to_string())
+                        .collect();
+                    let more = match others.is_empty() {
+                        true => String::new(),
+                        false => format!("; where that is not answered, {} in turn", others.join(", ")),
+                    };
+                    well(ABOUT, format!("{}: {} ({}){more}", gid.place, gid.address, gid.interface))
                 }
                 Some(gid) => finding(
                     Grade::Slow,
@@ -361,7 +373,7 @@ fn addresses(machine: &Machine) -> Vec<Finding> {
                     format!("{}: {} is no address of an interface that is up", gid.place, gid.address),
                     "ip address show; the address must belong to the device's interface",
                 ),
-                None if own.iter().any(|gid| !gid.routable && !is_link_local(&gid.address)) => finding(
+                None if own.iter().any(|gid| !gid.routable && !gid.is_of_one_link()) => finding(
                     Grade::Slow,
                     ABOUT,
                     format!("{} has addresses of RoCE version 1 only, which no router forwards", device.name),

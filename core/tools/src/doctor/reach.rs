@@ -73,11 +73,6 @@ pub fn reach(from: IpAddr, to: IpAddr, limit: Duration) -> Reach {
     })
 }
 
-/// An address that is valid on one link alone.
-pub(crate) fn is_link_local(address: &IpAddr) -> bool {
-    matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80)
-}
-
 /// Of a host's addresses the first of the family of `from`.
 pub(crate) fn same_family(addresses: impl IntoIterator<Item = IpAddr>, from: &IpAddr) -> Option<IpAddr> {
     let plain = |address: IpAddr| match address {

@@ -156,7 +156,10 @@ fn roce_addresses_are_judged_by_whether_others_reach_them() {
     let mut two = roce();
     let strange = Gid { address: "10.9.0.1".parse().expect("an address"), ..two.gids[0].clone() };
     two.gids.insert(0, strange);
-    assert!(examine(&two).iter().all(|found| found.grade == Grade::Well));
+    let found = examine(&two);
+    assert!(found.iter().all(|found| found.grade == Grade::Well));
+    let order = found.iter().find(|found| found.about == "RoCE addresses").map(|found| found.found.as_str());
+    assert!(order.is_some_and(|text| text.contains("10.1.0.7 (eth2); ")), "{order:?}");
 }
 
 #[test]

@@ -1,13 +1,24 @@
 //! Whatever datagram comes: a question or a letter that is read is written the same, and a conversation that is handed it holds no more
-//! than it may.
+//! than it may. Whatever card comes: one that is read is written so that it is read the same, and its addresses have ways to each other.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_rdma::{check_letter, handshake::Hello};
+use weft_api::verbs::{MOST_WAYS, ways};
+use weft_rdma::{PeerCard, check_letter, handshake::Hello};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(hello) = Hello::parse(bytes) {
         assert_eq!(&hello.emit()[..], bytes);
     }
     check_letter(bytes);
+    if let Some(card) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<PeerCard>().ok()) {
+        assert_eq!(card.to_string().parse::<PeerCard>().ok(), Some(card.clone()));
+        let other = card.second.as_ref().unwrap_or(&card.first);
+        let ways = ways(&card.first.addresses, &other.addresses);
+        assert!((1..=MOST_WAYS).contains(&ways.len()));
+        for way in ways {
+            let ends = (card.first.addresses.get(way.first as usize), other.addresses.get(way.second as usize));
+            assert!(matches!(ends, (Some(_), Some(_))));
+        }
+    }
 });

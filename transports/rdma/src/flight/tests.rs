@@ -31,6 +31,28 @@ fn one_completion_tells_of_all_before_it() {
     assert!(flight.is_empty());
 }
 
+/// What the readme says of the memory of a connection that is in use.
+#[test]
+fn a_ring_grows_with_a_burst_and_goes_when_all_is_quiet() {
+    let mut flight = Flight::default();
+    let ring = |flight: &Flight| size_of_val(&*flight.requests);
+    flight.push(Holds::Nothing, true, Deed::Message, &NONE);
+    let first = ring(&flight);
+    (1..crate::transport::MOST_POSTED).for_each(|_| flight.push(Holds::Nothing, true, Deed::Message, &NONE));
+    let most = ring(&flight);
+    flight.shrink();
+    assert_eq!(ring(&flight), most, "something is under way");
+    while flight.retire_oldest().is_some() {}
+    flight.allow(64);
+    assert!(flight.message([0; 2], &[], None).is_some());
+    flight.shrink();
+    assert!(ring(&flight) == 0 && flight.message([0; 2], &[], None).is_none());
+    flight.push(Holds::Slot(3), true, Deed::Message, &NONE);
+    assert_eq!((flight.retire_oldest(), ring(&flight)), (Some(Holds::Slot(3)), first), "it goes on");
+    let said = format!("{first} bytes from the first request on, {most} after a long burst");
+    assert!(include_str!("../../README.md").contains(&said), "the readme should say: {said}");
+}
+
 /// Two messages, a write, a read, a message, an atomic, a write, a closing one.
 fn mixed() -> Flight {
     let at = |address| RemoteMemory { address, key: 1 };

@@ -4,13 +4,13 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_api::kit::Fabric;
-use weft_api::verbs::Nanos;
+use weft_api::verbs::{Nanos, PortAddress};
 use weft_api::{Bell, Pollable, Transport};
 use weft_rdma::{Directory, PeerCard, Rdma};
 use weft_sim::Random;
@@ -25,7 +25,7 @@ pub struct Cards(pub Arc<Mutex<Vec<PeerCard>>>);
 impl Directory for Cards {
     fn find(&mut self, peer: PeerId) -> weft_types::Result<PeerCard> {
         let cards = self.0.lock().unwrap();
-        cards.get(peer.0 as usize).copied().ok_or_else(|| Error::internal("no such process"))
+        cards.get(peer.0 as usize).cloned().ok_or_else(|| Error::internal("no such process"))
     }
 }
 
@@ -45,8 +45,13 @@ pub struct Air {
     pub pause: Nanos,
     /// Ways (from, to) on which nothing arrives.
     pub cut: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// Further addresses of devices, by the first.
+    pub more: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    /// Where the datagram arrived that a device took last.
+    at: BTreeMap<SocketAddr, SocketAddr>,
     flying: BTreeMap<(Nanos, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
-    arrived: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
+    /// By the first address of a device: from where, to which of its addresses, what.
+    arrived: BTreeMap<SocketAddr, Vec<Came>>,
     dead: Vec<SocketAddr>,
     /// What reached nobody, by sender.
     bounced: BTreeMap<SocketAddr, Vec<Unreachable>>,
@@ -79,6 +84,8 @@ impl Air {
             asked: false,
             pause: 200_000,
             cut: BTreeSet::new(),
+            more: BTreeMap::new(),
+            at: BTreeMap::new(),
             flying: BTreeMap::new(),
             arrived: BTreeMap::new(),
             dead: Vec::new(),
@@ -87,6 +94,30 @@ impl Air {
             jumbo: Vec::new(),
             most: usize::MAX,
         }
+    }
+}
+
+/// A datagram: from where, to which address, what.
+type Came = (SocketAddr, SocketAddr, Vec<u8>);
+
+impl Air {
+    /// The first address of the device that has this one.
+    fn device(&self, address: SocketAddr) -> SocketAddr {
+        let has = self.more.iter().find(|(_, more)| more.contains(&address));
+        has.map_or(address, |(&first, _)| first)
+    }
+
+    /// By which of its addresses a device sends to another one: that of the same network.
+    fn exit(&self, device: SocketAddr, to: SocketAddr) -> Option<SocketAddr> {
+        let network = |address| PortAddress::routable(address).network();
+        let more = self.more.get(&device).map_or(&[][..], |more| more);
+        let alike = |own: &SocketAddr| network(*own) == network(to);
+        // Who has one address has a route everywhere.
+        [device]
+            .into_iter()
+            .chain(more.iter().copied())
+            .find(alike)
+            .or_else(|| more.is_empty().then_some(device))
     }
 }
 
@@ -115,6 +146,7 @@ impl Wire for Antenna {
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
         let air = &mut *self.0.borrow_mut();
+        let Some(from) = air.exit(self.1, to) else { return true };
         if !air.quiet && air.random.chance(0.05) {
             return false;
         }
@@ -124,7 +156,7 @@ impl Wire for Antenna {
                 let delay = if air.quiet { 1_000 } else { 1_000 + air.random.below(20_000) };
                 let at = air.now + delay;
                 air.serial += 1;
-                air.flying.insert((at, air.serial), (self.1, to, datagram.to_vec()));
+                air.flying.insert((at, air.serial), (from, to, datagram.to_vec()));
             }
         }
         true
@@ -133,11 +165,28 @@ impl Wire for Antenna {
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
         let air = &mut *self.0.borrow_mut();
         let arrived = air.arrived.get_mut(&self.1)?;
-        let (from, datagram) =
+        let (from, at, datagram) =
             if air.quiet { (!arrived.is_empty()).then(|| arrived.remove(0))? } else { arrived.pop()? };
+        air.at.insert(self.1, at);
         buffer.clear();
         buffer.extend(datagram);
         Some(from)
+    }
+
+    fn more_addresses(&self) -> Vec<SocketAddr> {
+        self.0.borrow().more.get(&self.1).cloned().unwrap_or_default()
+    }
+
+    fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
+        self.leaves_by(to)
+    }
+
+    fn leaves_by(&self, to: SocketAddr) -> Option<SocketAddr> {
+        self.0.borrow().exit(self.1, to)
+    }
+
+    fn arrived_at(&self) -> Option<SocketAddr> {
+        self.0.borrow().at.get(&self.1).copied()
     }
 
     fn unreachable(&mut self) -> Option<Unreachable> {
@@ -183,14 +232,15 @@ impl Fabric for Virtual {
                 break;
             }
             let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
-            let (dead, cut) = (air.dead.contains(&to), air.cut.contains(&(from, to)));
+            let (sender, device) = (air.device(from), air.device(to));
+            let (dead, cut) = (air.dead.contains(&device), air.cut.contains(&(from, to)));
             if dead || cut {
                 if air.tells && !air.asked {
                     let news = Unreachable { address: to, certain: dead };
-                    air.bounced.entry(from).or_default().push(news);
+                    air.bounced.entry(sender).or_default().push(news);
                 }
-            } else if !air.dead.contains(&from) {
-                air.arrived.entry(to).or_default().push((from, datagram));
+            } else if !air.dead.contains(&sender) {
+                air.arrived.entry(device).or_default().push((from, to, datagram));
             }
         }
         if air.flying.is_empty() && air.arrived.values().all(Vec::is_empty) {
@@ -211,6 +261,23 @@ pub fn address(process: usize) -> SocketAddr {
 /// Of a process's device.
 pub fn address_on(process: usize, rail: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 7, rail as u8, 1 + process as u8), 4791))
+}
+
+/// Of a process's device that has several: the first is that of [`address_on`], the last of IPv6.
+pub fn addresses_on(process: usize, rail: usize) -> [SocketAddr; 3] {
+    let other = SocketAddr::from((Ipv4Addr::new(10, 20, rail as u8, 1 + process as u8), 4791));
+    let six = Ipv6Addr::new(0x2001, 0xdb8, 0, rail as u16, 0, 0, 0, 1 + process as u16);
+    [address_on(process, rail), other, SocketAddr::from((six, 4791))]
+}
+
+/// Has all devices have [`addresses_on`].
+pub fn with_several(mut air: Air, processes: usize) -> Air {
+    for [first, more @ ..] in
+        (0..processes).flat_map(|process| [0, 1].map(|rail| addresses_on(process, rail)))
+    {
+        air.more.insert(first, more.to_vec());
+    }
+    air
 }
 
 /// Processes over a network that loses one packet in `1 / loss`.
@@ -255,6 +322,16 @@ impl Virtual {
     pub fn round_of(&mut self, who: &[usize]) {
         for &end in who {
             self.ends[end].progress();
+        }
+        self.idle();
+    }
+
+    /// As [`Virtual::round`], of about half of them.
+    pub fn random_round(&mut self, random: &mut Random) {
+        for end in &mut self.ends {
+            if random.chance(0.5) {
+                end.progress();
+            }
         }
         self.idle();
     }

@@ -202,6 +202,7 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
         d.initialise(own.pair).unwrap();
         let remote = Remote {
             address: address(other.device).into(),
+            by: 0,
             queue_pair: other.pair,
             first_packet: plan.first_packets[1 - me],
             mtu: plan.mtu,

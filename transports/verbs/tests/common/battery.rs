@@ -284,8 +284,13 @@ pub fn datagrams_come_behind_forty_bytes<A: Hca, B: Hca, G>(two: &mut Two<A, B, 
     for number in 0..8 {
         two.b.post_receive(number, number * 8192, 8192);
     }
-    let work =
-        Work::Datagram { to: two.b.hca.address(), queue_pair: two.b.pair, qkey: QKEY, immediate: Some(8) };
+    let work = Work::Datagram {
+        to: two.b.hca.address(),
+        by: 0,
+        queue_pair: two.b.pair,
+        qkey: QKEY,
+        immediate: Some(8),
+    };
     let parts = [&b"first contact"[..]];
     let mut request = WorkRequest::new(1, work, &[]);
     request.data = Data::Inline(&parts);

@@ -71,6 +71,7 @@ impl<H: Hca> End<H> {
     fn as_remote(&self, first_packet: u32, mtu: u32, access: Access) -> Remote {
         Remote {
             address: self.hca.address(),
+            by: 0,
             queue_pair: self.pair,
             first_packet,
             mtu,

@@ -1,0 +1,184 @@
+//! Paths: by which rail, and by which addresses of the two devices there, a peer is reached.
+//!
+//! A port has several addresses, and nobody is asked which of them work: [`ways`] numbers the pairs between two devices alike at both ends, and
+//! a question says its number. Whoever is asked takes the way of the question, so what works in one direction only is left by whoever hears no
+//! answer: the next question goes by the next path, rails in turn, then ways. What worked is kept for each peer, and where it was not the first one, it is the
+//! first that is tried towards others of that network.
+//!
+//! Of each peer only the ways that are in use are kept. The others are in its card, which the directory gives again.
+
+use crate::card::PeerCard;
+use crate::rail::MOST_RAILS;
+use crate::transport::Rdma;
+use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways};
+use weft_types::PeerId;
+
+/// How a peer's device is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) to: DeviceAddress,
+    /// By which of the own addresses.
+    pub(crate) by: u8,
+    /// Which of the ways between the two devices that is.
+    pub(crate) number: u8,
+    /// The queue pair for datagrams there, and its key.
+    pub(crate) datagrams: QueuePairNumber,
+    pub(crate) qkey: u32,
+}
+
+/// The paths to a peer that are in use, by rail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paths {
+    rails: [Option<Path>; MOST_RAILS],
+    /// How many there are to choose from.
+    choices: u8,
+}
+
+/// What was found out about ways that are not the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Liked {
+    rail: u8,
+    by: u8,
+    network: u128,
+}
+
+/// How many of those are remembered.
+const MOST_LIKED: usize = 16;
+
+impl Path {
+    /// A datagram to the peer.
+    pub(crate) const fn datagram(&self) -> Work {
+        Work::Datagram {
+            to: self.to,
+            by: self.by,
+            queue_pair: self.datagrams,
+            qkey: self.qkey,
+            immediate: None,
+        }
+    }
+}
+
+impl Paths {
+    /// By a rail.
+    pub(crate) fn on(&self, rail: u8) -> Option<&Path> {
+        self.rails.get(usize::from(rail))?.as_ref()
+    }
+
+    /// Rails that lead there.
+    pub(crate) fn rails(&self) -> u8 {
+        self.rails.iter().flatten().count() as u8
+    }
+
+    /// Whether there is another path.
+    pub(crate) const fn has_others(&self) -> bool {
+        self.choices > 1
+    }
+
+    /// By this way on a rail from now on. `false`: there is none.
+    pub(crate) fn take(&mut self, path: Option<Path>, rail: u8) -> bool {
+        let Some(place) = self.rails.get_mut(usize::from(rail)).filter(|_| path.is_some()) else {
+            return false;
+        };
+        *place = path;
+        true
+    }
+
+    /// Whether an address is that of one of the paths in use.
+    pub(crate) fn leads_to(&self, address: DeviceAddress) -> bool {
+        self.rails.iter().flatten().any(|path| path.to == address)
+    }
+
+    /// The number of the way on a rail.
+    pub(crate) fn number(&self, rail: u8) -> u8 {
+        self.on(rail).map_or(0, |path| path.number)
+    }
+}
+
+impl<H: Hca> Rdma<H> {
+    /// How many rails lead to a process: a device of ours and one of it each.
+    fn rails_to(&self, card: &PeerCard) -> u8 {
+        (self.rails.len() as u8).min(card.rails())
+    }
+
+    /// The ways to a process by a rail, the own addresses first.
+    fn ways_to(&self, id: PeerId, card: &PeerCard, rail: u8) -> Vec<Pairing> {
+        let Some(theirs) = card.rail(rail).filter(|_| rail < self.rails_to(card)) else { return Vec::new() };
+        let own = &self.rails[usize::from(rail)].card.addresses;
+        if self.me < id {
+            ways(own, &theirs.addresses)
+        } else {
+            ways(&theirs.addresses, own).into_iter().map(Pairing::turned).collect()
+        }
+    }
+
+    /// One of the ways to a process by a rail.
+    pub(crate) fn path(&self, id: PeerId, card: &PeerCard, rail: u8, number: u8) -> Option<Path> {
+        let pairing = self.ways_to(id, card, rail).get(usize::from(number)).copied()?;
+        let theirs = card.rail(rail)?;
+        Some(Path {
+            to: theirs.addresses[usize::from(pairing.second)].address,
+            by: pairing.first,
+            number,
+            datagrams: theirs.datagrams,
+            qkey: theirs.qkey,
+        })
+    }
+
+    /// The first paths to a process: on each rail the first way, or one that has worked towards that network.
+    pub(crate) fn first_paths(&self, id: PeerId, card: &PeerCard) -> Paths {
+        let mut paths = Paths { rails: [None; MOST_RAILS], choices: 0 };
+        for rail in 0..self.rails_to(card) {
+            let ways = self.ways_to(id, card, rail);
+            let theirs = card.rail(rail).map_or(&[][..], |theirs| &theirs.addresses);
+            let liked = self.liked.iter().rev().find_map(|liked| {
+                ways.iter().position(|way| {
+                    let network = theirs[usize::from(way.second)].network();
+                    *liked == Liked { rail, by: way.first, network }
+                })
+            });
+            paths.choices += ways.len() as u8;
+            paths.rails[usize::from(rail)] = self.path(id, card, rail, liked.unwrap_or(0) as u8);
+        }
+        paths
+    }
+
+    /// A peer is reached by this way on a rail from now on. `false`: there is none.
+    pub(crate) fn take_path(&mut self, index: u32, rail: u8, number: u8) -> bool {
+        let peer = self.peers.at(index);
+        if peer.paths.on(rail).is_some_and(|path| path.number == number) {
+            return true;
+        }
+        let id = peer.id;
+        let path = self.directory.find(id).ok().and_then(|card| self.path(id, &card, rail, number));
+        self.peers.at_mut(index).paths.take(path, rail)
+    }
+
+    /// The path after the one in use: rail and number.
+    pub(crate) fn next_path(&mut self, index: u32) -> Option<(u8, u8)> {
+        let peer = self.peers.at(index);
+        if !peer.paths.has_others() {
+            return None;
+        }
+        let (id, now) = (peer.id, (peer.paths.number(peer.rail), peer.rail));
+        let card = self.directory.find(id).ok()?;
+        let rails = 0..self.rails_to(&card);
+        let all =
+            rails.flat_map(|rail| (0..self.ways_to(id, &card, rail).len() as u8).map(move |n| (n, rail)));
+        let all: Vec<(u8, u8)> = all.collect();
+        let later = all.iter().filter(|&&path| path > now).min();
+        later.or_else(|| all.iter().min()).map(|&(number, rail)| (rail, number))
+    }
+
+    /// A peer has answered by the path in use.
+    pub(crate) fn like_path(&mut self, index: u32) {
+        let peer = self.peers.at(index);
+        let Some(path) = peer.paths.on(peer.rail).filter(|path| path.number > 0) else { return };
+        let network = PortAddress::from(path.to).network();
+        let liked = Liked { rail: peer.rail, by: path.by, network };
+        self.liked.retain(|other| *other != liked);
+        if self.liked.len() == MOST_LIKED {
+            self.liked.remove(0);
+        }
+        self.liked.push(liked);
+    }
+}

@@ -1,0 +1,136 @@
+//! Devices with several addresses, of which some reach nobody, or nobody reaches them: those that work are found by trying.
+
+mod common;
+
+use common::{Air, Virtual, addresses_on, fabric_over, with_several};
+use weft_api::Transport;
+use weft_types::{ContextId, PeerId, Rank, Tag};
+use weft_wire::{Header, Kind};
+
+/// From `a` to `b` nothing arrives by the networks named; `false`: nor the other way.
+fn cut(fabric: &Virtual, (a, b): (usize, usize), networks: &[(usize, bool)]) {
+    let cut = &mut fabric.air.borrow_mut().cut;
+    for &(network, one_way) in networks {
+        let (from, to) = (addresses_on(a, 0)[network], addresses_on(b, 0)[network]);
+        cut.insert((from, to));
+        if !one_way {
+            cut.insert((to, from));
+        }
+    }
+}
+
+/// Sends messages both ways between two processes and waits for each. How long the longest took.
+fn talk(fabric: &mut Virtual, (a, b): (usize, usize), numbers: std::ops::Range<i32>) -> u64 {
+    let mut longest = 0;
+    for number in numbers {
+        for (me, peer) in [(a, b), (b, a)] {
+            let begun = fabric.air.borrow().now;
+            let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(number));
+            let to = PeerId(peer as u32);
+            fabric.ends[me].connect(to).unwrap();
+            let passed = |fabric: &Virtual| {
+                let took = fabric.air.borrow().now - begun;
+                assert!(took < 20_000_000_000, "{number} from {me} to {peer} never arrives");
+                took
+            };
+            while fabric.ends[me].send_copy(to, header, 3_000, |room| room.fill(number as u8)).is_err() {
+                fabric.round();
+                passed(fabric);
+            }
+            let from = PeerId(me as u32);
+            while fabric.ends[peer].peek(from).is_none() {
+                fabric.round();
+                passed(fabric);
+            }
+            let (head, payload) = fabric.ends[peer].peek(from).unwrap();
+            assert_eq!((head, payload.len(), payload[0]), (header, 3_000, number as u8));
+            fabric.ends[peer].advance(from);
+            longest = longest.max(passed(fabric));
+        }
+    }
+    longest
+}
+
+/// One connection each: the other peers by datagrams.
+fn several(air: Air, processes: usize) -> Virtual {
+    let mut fabric = fabric_over(with_several(air, processes), processes);
+    fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
+    fabric
+}
+
+const DEAD: [&[(usize, bool)]; 6] = [
+    &[(0, false)],
+    &[(0, true)],
+    &[(0, false), (1, false)],
+    &[(0, true), (1, false)],
+    &[(0, true), (2, true)],
+    &[(1, false), (2, false)],
+];
+
+#[test]
+fn first_contact_finds_an_address_that_works() {
+    for (case, dead) in DEAD.iter().enumerate() {
+        for seed in 0..6 {
+            for ask in [(0, 1), (1, 0)] {
+                let mut air = if seed % 2 == 0 { Air::deaf(seed) } else { Air::bad(seed) };
+                (air.loss, air.pause) = ((seed % 3) as f64 * 0.02, 1_000_000);
+                let mut fabric = several(air, 3);
+                // By a connection, then by datagrams.
+                for peer in [1, 2] {
+                    cut(&fabric, (0, peer), dead);
+                }
+                let took = talk(&mut fabric, ask, 0..5);
+                assert!(took < 3_000_000_000, "{took} ns (case {case}, seed {seed})");
+                let first = fabric.ends[0].counts().moves + fabric.ends[1].counts().moves;
+                assert_eq!(first > 0, case < 5, "{first} moves in case {case}");
+                talk(&mut fabric, (0, 2), 0..5);
+                assert!(fabric.ends[0].counts().letters > 0, "this shows nothing");
+                assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()));
+            }
+        }
+    }
+}
+
+/// What worked is tried first with the next peers of that network.
+#[test]
+fn what_worked_is_tried_first() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    let mut fabric = several(air, 4);
+    for peer in 1..4 {
+        cut(&fabric, (0, peer), &[(0, false), (1, false)]);
+    }
+    assert!(talk(&mut fabric, (0, 1), 0..1) > 100_000_000, "tried in turn");
+    let moves = fabric.ends[0].counts().moves;
+    assert!(moves > 0);
+    for peer in 2..4 {
+        let took = talk(&mut fabric, (0, peer), 0..1);
+        assert!(took < 20_000_000, "found at once, not after {took} ns");
+    }
+    assert_eq!(fabric.ends[0].counts().moves, moves);
+}
+
+/// Addresses die one after another, of a connection and of a peer by datagrams, and come back: nothing is lost, and nobody.
+#[test]
+fn a_path_that_dies_is_left_for_another() {
+    for seed in 0..6 {
+        let mut air = if seed % 2 == 0 { Air::deaf(seed) } else { Air::bad(seed) };
+        (air.loss, air.pause) = ((seed % 3) as f64 * 0.02, 1_000_000);
+        let mut fabric = several(air, 3);
+        let mut number = 0;
+        for dead in [0, 1, 2, 0, 2, 1] {
+            fabric.air.borrow_mut().cut.clear();
+            // Two of three, the second one way alone.
+            for peer in [1, 2] {
+                cut(&fabric, (0, peer), &[(dead, false), ((dead + 1) % 3, true)]);
+            }
+            for peer in [1, 2] {
+                talk(&mut fabric, (0, peer), number..number + 3);
+            }
+            number += 3;
+        }
+        let counts = fabric.ends[0].counts();
+        assert!(counts.reconnections > 3 && counts.letters > 10, "{counts:?} (seed {seed})");
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
+    }
+}

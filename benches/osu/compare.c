@@ -99,6 +99,24 @@ static void one_latency(size_t size)
     ping_pong(out, in, (int)size);
 }
 
+/* What a short message costs without any MPI, where each rank writes to lines of its own and reads the other's: a line for each direction. That
+ * is about twice the bare line: between two ranks that write to the same line, reading it brings the right to write along. */
+static void one_round_of_lines(size_t size)
+{
+    struct line *mine = &line[1 + rank], *theirs = &line[2 - rank];
+    int turn = mine->turn + 1;
+    (void)size;
+    if (rank == 0)
+        __atomic_store_n(&mine->turn, turn, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&theirs->turn, __ATOMIC_ACQUIRE) != turn) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+    }
+    if (rank == 1)
+        __atomic_store_n(&mine->turn, turn, __ATOMIC_RELEASE);
+}
+
 static void one_bandwidth(size_t size)
 {
     window_of_messages(out, in, (int)size, 0, 0, requests);
@@ -215,7 +233,7 @@ struct row {
 static const struct row pairs[] = {
     {"latency", one_latency, 1, 0, 0, 0.5, OF_PAIRS, NULL},   {"bw", one_bandwidth, 1, 1, 0, 1, OF_PAIRS, NULL},
     {"bibw", one_both_ways, 1, 2, 0, 1, OF_PAIRS, NULL},      {"part8", one_partitioned, 1, 0, 0, 0.5, OF_PAIRS, NULL},
-    {"ring", one_ring, 0, 0, 0, 1, OF_PAIRS, NULL},
+    {"ring", one_ring, 0, 0, 0, 1, OF_PAIRS, NULL},           {"lines", one_round_of_lines, 1, 0, 1, 0.5, OF_PAIRS, NULL},
 };
 static const struct {
     const char *prefix;
@@ -355,7 +373,7 @@ int main(int argc, char **argv)
         else if (value && !strcmp(argv[i], "--time"))
             row_seconds = atof(value) * 1e-3;
         else
-            give_up("usage: mpiexec -n 2 ./compare [--rows latency,bw,bibw,part8,ring,OPERATION,i-OPERATION,p-OPERATION,overlap-OPERATION,...]\n"
+            give_up("usage: mpiexec -n 2 ./compare [--rows latency,lines,bw,bibw,part8,ring,OPERATION,i-OPERATION,p-OPERATION,overlap-OPERATION,...]\n"
                     "           [--sizes 8,1K,...] [--cores 0,1] [--batch MICROSECONDS] [--time MILLISECONDS of a row]\n"
                     "`scripts/compare-peers` runs it under several implementations and compares.");
     }

@@ -4,7 +4,7 @@
 //! of [`crate::ring`] allow at that moment; that is the argument of every block here, together with the bounds that
 //! the constructor's caller promises.
 
-use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout};
+use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
 use crate::ring::{Place, RingMemory};
 use crate::slots::{SLOT, TWIN};
 use std::cell::UnsafeCell;
@@ -270,6 +270,16 @@ impl RingMemory for RawRing {
         // SAFETY: rule A: the caller saw the stamp.
         let [offset, end] = unsafe { (*self.cell(cell)).payload.get().cast::<[u32; 2]>().read() };
         (offset, end)
+    }
+
+    #[inline]
+    fn own(&self, offset: u32, len: usize) {
+        let Some(record) = self.at(offset, len) else { return };
+        for line in (0..len).step_by(RECORD_ALIGN as usize) {
+            // SAFETY: inside the record, whose last line is whole; the consumer has not reported it, so by rule B nobody else touches
+            // it, and no reference to it is left in this process. Volatile: the store is wanted for the line, not for its value.
+            unsafe { record.add(line).cast::<u64>().write_volatile(0) };
+        }
     }
 
     #[cold]

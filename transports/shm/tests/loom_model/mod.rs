@@ -154,6 +154,13 @@ impl RingMemory for Model {
         (offset, end)
     }
 
+    fn own(&self, offset: u32, len: usize) {
+        for line in 0..(len as u32).div_ceil(RECORD_ALIGN) {
+            // SAFETY: as in `write`.
+            self.0.lines[(offset / RECORD_ALIGN + line) as usize].with_mut(|to| unsafe { *to = 0 });
+        }
+    }
+
     fn grow(&mut self, limit: u32, at_least: u32) -> u32 {
         let all = self.0.lines.len() as u32 * RECORD_ALIGN;
         if at_least <= all { all } else { limit }

@@ -116,6 +116,8 @@ fn at_address(offer: &Offer, wanted: &Wanted) -> u8 {
         Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => 0,
         Some(_) => 1,
         None if offer.addr_format == sys::FI_SOCKADDR_IB => 0,
+        // Datagrams of the same adapter: no better than its connections at any address.
+        None if offer.addr_format == sys::FI_ADDR_IB_UD => 1,
         None => 2,
     }
 }

@@ -478,6 +478,7 @@ constants! {
     FI_SOCKADDR_IN: u32 = 2;
     FI_SOCKADDR_IN6: u32 = 3;
     FI_SOCKADDR_IB: u32 = 4;
+    FI_ADDR_IB_UD: u32 = 11;
     FI_ADDR_PSMX2: u32 = 10;
     FI_ADDR_STR: u32 = 9;
     FI_ADDR_EFA: u32 = 12;

@@ -230,6 +230,16 @@ fn an_adapter_is_used_at_its_own_address() {
     // Known by another address, as processes of one node are by 127.0.0.1: an adapter is found by what its endpoint says.
     let (_, choice) = chosen(&emulated(), &wanted("127.0.0.1"));
     assert_eq!((choice.index, choice.merit), (2, Some(Merit::First)));
+    // Datagrams over it do not come before its connections.
+    let datagrams = Offer {
+        addr_format: FI_ADDR_IB_UD,
+        mr_mode: 0,
+        ip: None,
+        protocol: FI_PROTO_RXD,
+        ..emulated().remove(2)
+    };
+    let (_, choice) = chosen(&[emulated().remove(2), datagrams], &wanted("127.0.0.1"));
+    assert_eq!((choice.index, choice.merit), (0, Some(Merit::First)));
     // At the node's address where it is there.
     let (_, choice) = chosen(&emulated(), &wanted("fd09::1"));
     assert_eq!((choice.index, choice.merit), (3, Some(Merit::Address)));

@@ -8,6 +8,9 @@
 //! others asleep that were about to wait for it, if the rule held that he who sees a round whole wakes the others. So every
 //! payload wakes those who sleep ([`weft_coll::rounds::Run::unattended`]).
 //!
+//! A persistent collective has a stream of its own, which keeps its one call: persistent ones may be started in another order at every
+//! member (section 6.13), so they share no rounds with anything else. A start begins the call at the next round; it allocates nothing.
+//!
 //! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after it go by messages.
 
 use crate::engine::{Engine, State};
@@ -41,6 +44,19 @@ struct Open {
     peers: Vec<PeerId>,
     calls: VecDeque<Pending>,
     alive: Weak<()>,
+    /// Of a persistent collective.
+    kept: Option<Kept>,
+}
+
+/// What a persistent collective does each time it is started.
+#[derive(Debug)]
+struct Kept {
+    /// Its number among those of the communicator.
+    sequence: u32,
+    /// How often it was started.
+    starts: u32,
+    /// The call, while it is not under way.
+    call: Option<RoundsCall>,
 }
 
 /// A call that is not over; only the first one of a stream has begun.
@@ -67,9 +83,27 @@ impl Open {
 impl Engine {
     /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its members.
     pub fn open_stream(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>) -> Stream {
+        self.open(rounds, context, peers, None)
+    }
+
+    /// Opens the stream of a persistent collective, which starts with [`Engine::start_kept`]. `sequence`: its number among those of
+    /// the communicator.
+    pub fn keep_in_stream(
+        &mut self,
+        rounds: Rounds,
+        context: ContextId,
+        peers: Vec<PeerId>,
+        (sequence, call): (u32, RoundsCall),
+    ) -> Stream {
+        let kept = Kept { sequence, starts: 0, call: Some(call.unattended()) };
+        self.open(rounds, context, peers, Some(kept))
+    }
+
+    fn open(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>, kept: Option<Kept>) -> Stream {
         self.close_streams();
         let alive = Arc::new(());
-        let open = Open { rounds, context, peers, calls: VecDeque::new(), alive: Arc::downgrade(&alive) };
+        let (calls, held) = (VecDeque::new(), Arc::downgrade(&alive));
+        let open = Open { rounds, context, peers, calls, alive: held, kept };
         let all = &mut self.state.streams.open;
         let index = match all.iter().position(Option::is_none) {
             Some(index) => {
@@ -150,6 +184,41 @@ impl Engine {
         Ok(Some(request))
     }
 
+    /// Starts the persistent collective of a stream, which is not under way. `None` when the stream has ended: this start and those after it
+    /// go by messages.
+    ///
+    /// # Errors
+    /// All request slots are in use.
+    pub fn start_kept(&mut self, stream: &Stream) -> Result<Option<RequestId>> {
+        let state = &mut self.state;
+        let open =
+            state.streams.open[stream.index as usize].as_mut().expect("a stream that is alive is open");
+        let kept = open.kept.as_mut().expect("the stream of a persistent collective");
+        // First what may fail, as above.
+        let request = state.requests.insert_plain()?;
+        let number = kept.starts;
+        match open.rounds.begin(number) {
+            Ok(Begin::Cells) => {}
+            Ok(Begin::Over) => {
+                self.complete_plain(request, None);
+                self.take(request);
+                return Ok(None);
+            }
+            Err(error) => {
+                kept.starts = number.wrapping_add(1);
+                self.complete_plain(request, Some(error));
+                return Ok(Some(request));
+            }
+        }
+        kept.starts = number.wrapping_add(1);
+        let mut call = kept.call.take().expect("who starts a persistent collective has completed it before");
+        call.begin(&open.rounds);
+        state.streams.busy.push(stream.index);
+        open.calls.push_back(Pending { request, number, call });
+        self.step_stream(stream.index);
+        Ok(Some(request))
+    }
+
     /// Moves all streams as far as they go without waiting. True when a call has ended.
     pub(crate) fn step_streams(&mut self) -> bool {
         let mut moved = false;
@@ -169,7 +238,7 @@ impl Engine {
             let Streams { open, busy } = streams;
             let place = &mut open[index as usize];
             let open = place.as_mut().expect("a busy stream is open");
-            let Open { rounds, peers, calls, .. } = open;
+            let Open { rounds, peers, calls, kept, .. } = open;
             let Some(first) = calls.front_mut() else {
                 busy.retain(|&busy| busy != index);
                 if open.is_over() {
@@ -195,9 +264,11 @@ impl Engine {
                     }
                 }
                 Outcome::Done => {
-                    let request = first.request;
-                    calls.pop_front();
-                    if let Some(next) = calls.front_mut() {
+                    let Pending { request, call, .. } = calls.pop_front().expect("just seen");
+                    if let Some(kept) = kept {
+                        // It comes again.
+                        kept.call = Some(call);
+                    } else if let Some(next) = calls.front_mut() {
                         next.call.begin(rounds);
                     }
                     self.complete_plain(request, None);
@@ -208,8 +279,15 @@ impl Engine {
             };
             moved = true;
             // All that were begun fail: this member does nothing in the cells any more.
-            for pending in std::mem::take(calls) {
-                self.complete_plain(pending.request, Some(failed.clone()));
+            let mut requests = Vec::with_capacity(calls.len());
+            for pending in calls.drain(..) {
+                requests.push(pending.request);
+                if let Some(kept) = kept {
+                    kept.call = Some(pending.call);
+                }
+            }
+            for request in requests {
+                self.complete_plain(request, Some(failed.clone()));
             }
         }
     }
@@ -223,8 +301,8 @@ impl Engine {
             open.calls.iter().map(move |pending| {
                 let running = Running {
                     context: open.context,
-                    number: pending.number,
-                    persistent: false,
+                    number: open.kept.as_ref().map_or(pending.number, |kept| kept.sequence),
+                    persistent: open.kept.is_some(),
                     peers: awaited.clone(),
                     // What it waits for has come since it was looked at.
                     goes_on: awaited.is_empty(),

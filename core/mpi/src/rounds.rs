@@ -1,6 +1,6 @@
 //! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages (design
 //! section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits
-//! for the other; persistent ones, which may be started in any order, go by messages.
+//! for the other; short persistent ones, which may be started in any order, by cells that each has for itself ([`kept`]).
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
@@ -14,6 +14,10 @@
 //!
 //! A lost member, or calls that do not match, end the cells at all members before the same call (`weft_shm::rounds::leaving`); this one
 //! and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
+
+mod kept;
+
+pub(crate) use kept::KeptCall;
 
 use crate::collective::tuning::KEY;
 use crate::comm::Comms;
@@ -105,12 +109,15 @@ pub enum Needed {
     Slots,
     /// Room for long payloads of nonblocking calls.
     LaterSlots,
+    /// Cells of that persistent collective, and room for its long payloads if it has any.
+    Kept(Handle),
 }
 
 /// An agreement on memory under way.
 #[derive(Debug)]
 pub struct Agreement {
-    comm: Handle,
+    /// The communicator.
+    pub comm: Handle,
     needed: Needed,
     /// The request that ends with it.
     pub request: RequestId,
@@ -275,14 +282,8 @@ impl Process {
         Ok(started)
     }
 
-    /// Whether such a call may go by rounds, and then whether it needs long payloads.
-    fn can_go_by_rounds(
-        &mut self,
-        comm: Handle,
-        shape: Shape,
-        bytes: u64,
-        element: u64,
-    ) -> Result<Option<bool>> {
+    /// Whether calls of a communicator may go by cells at all. The same at all members.
+    fn may_have_cells(&mut self, comm: Handle) -> Result<bool> {
         // What is checked or must not depend on the layout goes by schedules.
         let on = self.parameters.node_collectives != Choice::Off
             && !self.parameters.reproducible
@@ -297,15 +298,30 @@ impl Process {
             && of.inter.is_none()
             && self.engine.can_join_rounds(of.size);
         if !possible || matches!(of.node.way, OnNode::Never) {
-            return Ok(None);
+            return Ok(false);
         }
         if matches!(of.node.way, OnNode::Undecided)
             && of.node.calls == 0
             && !self.engine.are_here(of.group.peers())
         {
             of.node.way = OnNode::Never;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Whether such a call may go by rounds, and then whether it needs long payloads.
+    fn can_go_by_rounds(
+        &mut self,
+        comm: Handle,
+        shape: Shape,
+        bytes: u64,
+        element: u64,
+    ) -> Result<Option<bool>> {
+        if !self.may_have_cells(comm)? {
             return Ok(None);
         }
+        let of = self.comms.get_mut(comm)?;
         let Some(needs_slots) = needs_slots(shape, of.size, bytes, element) else { return Ok(None) };
         if matches!(of.node.way, OnNode::Undecided) && of.node.calls < FIRST_CALLS {
             of.node.calls += 1;
@@ -324,6 +340,7 @@ impl Process {
         let (rank, size) = (of.rank.0, of.size);
         let blocks = match rank {
             _ if !self.engine.can_map_blocks() => [0; 2],
+            0 if let Needed::Kept(request) = needed => self.take_to_keep(request, size),
             0 => {
                 let cells = needed == Needed::Cells;
                 let block = self.engine.take_block(size, !cells);
@@ -366,6 +383,10 @@ impl Process {
             if ![block, later].contains(&unused) {
                 self.engine.give_block_back(unused);
             }
+        }
+        if let Needed::Kept(request) = agreement.needed {
+            self.agreed_to_keep(agreement.comm, request, [block, later]);
+            return;
         }
         let Ok(of) = self.comms.get_mut(agreement.comm) else { return };
         let number = of.collectives;
@@ -480,6 +501,8 @@ pub trait Steps {
     fn rounds(&mut self) -> &mut Rounds;
     /// Whether one of the members that it waits for was last seen on this processor.
     fn shares_processor(&self) -> bool;
+    /// Whether a member on this processor has something to do that this one has done.
+    fn is_ahead_here(&self) -> bool;
 }
 
 impl Steps for UnderWay {
@@ -498,6 +521,10 @@ impl Steps for UnderWay {
 
     fn shares_processor(&self) -> bool {
         self.rounds.cells_here().shares_processor(self.missing())
+    }
+
+    fn is_ahead_here(&self) -> bool {
+        self.rounds.cells_here().is_ahead_here()
     }
 }
 

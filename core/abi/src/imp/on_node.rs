@@ -16,6 +16,8 @@ use crate::watch::Awaited;
 pub(super) const PROGRESS_EVERY: u32 = 32;
 /// Where ranks share cores: times that a waiting rank gives its core away before it thinks of sleeping.
 const YIELDS: u32 = 200;
+/// Where ranks share cores: times that a waiting rank gives its core first to one that has not done yet what this one has.
+const COURTESIES: u32 = 4;
 /// Where ranks share cores: looks before a core is given away though nobody who is waited for was seen on it.
 const LOOKS: u32 = 100;
 
@@ -27,6 +29,21 @@ pub(super) fn agree(call: &'static str, comm: Handle, needed: Needed) -> Result<
     let missing = Cell::new(0);
     gate::wait_for(call, Awaited::Rounds(comm, &missing), |process| {
         process.have_joined(comm, &missing).then_some(())
+    });
+    Ok(())
+}
+
+/// Agrees with the other members on memory for a persistent collective, and waits until all have joined.
+pub(super) fn agree_to_keep(call: &'static str, request: Handle) -> Result<(), Raised> {
+    let begun = gate::with(|process| {
+        process.agree_to_keep(request).inspect_err(|_| drop(process.free_request(request)))
+    })?;
+    let Some(agreement) = begun else { return Ok(()) };
+    let ended_well = complete(call, agreement.request).error.is_none();
+    gate::with(|process| process.agreed(&agreement, ended_well));
+    let missing = Cell::new(0);
+    gate::wait_for(call, Awaited::Rounds(agreement.comm, &missing), |process| {
+        process.have_joined_to_keep(request, &missing).then_some(())
     });
     Ok(())
 }
@@ -89,12 +106,13 @@ fn go_on(steps: &mut impl Steps) -> Outcome {
 /// now, on other cores, and a change of ranks here would cost more than they need.
 fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
     for turn in 1..YIELDS {
-        for _ in 0..LOOKS {
+        for look in 0..LOOKS {
             match steps.step() {
                 Outcome::Blocked => {}
                 outcome => return outcome,
             }
-            if steps.shares_processor() {
+            // Who is behind on this core cannot go on while this one looks; the others will wait for it next.
+            if steps.shares_processor() || look == 0 && turn <= COURTESIES && steps.is_ahead_here() {
                 break;
             }
             std::hint::spin_loop();

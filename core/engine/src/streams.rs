@@ -22,7 +22,10 @@ use std::sync::{Arc, Weak};
 use weft_coll::rounds::Outcome;
 use weft_types::{ContextId, PeerId, Result};
 
-/// The stream of a communicator, which lives as long as this and its calls do.
+/// Looks between two rounds of progress of everything else.
+const PROGRESS_EVERY: u32 = 32;
+
+/// The stream of a communicator, or of a persistent collective, which lives as long as this and its calls do.
 #[derive(Debug)]
 pub struct Stream {
     index: u32,
@@ -217,6 +220,24 @@ impl Engine {
         open.calls.push_back(Pending { request, number, call });
         self.step_stream(stream.index);
         Ok(Some(request))
+    }
+
+    /// Goes on with a persistent collective as long as the others are likely to come soon, and with everything else now and then.
+    pub fn spin_kept(&mut self, stream: &Stream, turns: u32) {
+        for turn in 1..turns {
+            let open = self.state.streams.open[stream.index as usize].as_ref();
+            if open.is_none_or(|open| open.calls.is_empty()) {
+                return;
+            }
+            self.step_stream(stream.index);
+            if turn.is_multiple_of(PROGRESS_EVERY) {
+                self.progress();
+                if self.has_callback() {
+                    return;
+                }
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Moves all streams as far as they go without waiting. True when a call has ended.

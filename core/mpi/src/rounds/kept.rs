@@ -11,7 +11,7 @@ use weft_coll::Call;
 use weft_coll::rounds::Shape;
 use weft_datatype::Kernel;
 use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later};
-use weft_types::{Handle, PeerId, Result};
+use weft_types::{Handle, HandleKind, PeerId, Result};
 
 /// A persistent collective before its members have agreed on memory.
 #[derive(Debug)]
@@ -80,6 +80,20 @@ impl Process {
             return Ok(None);
         }
         self.agree_on_memory(comm, super::Needed::Kept(request)).map(Some)
+    }
+
+    /// Goes on with a persistent collective that is under way by cells, as long as it is likely to end soon. Nothing for other requests.
+    #[inline]
+    pub fn spin_kept(&mut self, request: Handle) {
+        if request.kind_bits() != HandleKind::LocalRequest as u32 {
+            return;
+        }
+        let spins = self.spins();
+        if let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request)
+            && let OnCells::Yes(stream) = &persistent.cells
+        {
+            self.engine.spin_kept(stream, spins);
+        }
     }
 
     fn forget_cells(&mut self, request: Handle) {

@@ -119,7 +119,13 @@ pub(crate) fn begun_in(lane: u32, request: RequestId) -> Handle {
 impl Persistent {
     /// An inactive one.
     pub(crate) fn new(operation: Operation, comm: Handle, lane: u32) -> Persistent {
-        Persistent { operation, comm, lane, cells: OnCells::No, state: Arc::new(State(AtomicU32::new(INACTIVE))) }
+        Persistent {
+            operation,
+            comm,
+            lane,
+            cells: OnCells::No,
+            state: Arc::new(State(AtomicU32::new(INACTIVE))),
+        }
     }
 
     /// Messages in a lane other than 0.

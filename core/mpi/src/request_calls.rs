@@ -1,7 +1,9 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
 use crate::lanes::request_handle;
-use crate::persistent::{OnCells, Operation, Persistent, active_already, begin_receive, begin_send, begun_in};
+use crate::persistent::{
+    OnCells, Operation, Persistent, active_already, begin_receive, begin_send, begun_in,
+};
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Generalized, Kind, Local};
 use weft_engine::RequestId;

@@ -333,7 +333,10 @@ mod tests {
         let (wanted, least) = (4 << 20, 128 << 10);
         let blocks: Vec<Block> = (0..50).map(|_| pool.take_share(wanted, least).expect("room")).collect();
         let sizes: Vec<u64> = blocks.iter().map(|&block| pool.bytes(block)).collect();
-        assert!(sizes.is_sorted_by(|one, next| one >= next) && sizes[0] == wanted && sizes[49] == least, "{sizes:?}");
+        assert!(
+            sizes.is_sorted_by(|one, next| one >= next) && sizes[0] == wanted && sizes[49] == least,
+            "{sizes:?}"
+        );
         pool.give_back(blocks[0]);
         assert_eq!(pool.take_share(wanted, least), Some(blocks[0]), "what came back is as good as new");
     }

@@ -152,7 +152,10 @@ mod tests {
         for (members, crowded, bytes) in sizes {
             let mut laps = Laps::new(members, bytes, crowded);
             let (most, ring) = (laps.slot_bytes(), laps.ring());
-            assert!(ring as u64 * u64::from(members) <= bytes && most >= 32 * members as usize, "{members} of {bytes}");
+            assert!(
+                ring as u64 * u64::from(members) <= bytes && most >= 32 * members as usize,
+                "{members} of {bytes}"
+            );
             let mut there: Vec<Range<usize>> = Vec::new();
             let mut random = 88_172_645_463_325_252_u64;
             for round in 0..50_000 {
@@ -170,10 +173,7 @@ mod tests {
                 };
                 let at = laps.place(round, len);
                 let new = at..at + len;
-                assert!(
-                    new.end <= ring && at.is_multiple_of(LINE),
-                    "{members} members: {new:?}"
-                );
+                assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
                 let meets = there.iter().any(|old| old.start < new.end && new.start < old.end);
                 assert!(!meets, "{members} members, round {round}: {new:?} meets one of {there:?}");
                 there.push(new);

@@ -320,6 +320,12 @@ impl RoundsCall {
         self.run = self.run.again(rounds);
     }
 
+    /// The same of a call that ended and that is always this way, of which nothing can have been written yet.
+    #[inline]
+    pub(crate) fn begin_again(&mut self, rounds: &Rounds) {
+        self.run.restart(rounds);
+    }
+
     /// Goes as far as it can without waiting.
     #[inline]
     pub fn step(&mut self, rounds: &mut Rounds) -> Outcome {

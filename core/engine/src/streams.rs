@@ -20,7 +20,7 @@ use crate::types::RequestId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use weft_coll::rounds::Outcome;
-use weft_types::{ContextId, PeerId, Result};
+use weft_types::{ContextId, Error, PeerId, Result};
 
 /// Looks between two rounds of progress of everything else.
 const PROGRESS_EVERY: u32 = 32;
@@ -58,8 +58,10 @@ struct Kept {
     sequence: u32,
     /// How often it was started.
     starts: u32,
-    /// The call, while it is not under way.
-    call: Option<RoundsCall>,
+    call: RoundsCall,
+    /// While it is under way. The call stays where it is: to move what was just written would wait until the stores before it, into lines that
+    /// others read, are through.
+    request: Option<RequestId>,
 }
 
 /// A call that is not over; only the first one of a stream has begun.
@@ -72,14 +74,63 @@ struct Pending {
 
 impl Open {
     fn is_over(&self) -> bool {
-        self.calls.is_empty() && self.alive.strong_count() == 0
+        !self.is_under_way() && self.alive.strong_count() == 0
+    }
+
+    fn is_under_way(&self) -> bool {
+        !self.calls.is_empty() || self.kept.as_ref().is_some_and(|kept| kept.request.is_some())
+    }
+
+    /// The call that goes on at every progress.
+    fn first(&self) -> Option<&RoundsCall> {
+        match &self.kept {
+            Some(kept) => Some(&kept.call).filter(|_| kept.request.is_some()),
+            None => self.calls.front().map(|first| &first.call),
+        }
     }
 
     /// The processes that a call waits for: those that the first call does, and then the others.
     fn awaited(&self) -> Vec<PeerId> {
-        let missing = self.calls.front().map_or(0, |first| first.call.missing(&self.rounds));
+        let missing = self.first().map_or(0, |first| first.missing(&self.rounds));
         let members = (0..).zip(&self.peers).filter(|(member, _)| missing >> member & 1 == 1);
         members.map(|(_, &peer)| peer).collect()
+    }
+}
+
+/// What became of a call.
+enum Stepped {
+    Waits,
+    Done,
+    Failed(Error),
+}
+
+/// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for will not come. `any_dead`: whether some process is.
+#[inline(always)]
+fn step(
+    call: &mut RoundsCall,
+    rounds: &mut Rounds,
+    peers: &[PeerId],
+    is_dead: impl Fn(PeerId) -> bool,
+    any_dead: bool,
+) -> Stepped {
+    match call.step(rounds) {
+        Outcome::Done => Stepped::Done,
+        Outcome::Blocked if !any_dead && !rounds.has_cause() => Stepped::Waits,
+        Outcome::Blocked => {
+            let missing = call.missing(rounds);
+            let members = (0..).zip(peers).filter(|(member, _)| missing >> member & 1 == 1);
+            let mut processes = members.map(|(_, &peer)| peer);
+            if let Some(lost) = processes.find(|&peer| is_dead(peer)) {
+                return Stepped::Failed(rounds.leave_for_loss(lost));
+            }
+            let gone = rounds.cells_here().gone();
+            // What is missing after this will not come.
+            match gone & call.missing(rounds) {
+                0 => Stepped::Waits,
+                _ => Stepped::Failed(rounds.leave_too()),
+            }
+        }
+        Outcome::Strayed(other) => Stepped::Failed(rounds.leave_for_mismatch(other)),
     }
 }
 
@@ -98,7 +149,7 @@ impl Engine {
         peers: Vec<PeerId>,
         (sequence, call): (u32, RoundsCall),
     ) -> Stream {
-        let kept = Kept { sequence, starts: 0, call: Some(call.unattended()) };
+        let kept = Kept { sequence, starts: 0, call: call.unattended(), request: None };
         self.open(rounds, context, peers, Some(kept))
     }
 
@@ -214,11 +265,13 @@ impl Engine {
             }
         }
         kept.starts = number.wrapping_add(1);
-        let mut call = kept.call.take().expect("who starts a persistent collective has completed it before");
-        call.begin(&open.rounds);
+        kept.call.begin_again(&open.rounds);
+        assert!(
+            kept.request.replace(request).is_none(),
+            "who starts a persistent collective has completed it"
+        );
         state.streams.busy.push(stream.index);
-        open.calls.push_back(Pending { request, number, call });
-        self.step_stream(stream.index);
+        self.step_kept(stream.index);
         Ok(Some(request))
     }
 
@@ -226,10 +279,9 @@ impl Engine {
     pub fn spin_kept(&mut self, stream: &Stream, turns: u32) {
         for turn in 1..turns {
             let open = self.state.streams.open[stream.index as usize].as_ref();
-            if open.is_none_or(|open| open.calls.is_empty()) {
+            if !open.is_some_and(Open::is_under_way) || self.step_kept(stream.index) {
                 return;
             }
-            self.step_stream(stream.index);
             if turn.is_multiple_of(PROGRESS_EVERY) {
                 self.progress();
                 if self.has_callback() {
@@ -252,14 +304,44 @@ impl Engine {
         moved
     }
 
+    /// Moves a persistent collective as far as it goes. True when it has ended.
+    fn step_kept(&mut self, index: u32) -> bool {
+        let State { streams, peers: known, any_dead, .. } = &mut self.state;
+        let Streams { open, busy } = streams;
+        let place = &mut open[index as usize];
+        let Some(Open { rounds, peers, kept: Some(kept), .. }) = place else {
+            unreachable!("the stream of a persistent collective is open while it is under way")
+        };
+        let error = match step(&mut kept.call, rounds, peers, |peer| known.is_dead(peer), *any_dead) {
+            Stepped::Waits => return false,
+            Stepped::Done => None,
+            Stepped::Failed(error) => Some(error),
+        };
+        let request = kept.request.take();
+        match busy.last() {
+            Some(&last) if last == index => drop(busy.pop()),
+            _ => busy.retain(|&busy| busy != index),
+        }
+        if place.as_ref().is_some_and(Open::is_over) {
+            *place = None;
+        }
+        if let Some(request) = request {
+            self.complete_plain(request, error);
+        }
+        true
+    }
+
     fn step_stream(&mut self, index: u32) -> bool {
+        if self.state.streams.open[index as usize].as_ref().is_some_and(|open| open.kept.is_some()) {
+            return self.step_kept(index);
+        }
         let mut moved = false;
         loop {
             let State { streams, peers: known, any_dead, .. } = &mut self.state;
             let Streams { open, busy } = streams;
             let place = &mut open[index as usize];
             let open = place.as_mut().expect("a busy stream is open");
-            let Open { rounds, peers, calls, kept, .. } = open;
+            let Open { rounds, peers, calls, .. } = open;
             let Some(first) = calls.front_mut() else {
                 busy.retain(|&busy| busy != index);
                 if open.is_over() {
@@ -267,48 +349,24 @@ impl Engine {
                 }
                 return moved;
             };
-            let failed = match first.call.step(rounds) {
-                Outcome::Blocked if !*any_dead && !rounds.has_cause() => return moved,
-                Outcome::Blocked => {
-                    let missing = first.call.missing(rounds);
-                    let members = (0..).zip(&*peers).filter(|(member, _)| missing >> member & 1 == 1);
-                    let mut processes = members.map(|(_, &peer)| peer);
-                    if let Some(lost) = processes.find(|&peer| known.is_dead(peer)) {
-                        rounds.leave_for_loss(lost)
-                    } else {
-                        let gone = rounds.cells_here().gone();
-                        // What is missing after this will not come.
-                        if gone & first.call.missing(rounds) == 0 {
-                            return moved;
-                        }
-                        rounds.leave_too()
-                    }
-                }
-                Outcome::Done => {
-                    let Pending { request, call, .. } = calls.pop_front().expect("just seen");
-                    if let Some(kept) = kept {
-                        // It comes again.
-                        kept.call = Some(call);
-                    } else if let Some(next) = calls.front_mut() {
+            let failed = match step(&mut first.call, rounds, peers, |peer| known.is_dead(peer), *any_dead) {
+                Stepped::Waits => return moved,
+                Stepped::Done => {
+                    let request = first.request;
+                    calls.pop_front();
+                    if let Some(next) = calls.front_mut() {
                         next.call.begin(rounds);
                     }
                     self.complete_plain(request, None);
                     moved = true;
                     continue;
                 }
-                Outcome::Strayed(other) => rounds.leave_for_mismatch(other),
+                Stepped::Failed(error) => error,
             };
             moved = true;
             // All that were begun fail: this member does nothing in the cells any more.
-            let mut requests = Vec::with_capacity(calls.len());
-            for pending in calls.drain(..) {
-                requests.push(pending.request);
-                if let Some(kept) = kept {
-                    kept.call = Some(pending.call);
-                }
-            }
-            for request in requests {
-                self.complete_plain(request, Some(failed.clone()));
+            for pending in std::mem::take(calls) {
+                self.complete_plain(pending.request, Some(failed.clone()));
             }
         }
     }
@@ -319,16 +377,18 @@ impl Engine {
         let busy = streams.busy.iter().filter_map(|&index| streams.open[index as usize].as_ref());
         busy.flat_map(|open| {
             let awaited = open.awaited();
-            open.calls.iter().map(move |pending| {
+            let kept = open.kept.as_ref().and_then(|kept| Some((kept.request?, kept.sequence, true)));
+            let once = open.calls.iter().map(|pending| (pending.request, pending.number, false));
+            kept.into_iter().chain(once).map(move |(request, number, persistent)| {
                 let running = Running {
                     context: open.context,
-                    number: open.kept.as_ref().map_or(pending.number, |kept| kept.sequence),
-                    persistent: open.kept.is_some(),
+                    number,
+                    persistent,
                     peers: awaited.clone(),
                     // What it waits for has come since it was looked at.
                     goes_on: awaited.is_empty(),
                 };
-                (pending.request, running)
+                (request, running)
             })
         })
     }

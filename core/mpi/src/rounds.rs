@@ -16,6 +16,8 @@
 //! and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
 
 mod kept;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use kept::KeptCall;
 

@@ -7,6 +7,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 command -v cargo >/dev/null 2>&1 || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+# Nobody reads line numbers of a backtrace here, and writing them down is a part of every compilation and of every link.
+export CARGO_PROFILE_DEV_DEBUG=${CARGO_PROFILE_DEV_DEBUG:-0}
 # One run tests the same cases as the next; new ones are searched with another seed.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-4711}
 # Where the tests find the installation under test; ci/test makes it.

@@ -45,6 +45,7 @@ use std::thread::ThreadId;
 
 use weft::Process;
 use weft::always::Always;
+use weft::attributes::Cache;
 use weft::comm::Changes;
 use weft::group::NamedGroups;
 use weft::lanes::{Lanes, Turn};
@@ -71,6 +72,9 @@ pub(crate) const FINALIZED: u32 = 16;
 pub(crate) const FORKED: u32 = 32;
 /// Bit of the phase, beside [`LOCKED`]: several threads may call at once.
 pub(crate) const MULTIPLE: u32 = 64;
+/// Bit of the phase, beside [`MULTIPLE`]: the program has asked for MPI_THREAD_MULTIPLE by its name, so its functions may run in any thread. A
+/// session of another level, or of none, has threads of its own and says nothing of that.
+pub(crate) const ANY_THREAD: u32 = 128;
 
 struct Gate {
     phase: AtomicU32,
@@ -108,6 +112,8 @@ pub(crate) struct Shared {
     pub(crate) answers: Changes,
     /// The groups with a handle.
     pub(crate) groups: Arc<NamedGroups>,
+    /// Attribute keys and attributes.
+    pub(crate) cache: Arc<Cache>,
     /// Whether anything was derived from a session, so that the process knows more of objects than they do.
     derived: Arc<AtomicBool>,
     /// The rank in the job.
@@ -192,6 +198,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
             changes: Arc::clone(&started.comms.changes),
             answers: Changes::default(),
             groups: Arc::clone(&started.groups),
+            cache: Arc::clone(&started.cache),
             derived: started.sessions.derived(),
             rank: started.job.rank,
             oversubscribed: started.spins() == 1,

@@ -48,7 +48,7 @@ fn answers<R>(work: impl FnOnce(&mut Answers) -> R) -> Option<R> {
         .ok()
 }
 
-/// Threads forget what they remember here. To be called under the process's lock by whoever frees a key, or sets or deletes an attribute.
+/// Threads forget what they remember here. To be called by whoever has freed a key, or set or deleted an attribute, before the call returns.
 pub(crate) fn changed() {
     gate::shared().answers.add();
 }

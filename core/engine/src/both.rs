@@ -1,6 +1,7 @@
 //! [`Both`]: shared memory to the processes of this node, a fabric to all others, and one bell for either.
 
 use crate::fabric::{Fabric, FabricBell};
+use crate::told_deaths::ToldDeaths;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,6 +28,8 @@ pub struct Both {
     fabric_first: bool,
     /// When the fabric was looked at last and had nothing; `None` when it had something.
     quiet_since: Option<Instant>,
+    /// Deaths on other nodes, of which the launcher tells through this one's memory.
+    deaths: ToldDeaths,
     /// Bells that are armed: a look before a sleep must not leave the fabric out.
     armed: Arc<AtomicU32>,
 }
@@ -34,7 +37,8 @@ pub struct Both {
 impl Both {
     /// Joins a node's shared memory and a fabric.
     pub fn new(shm: Shm, fabric: Fabric) -> Both {
-        Both { shm, fabric, fabric_first: false, quiet_since: None, armed: Arc::default() }
+        let (deaths, armed) = (ToldDeaths::default(), Arc::default());
+        Both { shm, fabric, fabric_first: false, quiet_since: None, deaths, armed }
     }
 
     /// The way to other nodes.
@@ -61,7 +65,9 @@ impl Both {
     /// wait for it each time.
     fn is_fabric_due(&self) -> bool {
         let Some(since) = self.quiet_since else { return true };
-        self.armed.load(Ordering::Relaxed) != 0 || since.elapsed() >= self.fabric.pause_between_looks()
+        self.armed.load(Ordering::Relaxed) != 0
+            || !self.deaths.is_empty()
+            || since.elapsed() >= self.fabric.pause_between_looks()
     }
 }
 
@@ -145,7 +151,7 @@ impl Transport for Both {
 
     #[inline]
     fn is_idle(&self) -> bool {
-        self.shm.is_idle() && (self.fabric.is_idle() || !self.is_fabric_due())
+        self.shm.is_idle() && (self.fabric.is_idle() || !self.is_fabric_due()) && self.deaths.is_empty()
     }
 
     /// Both in turns: whoever was first is second the next time, so neither can keep the other from being heard.
@@ -187,16 +193,30 @@ impl Transport for Both {
             let found = self.fabric.progress();
             self.quiet_since = (!found).then(Instant::now);
             moved |= found;
+            if !self.deaths.is_empty() {
+                self.deaths.looked(found, Instant::now());
+                moved = true;
+            }
         }
         moved
     }
 
     fn lost(&mut self) -> Option<PeerId> {
-        let Some(peer) = self.shm.lost() else { return self.fabric.lost() };
-        if !self.shm.is_here(peer) {
-            // The launcher told; the fabric would find out by its retries, seconds later.
-            self.fabric.give_up(peer);
+        while let Some(peer) = self.shm.lost() {
+            if self.shm.is_here(peer) {
+                return Some(peer);
+            }
+            self.deaths.hear(peer, Instant::now());
         }
+        if let Some(peer) = self.fabric.lost() {
+            return Some(peer);
+        }
+        if self.deaths.is_empty() {
+            return None;
+        }
+        let peer = self.deaths.next(Instant::now())?;
+        // The fabric would find out by its retries, seconds later.
+        self.fabric.give_up(peer);
         Some(peer)
     }
 

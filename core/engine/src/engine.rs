@@ -4,8 +4,8 @@ use crate::internal::Notice;
 use crate::landings::Landings;
 use crate::messages::Messages;
 use crate::peers::Peers;
-use crate::requests::{ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
-use crate::schedule::Schedules;
+use crate::requests::{ABANDONED, ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
+use crate::schedule::{Callback, Schedules};
 use crate::streams::Streams;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
@@ -559,6 +559,10 @@ impl State {
         }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
             self.notices.push_back(Notice { token, completion: request.completion() });
+        } else if request.flags & ABANDONED != 0
+            && let Some(error) = &request.error
+        {
+            self.schedules.callbacks.push_back(Callback::of_failure(request.owner, error.clone()));
         }
         self.requests.remove(slot);
     }

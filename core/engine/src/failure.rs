@@ -4,8 +4,8 @@
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::peers::{LeadTarget, Outgoing};
-use crate::requests::{ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
-use crate::schedule::PeerMap;
+use crate::requests::{ABANDONED, ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
+use crate::schedule::{Callback, PeerMap};
 use crate::types::{RequestId, Selector};
 use weft_api::Transport;
 use weft_api::offload::Offload;
@@ -13,6 +13,20 @@ use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
 
 impl Engine {
+    /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so it is told
+    /// as a [`Callback`] with the owner word.
+    pub fn abandon(&mut self, request: RequestId) {
+        let entry = self.state.requests.at_mut(request.slot());
+        if entry.phase == Phase::Complete
+            && let Some(error) = entry.error.take()
+        {
+            let failure = Callback::of_failure(entry.owner, error);
+            self.state.schedules.callbacks.push_back(failure);
+        }
+        self.state.requests.at_mut(request.slot()).flags |= ABANDONED;
+        self.release(request);
+    }
+
     /// Marks a request for cancellation (section 3.8.4). It still completes: cancelled, or as if nothing had been
     /// asked. A receive is cancelled unless its message has been matched; a send is cancelled unless it is complete
     /// or a receive has started on it, for which a remote receiver is asked.

@@ -6,14 +6,12 @@
 
 use crate::both::BothBell;
 use crate::fabric::{Fabric, FabricBell};
-use std::collections::VecDeque;
+use crate::told_deaths::ToldDeaths;
 use std::sync::Arc;
+use std::time::Instant;
 use weft_api::Transport;
 use weft_shm::Shm;
 use weft_types::PeerId;
-
-/// So many looks at a fabric that always has something may pass before a death is told all the same.
-const MOST_LOOKS: u32 = 64;
 
 /// One way to all peers.
 #[derive(Debug)]
@@ -27,30 +25,26 @@ pub struct Forced {
 #[derive(Debug)]
 struct Node {
     shm: Shm,
-    /// Deaths that were heard of. What the dead have sent before is on its way or here, and counts.
-    heard: VecDeque<PeerId>,
-    /// Whether the last look at the fabric found nothing, and how many found something since there are such deaths.
-    is_quiet: bool,
-    looks: u32,
+    deaths: ToldDeaths,
 }
 
 impl Forced {
     pub(crate) fn new(fabric: Fabric, shm: Option<Shm>) -> Forced {
-        let node = shm.map(|shm| Node { shm, heard: VecDeque::new(), is_quiet: false, looks: 0 });
+        let node = shm.map(|shm| Node { shm, deaths: ToldDeaths::default() });
         Forced { fabric, node }
     }
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.fabric.is_idle()
-            && self.node.as_ref().is_none_or(|node| node.heard.is_empty() && node.shm.is_idle())
+            && self.node.as_ref().is_none_or(|node| node.deaths.is_empty() && node.shm.is_idle())
     }
 
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
         let moved = self.fabric.progress();
         match &mut self.node {
-            Some(node) if !node.heard.is_empty() || !node.shm.is_idle() => node.listen(moved),
+            Some(node) if !node.deaths.is_empty() || !node.shm.is_idle() => node.listen(moved),
             _ => moved,
         }
     }
@@ -59,7 +53,8 @@ impl Forced {
         if let Some(peer) = self.fabric.lost() {
             return Some(peer);
         }
-        let peer = self.node.as_mut()?.next()?;
+        let node = self.node.as_mut().filter(|node| !node.deaths.is_empty())?;
+        let peer = node.deaths.next(Instant::now())?;
         // The fabric would find out by its retries, seconds later, or never.
         self.fabric.give_up(peer);
         Some(peer)
@@ -87,24 +82,13 @@ impl Node {
     /// Takes in what the launcher says. `moved`: whether the fabric had something just now.
     #[cold]
     fn listen(&mut self, moved: bool) -> bool {
-        // What was sent before a death may have come since the last look, which then says nothing of it: the next one does.
-        let knew = !self.heard.is_empty();
+        let now = Instant::now();
+        // Before what is heard now, of which that look says nothing.
+        self.deaths.looked(moved, now);
         self.shm.progress();
-        self.heard.extend(std::iter::from_fn(|| self.shm.lost()));
-        self.is_quiet = knew && !moved;
-        self.looks += u32::from(!self.heard.is_empty());
-        moved || !self.heard.is_empty()
-    }
-
-    /// The next death to be told, when what its process has sent is taken in.
-    fn next(&mut self) -> Option<PeerId> {
-        if !self.is_quiet && self.looks < MOST_LOOKS {
-            return None;
+        while let Some(peer) = self.shm.lost() {
+            self.deaths.hear(peer, now);
         }
-        let peer = self.heard.pop_front();
-        if self.heard.is_empty() {
-            self.looks = 0;
-        }
-        peer
+        moved || !self.deaths.is_empty()
     }
 }

@@ -97,6 +97,8 @@ pub(crate) const KEYED: u16 = 512;
 pub(crate) const LEASED: u16 = 1024;
 /// A device works on its memory.
 pub(crate) const TRANSFERRING: u16 = 2048;
+/// Beside [`RELEASED`]: when it fails its owner must hear of it.
+pub(crate) const ABANDONED: u16 = 4096;
 
 /// One operation under way.
 #[derive(Debug)]

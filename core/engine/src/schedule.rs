@@ -108,20 +108,37 @@ impl Channel {
     }
 }
 
-/// A user-defined operation to be applied while nobody holds the engine; give it back with [`Engine::callback_done`].
+/// What is due while nobody holds the engine: a user-defined operation, or an error handler. Give it back with
+/// [`Engine::callback_done`].
 #[derive(Debug)]
 #[must_use]
-pub struct Callback {
-    token: NonZeroU64,
-    operation: Arc<dyn UserOperation>,
-    left: Elements,
-    into: Elements,
+pub struct Callback(Due);
+
+#[derive(Debug)]
+enum Due {
+    Operation { token: NonZeroU64, operation: Arc<dyn UserOperation>, left: Elements, into: Elements },
+    Failure { owner: u32, error: Error },
 }
 
 impl Callback {
-    /// Calls the user's function.
+    /// An abandoned request of that owner word has failed.
+    pub(crate) fn of_failure(owner: u32, error: Error) -> Callback {
+        Callback(Due::Failure { owner, error })
+    }
+
+    /// Calls the user's operation; for a failure nothing.
     pub fn run(&self) {
-        self.operation.apply(self.left, self.into);
+        if let Due::Operation { operation, left, into, .. } = &self.0 {
+            operation.apply(*left, *into);
+        }
+    }
+
+    /// The owner word and the error of an abandoned request ([`Engine::abandon`]); `None`: that is an operation.
+    pub fn failure(&self) -> Option<(u32, &Error)> {
+        match &self.0 {
+            Due::Failure { owner, error } => Some((*owner, error)),
+            Due::Operation { .. } => None,
+        }
     }
 }
 
@@ -159,7 +176,7 @@ const SPARES: usize = 8;
 pub(crate) struct Schedules {
     active: Vec<Option<Box<Active>>>,
     free: Vec<u32>,
-    callbacks: VecDeque<Callback>,
+    pub(crate) callbacks: VecDeque<Callback>,
     /// Of ended runs, for the next ones; at most [`SPARES`].
     #[allow(clippy::vec_box, reason = "the boxes are what is kept, so that a start allocates nothing")]
     spares: Vec<Box<Active>>,
@@ -240,7 +257,7 @@ impl Engine {
         Ok(request)
     }
 
-    /// The next user-defined operation to run, if a reduction waits for one.
+    /// What is due next: the user-defined operation that a reduction waits for, or the error handler of a request that was abandoned.
     pub fn take_callback(&mut self) -> Option<Callback> {
         self.state.schedules.callbacks.pop_front()
     }
@@ -253,7 +270,8 @@ impl Engine {
 
     /// The callback was run; the reduction goes on.
     pub fn callback_done(&mut self, callback: Callback) {
-        let (slot, step) = from_token(callback.token);
+        let Due::Operation { token, .. } = callback.0 else { return };
+        let (slot, step) = from_token(token);
         let mut active = self.take_active(slot);
         active.callbacks -= 1;
         active.vectors.execution.completed(&active.run.schedule, step);
@@ -419,7 +437,8 @@ impl Engine {
                     Operation::User(operation) => {
                         let operation = Arc::clone(operation);
                         let token = token(slot, step);
-                        self.state.schedules.callbacks.push_back(Callback { token, operation, left, into });
+                        let due = Due::Operation { token, operation, left, into };
+                        self.state.schedules.callbacks.push_back(Callback(due));
                         active.callbacks += 1;
                     }
                 }

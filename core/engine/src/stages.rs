@@ -26,7 +26,7 @@ impl Engine {
 
     /// Leaves a stage that this process was told of and will not use, so that its memory returns when its maker leaves it too.
     pub fn refuse_stage(&mut self, word: u64) {
-        // Any shape will do, for nothing is put down, and any receiver, for nobody is woken.
-        drop(self.join_stage(self.state.config.me, word, 1, 1));
+        // Any receiver will do, for nobody is woken, and the smallest shape, for nothing is put down.
+        drop(self.join_stage(self.state.config.me, word, 1, 32 << 10));
     }
 }

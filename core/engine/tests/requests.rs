@@ -4,7 +4,7 @@
 use weft_datatype::Scratch;
 use weft_engine::world::World;
 use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started};
-use weft_types::{ContextId, PeerId, Rank, Tag};
+use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
 const CONTEXT: ContextId = ContextId(4);
 
@@ -40,6 +40,43 @@ fn released_requests_go_on_to_their_end_and_free_themselves() {
             }
             assert!(world.engines.iter().all(Engine::is_quiet));
         }
+    }
+}
+
+/// Section 3.7.3: of a freed request no call can return the error.
+#[test]
+fn the_owner_of_an_abandoned_request_hears_that_it_failed() {
+    for (length, early) in LENGTHS.into_iter().flat_map(|length| [(length, false), (length, true)]) {
+        let mut world = World::new(2).build();
+        let (data, room) = (Scratch::new(length), Scratch::new(length / 2));
+        let received = world.engines[1].recv(from(0, 1), room.recv_buf(0, length / 2)).unwrap();
+        world.engines[1].tag_request(received, 77);
+        if early {
+            world.engines[1].abandon(received);
+        }
+        let started =
+            world.engines[0].send(to(1, 0, 1), SendMode::Standard, data.send_buf(0, length)).unwrap();
+        if let Started::Pending(sent) = started {
+            world.engines[0].abandon(sent);
+        }
+        world.settle();
+        if !early {
+            world.engines[1].abandon(received);
+        }
+        assert!(!world.engines[1].exists(received) && world.engines[0].take_callback().is_none());
+        let told = world.engines[1].take_callback();
+        let failure = told.as_ref().and_then(|callback| callback.failure());
+        let heard = failure.map(|(owner, error)| (owner, error.class()));
+        assert_eq!(
+            heard,
+            (length > 0).then_some((77, ErrorClass::TRUNCATE)),
+            "{length} bytes, early: {early}"
+        );
+        if let Some(callback) = told {
+            callback.run();
+            world.engines[1].callback_done(callback);
+        }
+        assert!(world.engines.iter().all(Engine::is_quiet));
     }
 }
 

@@ -60,7 +60,11 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let allowed = allowed_cpus();
     let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
     let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
-    let described = described_machine().map_err(|why| refuse(why, 2))?;
+    let described = match described_machine() {
+        // Nothing here asks for it; the ranks tell what they cannot do without.
+        Err(_) if nothing_to_place => None,
+        described => described.map_err(|why| refuse(why, 2))?,
+    };
     let is_here = described.as_ref().is_none_or(|machine| machine.is_here);
     let free = || vec![Placement { cpus: None, numa_node: None }; size as usize];
     let own_rails =
@@ -82,17 +86,16 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         };
         let mut lines: Vec<String> =
             placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
+        // All or none: without a place for one there is none for any.
+        let local_cpus: Option<Vec<CpuSet>> =
+            placements.iter().map(|placement| placement.cpus.clone()).collect();
+        let local_cpus = local_cpus.unwrap_or_default();
         match is_here {
-            true => {
-                // All or none: without a place for one there is none for any.
-                let local_cpus: Option<Vec<CpuSet>> =
-                    placements.iter().map(|placement| placement.cpus.clone()).collect();
-                (placements, local_cpus.unwrap_or_default(), rails, agents, lines)
-            }
-            // The plan is shown; ranks run here, where its CPUs and devices mean nothing.
+            true => (placements, local_cpus, rails, agents, lines),
+            // The plan is shown, and communicators are split by it; ranks run here, where its CPUs and devices mean nothing.
             false => {
                 lines.push(NOT_HERE.to_owned());
-                (free(), Vec::new(), own_rails(&devices::read(&LiveSystem)), Vec::new(), lines)
+                (free(), local_cpus, own_rails(&devices::read(&LiveSystem)), Vec::new(), lines)
             }
         }
     };

@@ -5,7 +5,6 @@ mod sides;
 pub(crate) use sides::Everyone;
 pub use sides::{Inter, Sides};
 
-use crate::attributes::Attributes;
 use crate::collective::Plans;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
@@ -58,8 +57,6 @@ pub struct Comm {
     pub errhandler: Handle,
     /// The name (section 7.8).
     pub name: Box<[u8]>,
-    /// Cached attributes (section 7.7).
-    pub attributes: Attributes,
     /// Hints accepted (section 7.4.4).
     pub hints: Info,
     /// Where the next construction from this communicator looks for a channel; the same at all members.
@@ -93,7 +90,6 @@ impl Comm {
             inter: None,
             errhandler,
             name: Box::default(),
-            attributes: Attributes::default(),
             hints: Info::default(),
             context_hint: 0,
             collectives: 0,

@@ -18,7 +18,7 @@ mod scale;
 mod sweep;
 mod table;
 
-use crate::attributes::Attribute;
+use crate::attributes::{Attribute, Holder};
 use crate::comm::{Comm, Everyone, Inter, Sides};
 use crate::context::{self, Proposal, Search};
 use crate::group::Group;
@@ -392,10 +392,11 @@ impl Construction {
         process.lanes.open(comm.lane, &process.engine)?;
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();
-        for attribute in self.attributes.drain(..) {
-            process.keys.put(&mut comm.attributes, attribute);
-        }
         let made = process.comms.insert(comm)?;
+        for attribute in self.attributes.drain(..) {
+            // A key that was freed with its last attribute while this was under way: nobody can ask for it any more.
+            let _ = process.cache.put(Holder::Comm, made, [attribute]);
+        }
         process.inherit_session(made, self.parent);
         Ok(Some(made))
     }

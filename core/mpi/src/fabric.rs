@@ -179,6 +179,7 @@ fn fabric(
                     params::Provider::Auto => None,
                     params::Provider::Named(name) => Some(name.clone()),
                 },
+                processes: Some(job.size),
                 job: Some(job.job_id.clone()),
                 offload: match parameters.offload {
                     params::Choice::Auto => None,

@@ -227,6 +227,16 @@ impl Lane {
         self.turn_of(self.inner.lock_to_help(), |_| ())
     }
 
+    /// As [`Lane::help`], by a thread that runs no functions of the program: those that became due stay.
+    pub fn help_silently(&self) -> bool {
+        let mut inner = self.inner.lock_to_help();
+        let moved = inner.engine.progress();
+        if self.rings(&mut inner, moved) {
+            ring(inner);
+        }
+        moved
+    }
+
     /// As [`Lane::help`]; `None` when somebody else holds the lane, or works with it so much that the lock is biased to him.
     pub fn try_help(&self) -> Option<Turn<()>> {
         Some(self.turn_of(self.inner.try_lock_to_help()?, |_| ()))

@@ -88,7 +88,10 @@ impl Process {
             all.push(left("session that is not finalized", "", None));
         }
         all.extend(
-            self.keys.left().map(|(key, holder)| left("attribute key", format!("{key} of {holder}"), None)),
+            self.cache
+                .left()
+                .into_iter()
+                .map(|(key, holder)| left("attribute key", format!("{key} of {holder}"), None)),
         );
         all
     }

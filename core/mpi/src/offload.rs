@@ -2,7 +2,8 @@
 //!
 //! Late, as it comes to cells inside a node: the first call goes by messages; before the second the members find out together, by messages,
 //! whether the devices of all of them offer the same, what the others must know of each, and whether all have joined. One that cannot is enough
-//! for all to stay with messages, for good. Whatever goes wrong on the way is not the call's error.
+//! for all to stay with messages, for good. Whatever goes wrong on the way is not the call's error, and keeps nobody from the steps that follow:
+//! the others may be in them.
 //!
 //! Whether this is begun at all follows from what is the same at all members: the parameters, the fabric of the job, the communicator.
 //! Afterwards its blocking and nonblocking barriers, broadcasts and reductions name the group, and the device says of each whether it takes it;
@@ -63,7 +64,7 @@ pub struct Join {
     first: u32,
 }
 
-/// Collectives by which members agree. Whoever leaves early has counted them too, so that what comes next has one number everywhere.
+/// Collectives by which members agree. Who could not even begin one has counted it too, so that what comes next has one number everywhere.
 const AGREEMENTS: u32 = 3;
 
 /// What comes next.
@@ -165,11 +166,11 @@ impl Process {
         }
     }
 
+    /// Every member takes every step, whatever it knows by then: who failed in one agreement cannot know whether the others did, and who left out
+    /// the next one would leave them waiting in it. A step that fails ends at all that take it, as every collective does.
     fn next_step_to_group(&mut self, join: &mut Join, ended_well: bool) -> Result<()> {
         if !ended_well {
-            join.why = Some("the agreement with the other members has failed".into());
-            self.decide(join, false);
-            return Ok(());
+            join.why.get_or_insert_with(|| "the agreement with the other members has failed".into());
         }
         match join.step {
             Step::Offers(_) => {
@@ -178,20 +179,16 @@ impl Process {
                     join.why.get_or_insert_with(|| {
                         "the other members' devices offer none, or another kind".into()
                     });
-                    self.decide(join, false);
-                    return Ok(());
                 }
                 self.show_card(join)
             }
             Step::Cards(_) => {
-                match self.join_by_cards(join) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        join.why.get_or_insert_with(|| "a member's device could not open it".into());
-                        self.decide(join, false);
-                        return Ok(());
+                if join.why.is_none() {
+                    match self.join_by_cards(join) {
+                        Ok(true) => {}
+                        Ok(false) => join.why = Some("a member's device could not open it".into()),
+                        Err(error) => join.why = Some(error.text().to_owned()),
                     }
-                    Err(error) => join.why = Some(error.text().to_owned()),
                 }
                 join.step = Step::Joining;
                 Ok(())
@@ -209,11 +206,11 @@ impl Process {
                 Ok(())
             }
             Step::Joined(_) => {
-                let all = words(&join.heard)[0] == 1;
-                if !all {
-                    join.why.get_or_insert_with(|| "another member could not join".into());
+                if join.why.is_none() && words(&join.heard)[0] != 1 {
+                    join.why = Some("another member could not join".into());
                 }
-                self.decide(join, all);
+                let joined = join.why.is_none();
+                self.decide(join, joined);
                 Ok(())
             }
             Step::Over => Ok(()),
@@ -228,17 +225,19 @@ impl Process {
         }
     }
 
-    /// Opens this member's end, and shows the others how it is found; nothing where it cannot be opened.
+    /// Opens this member's end, and shows the others how it is found; nothing where it cannot or shall not be opened.
     fn show_card(&mut self, join: &mut Join) -> Result<()> {
         let size = self.comms.get(join.comm)?.size;
         let mut shown = [0; SHOWN];
-        match self.engine.open_group(size) {
-            Ok((group, card)) => {
-                join.group = Some(group);
-                shown[0] = card.len() as u8;
-                shown[1..=card.len()].copy_from_slice(&card);
+        if join.why.is_none() {
+            match self.engine.open_group(size) {
+                Ok((group, card)) => {
+                    join.group = Some(group);
+                    shown[0] = card.len() as u8;
+                    shown[1..=card.len()].copy_from_slice(&card);
+                }
+                Err(error) => join.why = Some(error.text().to_owned()),
             }
-            Err(error) => join.why = Some(error.text().to_owned()),
         }
         let byte = Datatype::from(Datatype::predefined(abi::MPI_BYTE).expect("predefined"));
         let said = Memory::scratch(&byte, SHOWN as u64)?;

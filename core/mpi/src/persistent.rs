@@ -1,6 +1,6 @@
 //! Persistent requests (section 3.9): what they do each time they are started, and whether they are under way.
 //!
-//! Those of messages in a lane other than 0 are started and completed without the process: a thread remembers what one does ([`Kept`]) and
+//! Those in a lane other than 0 are started and completed without the process: a thread remembers what one does ([`Kept`]) and
 //! works with the lane alone. Shared between the process's table and such threads is one word, [`State`].
 //!
 //! # Memory ordering of the word
@@ -10,7 +10,7 @@
 //! number is looked up in its lane, under the lane's lock, where a stale one is found out by its generation.
 
 use crate::lanes::request_handle;
-use crate::request::{Local, Requests};
+use crate::request::{COLLECTIVE, Local, Requests};
 use crate::rounds::KeptCall;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -111,6 +111,14 @@ pub(crate) fn begin_receive(
     Ok(request)
 }
 
+/// Starts a collective in the engine of its lane.
+#[inline]
+pub(crate) fn begin_collective(engine: &mut Engine, kept: &KeptRun, comm: Handle) -> Result<RequestId> {
+    let request = engine.start_schedule(kept.run())?;
+    engine.tag_request(request, comm.0 | COLLECTIVE);
+    Ok(request)
+}
+
 /// The handle of what was begun in a lane. A send that is complete has no lane.
 pub(crate) fn begun_in(lane: u32, request: RequestId) -> Handle {
     request_handle(if request == RequestId::COMPLETE { request } else { request.in_lane(lane) })
@@ -128,11 +136,13 @@ impl Persistent {
         }
     }
 
-    /// Messages in a lane other than 0.
+    /// What needs its lane alone, other than 0: a message, or a collective.
     fn can_be_remembered(&self) -> bool {
-        let is_message =
-            matches!(self.operation, Operation::Send(Some(_), ..) | Operation::Receive(Some(_), _));
-        self.lane != 0 && is_message
+        let needs_its_lane = matches!(
+            self.operation,
+            Operation::Send(Some(_), ..) | Operation::Receive(Some(_), _) | Operation::Collective(_)
+        );
+        self.lane != 0 && needs_its_lane
     }
 
     /// The request under way.
@@ -163,7 +173,7 @@ impl Drop for Persistent {
     }
 }
 
-/// A persistent request as a thread remembers it: one of messages in a lane other than 0.
+/// A persistent request as a thread remembers it: a message or a collective in a lane other than 0.
 #[derive(Debug)]
 pub struct Kept {
     /// Its handle.
@@ -201,7 +211,8 @@ impl Kept {
                 begin_send(engine, envelope, mode, buffer, self.comm)?
             }
             Operation::Receive(Some(selector), buffer) => begin_receive(engine, selector, buffer, self.comm)?,
-            _ => unreachable!("only messages are remembered"),
+            Operation::Collective(kept) => begin_collective(engine, &kept, self.comm)?,
+            _ => unreachable!("nothing else is remembered"),
         };
         self.state.set(begun_in(self.lane, begun).0);
         Ok(())
@@ -231,7 +242,44 @@ impl Kept {
     }
 }
 
+impl Persistent {
+    /// Starts a small message of lane 0 that needs no more than its engine. False: nothing was done.
+    #[inline]
+    fn start_at_once(&self, engine: &mut Engine) -> bool {
+        if self.lane != 0 || self.active().is_some() {
+            return false;
+        }
+        let started = match &self.operation {
+            Operation::Send(Some(envelope), SendMode::Standard, buffer) => {
+                let sent = buffer.plain().is_some_and(|bytes| engine.send_at_once(*envelope, bytes));
+                sent.then_some(RequestId::COMPLETE)
+            }
+            Operation::Receive(Some(selector), buffer) => match *selector {
+                Selector { context, peer: Some(peer), source: Some(source), tag: Some(tag) } => {
+                    let from = Envelope { peer, context, source, tag };
+                    engine.post_at_once(from, buffer.clone(), self.comm.0)
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        started.inspect(|&request| self.begun(request_handle(request))).is_some()
+    }
+}
+
 impl Requests {
+    /// `MPI_Start` in the usual cases, by the only thread that is here: small messages and partitioned requests. False: nothing was done.
+    #[inline]
+    pub fn start_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
+        match self.locals.find(handle) {
+            Some(Local::Persistent(persistent)) => persistent.start_at_once(engine),
+            Some(Local::PartitionedSend(_) | Local::PartitionedReceive(_)) => {
+                self.start_partitioned_at_once(engine, handle)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether calls on a request need not go through the process once a thread remembers it.
     pub fn can_be_remembered(&self, request: Handle) -> bool {
         matches!(self.locals.find(request), Some(Local::Persistent(persistent)) if persistent.can_be_remembered())

@@ -1,6 +1,6 @@
 //! Everything of one MPI process: the engine, the job, and all objects but those that exist without it.
 
-use crate::attributes::Keys;
+use crate::attributes::Cache;
 use crate::collective::tuning::Tuning;
 use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
@@ -43,8 +43,8 @@ pub struct Process {
     pub ops: Ops,
     /// Sessions.
     pub sessions: crate::session::Sessions,
-    /// Attribute keys.
-    pub keys: Keys,
+    /// Attribute keys and attributes.
+    pub cache: Arc<Cache>,
     /// Requests that are not the engine's.
     pub requests: Requests,
     /// The communicators of messages taken by matched probes.
@@ -168,7 +168,7 @@ impl Process {
             windows: crate::window::Windows::default(),
             ops: Ops::default(),
             sessions: crate::session::Sessions::default(),
-            keys: Keys::default(),
+            cache: Arc::default(),
             requests: Requests::of(&lanes),
             lanes,
             messages: HashMap::new(),

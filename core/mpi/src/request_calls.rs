@@ -2,7 +2,7 @@
 
 use crate::lanes::request_handle;
 use crate::persistent::{
-    OnCells, Operation, Persistent, active_already, begin_receive, begin_send, begun_in,
+    OnCells, Operation, Persistent, active_already, begin_collective, begin_receive, begin_send, begun_in,
 };
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Generalized, Kind, Local};
@@ -78,7 +78,7 @@ impl Process {
             Operation::Send(None, ..) | Operation::Buffered(None, _) => RequestId::COMPLETE,
             Operation::Receive(None, _) => return self.requests.insert(Local::NullReceive),
             Operation::Collective(kept) => {
-                return Ok(request_handle(self.start_run(kept.run(), comm.0 | COLLECTIVE, lane)?));
+                self.on_lane(lane, |engine| begin_collective(engine, &kept, comm))?
             }
         };
         Ok(begun_in(lane, begun))
@@ -149,7 +149,7 @@ impl Process {
         }
     }
 
-    /// `MPI_Request_free`: what is under way completes on its own. The generalized request, if it is one and complete: its
+    /// `MPI_Request_free`: what is under way completes on its own, and what goes wrong is told to the error handler of its communicator. The generalized request, if it is one and complete: its
     /// free function is due.
     ///
     /// # Errors
@@ -159,12 +159,12 @@ impl Process {
             Kind::Null => return Err(refused("the request is MPI_REQUEST_NULL; there is nothing to free")),
             Kind::CompleteSend => {}
             Kind::Engine(id) if self.engine.owner(id) & COLLECTIVE != 0 => return Err(not_to_free()),
-            Kind::Engine(id) => self.engine.release(id),
+            Kind::Engine(id) => self.engine.abandon(id),
             Kind::Lane(id) => {
                 let released = self.on_lane(id.lane(), |engine| {
                     let collective = engine.owner(id.local()) & COLLECTIVE != 0;
                     if !collective {
-                        engine.release(id.local());
+                        engine.abandon(id.local());
                     }
                     !collective
                 });

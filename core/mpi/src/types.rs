@@ -1,6 +1,5 @@
-//! Handles of datatypes, and what hangs on them: names and attributes (sections 5.1, 7.7.4, 7.8).
+//! Handles of datatypes, and what hangs on them: names (sections 5.1, 7.8).
 
-use crate::attributes::Attributes;
 use crate::comm::Changes;
 use crate::table::{Table, stale};
 use std::collections::BTreeMap;
@@ -12,13 +11,11 @@ use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 const FIRST: u32 = abi::MPI_DATATYPE_NULL;
 const RESERVED: usize = 512;
 
-/// Name and attributes of a datatype.
+/// What hangs on a datatype.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// The name (section 7.8).
     pub name: Box<[u8]>,
-    /// Cached attributes.
-    pub attributes: Attributes,
 }
 
 #[derive(Debug)]
@@ -167,16 +164,16 @@ impl Types {
         Ok(self.derived.remove(handle)?.extras)
     }
 
-    /// Name and attributes, to change them.
+    /// What hangs on a datatype, to change it.
     ///
     /// # Errors
     /// As [`Types::get`].
     pub fn extras_mut(&mut self, handle: Handle) -> Result<&mut Extras> {
         if let Some(predefined) = self.get(handle)?.as_predefined() {
-            return Ok(self.hung.entry(predefined.handle()).or_insert_with(|| Extras {
-                name: predefined.name().as_bytes().into(),
-                attributes: Attributes::default(),
-            }));
+            return Ok(self
+                .hung
+                .entry(predefined.handle())
+                .or_insert_with(|| Extras { name: predefined.name().as_bytes().into() }));
         }
         Ok(&mut self.derived.get_mut(handle)?.extras)
     }

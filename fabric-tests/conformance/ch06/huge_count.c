@@ -7,6 +7,7 @@
  * Timeout: 240
  */
 #include "check.h"
+#include "room.h"
 #include <sys/mman.h>
 
 enum { RANKS = 2, FEW = 1000 };
@@ -22,17 +23,6 @@ static void *reserve(size_t length)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     return memory;
-}
-
-static long long free_kib(void)
-{
-    char line[256];
-    long long kib = 0;
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %lld", &kib) == 1) break;
-    if (file) fclose(file);
-    return kib;
 }
 
 /* Marks at both ends, and around the places where 32 bits end. */

@@ -531,14 +531,20 @@ pub trait Hca {
     /// See [`HcaRefusal`].
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal>;
 
-    /// Posts a message of a few bytes inline, without a signal: [`Hca::post_send`] for callers that count instructions.
+    /// Posts a message of a few bytes inline: [`Hca::post_send`] for callers that count instructions.
     ///
     /// # Errors
     /// See [`HcaRefusal`].
     #[inline]
-    fn send_few(&mut self, number: QueuePairNumber, id: u64, bytes: &[u8]) -> Result<(), HcaRefusal> {
+    fn send_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        signaled: bool,
+    ) -> Result<(), HcaRefusal> {
         let request = WorkRequest::new(id, Work::Send { immediate: None }, &[]);
-        self.post_send(number, &WorkRequest { data: Data::Inline(&[bytes]), signaled: false, ..request })
+        self.post_send(number, &WorkRequest { data: Data::Inline(&[bytes]), signaled, ..request })
     }
 
     /// As [`Hca::send_few`], a write of a few bytes.
@@ -552,9 +558,10 @@ pub trait Hca {
         id: u64,
         bytes: &[u8],
         to: RemoteAddress,
+        signaled: bool,
     ) -> Result<(), HcaRefusal> {
         let request = WorkRequest::new(id, Work::Write { to, immediate: None }, &[]);
-        self.post_send(number, &WorkRequest { data: Data::Inline(&[bytes]), signaled: false, ..request })
+        self.post_send(number, &WorkRequest { data: Data::Inline(&[bytes]), signaled, ..request })
     }
 
     /// Posts send requests one after another, with as few doorbells as the device can.

@@ -179,6 +179,7 @@ impl Ofi {
     /// them an answer the next time they look; who does not answer is knocked at.
     pub(crate) fn ask(&mut self, now: Instant) {
         self.bury_mourned(now);
+        self.watch_more(now);
         let leaving = self.leaving.get();
         let keeps_order = self.slots.device_ref().offer().msg_order & FI_ORDER_SAS != 0;
         for number in 0..self.peers.len() as u32 {

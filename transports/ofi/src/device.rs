@@ -17,6 +17,7 @@ use crate::omni_path;
 use crate::select::{Collectives, Wanted};
 use crate::survey::{Found, choose, describe, find_again, offers_capability};
 use crate::sys::*;
+use crate::universe;
 use object::wait_object;
 use std::ffi::{c_int, c_void};
 use std::os::fd::OwnedFd;
@@ -91,6 +92,9 @@ impl Device {
     pub(crate) fn open(wanted: &Wanted) -> Result<(Device, String)> {
         if let Some(job) = &wanted.job {
             omni_path::name_job(job);
+        }
+        if let Some(processes) = wanted.processes {
+            universe::tell(processes);
         }
         let library = library()?;
         let (offer, why) = choose(library, wanted)?;

@@ -6,8 +6,9 @@
 //! # Ends
 //! fi_collective(3) promises no end where a member is lost. So a group that has something under way watches the next member in the order of
 //! ranks (it is asked when it is silent, as all peers are: [`crate::contact`]); whoever finds a member gone ends the group, what was and will be
-//! handed over in it, by closing its endpoint, and tells all the others, who do the same. A call that the provider fails waits for such news a
-//! while; without them the group ends with what the provider said, at all members, too.
+//! handed over in it, by closing its endpoint, and tells all the others, who do the same. Who has left the group, having got all that it
+//! wanted, watches nobody for those who have not; so who waits long watches more and more of them, in the end all. A call that the provider
+//! fails waits for such news a while; without them the group ends with what the provider said, at all members, too.
 
 use crate::abilities::{Stage, Stages};
 use crate::contact::STUCK;
@@ -31,6 +32,8 @@ const JOINING: Duration = Duration::from_secs(20);
 const NEWS: Duration = Duration::from_secs(5);
 /// How long a group's endpoint stays open after its communicator is gone: what it sent may still be on its way to members that are slower.
 const LINGER: Duration = Duration::from_secs(2);
+/// How long a collective is under way until twice as many members are watched.
+const LONG: Duration = Duration::from_secs(4);
 
 /// All groups of this process.
 #[derive(Debug, Default)]
@@ -55,8 +58,10 @@ struct Group {
     /// Handed over and not begun.
     queue: VecDeque<(Arc<Program>, u64)>,
     running: Option<Running>,
-    /// The next member is watched.
-    watches: bool,
+    /// So many of the next members are watched.
+    watched: u32,
+    /// Since when what is under way is, or more members are watched because of it.
+    waits_since: Instant,
     /// Nothing more is handed over.
     left: Option<Instant>,
 }
@@ -91,10 +96,16 @@ struct Running {
 }
 
 impl Group {
-    /// The member that `me` watches.
-    fn next_of(&self, me: PeerId) -> Option<PeerId> {
-        let own = self.members.iter().position(|&peer| peer == me)?;
-        Some(self.members[(own + 1) % self.members.len()])
+    /// The members that `me` watches, if that many.
+    fn after(&self, me: PeerId, watched: u32) -> impl Iterator<Item = PeerId> {
+        let own = self.members.iter().position(|&peer| peer == me);
+        let others = own.map(|own| self.members.iter().cycle().skip(own + 1).take(self.members.len() - 1));
+        others.into_iter().flatten().copied().take(watched as usize)
+    }
+
+    /// Whether it waits for the others.
+    fn waits(&self) -> bool {
+        matches!(self.state, State::Joining(_)) || self.running.is_some() || !self.queue.is_empty()
     }
 }
 
@@ -147,12 +158,7 @@ impl Ofi {
         let mut active = false;
         for place in 0..self.groups.list.len() as u32 {
             moved |= self.go_on_in(place);
-            active |= self.groups.get(place).is_some_and(|group| {
-                matches!(group.state, State::Joining(_))
-                    || group.running.is_some()
-                    || !group.queue.is_empty()
-                    || group.left.is_some()
-            });
+            active |= self.groups.get(place).is_some_and(|group| group.waits() || group.left.is_some());
         }
         self.groups.active = active;
         moved
@@ -206,8 +212,8 @@ impl Ofi {
                     Err(Denied::Again) => return moved,
                     Err(Denied::Failed(number)) => {
                         running.failed = Some((Instant::now(), number));
-                        // As when it fails later: perhaps a member is gone.
-                        self.doubt_everybody();
+                        // As when it fails later.
+                        self.suspect(place);
                     }
                 }
                 moved = true;
@@ -234,7 +240,9 @@ impl Ofi {
             _ => outline.bytes,
         });
         let room = room.max().unwrap_or(0) as usize;
+        let clock = self.clock;
         let group = self.groups.get(place).expect("the caller has looked");
+        group.waits_since = clock;
         group.running = Some(Running { program, token, stage: first, then, begun: false, failed: None });
         if matches!(outline.collective, Collective::Barrier) {
             // Nothing is touched, but there is always room.
@@ -265,8 +273,7 @@ impl Ofi {
         let Some(running) = &mut group.running else { return };
         if error != 0 {
             running.failed = Some((Instant::now(), error));
-            // Perhaps a member is gone: the questions find out who.
-            self.doubt_everybody();
+            self.suspect(place);
             return;
         }
         if let Some(then) = running.then.take() {
@@ -311,7 +318,7 @@ impl Ofi {
         for place in 0..self.groups.list.len() as u32 {
             let Some(group) = self.groups.get(place) else { continue };
             if let Some(rank) = group.members.iter().position(|&peer| peer == lost) {
-                let watched = group.next_of(me) == Some(group.members[rank]);
+                let watched = group.after(me, group.watched.max(1)).any(|peer| peer == group.members[rank]);
                 self.end_group(place, End::Lost(lost), found || watched);
             }
         }
@@ -363,17 +370,36 @@ impl Ofi {
         true
     }
 
-    /// Looks after the next member while something is under way.
-    fn watch_next(&mut self, place: u32) {
+    /// Looks after the next members, so many, while something is under way.
+    fn watch(&mut self, place: u32, count: u32) {
         let me = self.me;
         let group = self.groups.get(place).expect("the caller has looked");
-        if std::mem::replace(&mut group.watches, true) {
-            return;
+        let more: Vec<PeerId> = group.after(me, count).skip(group.watched as usize).collect();
+        group.watched = group.watched.max(count);
+        for next in more {
+            // The first word makes this process known there, too: otherwise its end would be told to others only, and taken for a loss here.
+            if let Ok(number) = self.introduce(next) {
+                self.news_are_due(number);
+            }
         }
-        let Some(next) = group.next_of(me) else { return };
-        // The first word makes this process known there, too: otherwise its end would be told to others only, and taken for a loss here.
-        if let Ok(number) = self.introduce(next) {
-            self.news_are_due(number);
+    }
+
+    /// Perhaps a member is gone: the questions find out who.
+    fn suspect(&mut self, place: u32) {
+        self.watch(place, u32::MAX);
+        self.doubt_everybody();
+    }
+
+    /// What has been under way for long has more members watched.
+    pub(crate) fn watch_more(&mut self, now: Instant) {
+        for place in 0..self.groups.list.len() as u32 {
+            let Some(group) = self.groups.get(place) else { continue };
+            let all = group.watched as usize + 1 >= group.members.len();
+            if group.waits() && !all && now.saturating_duration_since(group.waits_since) >= LONG {
+                group.waits_since = now;
+                let count = group.watched.saturating_mul(2);
+                self.watch(place, count);
+            }
         }
     }
 
@@ -415,7 +441,7 @@ impl Offload for Ofi {
         group.queue.push_back((Arc::clone(program), token));
         self.groups.active = true;
         self.rests = false;
-        self.watch_next(whole.group.0);
+        self.watch(whole.group.0, 1);
         self.run_in(whole.group.0);
     }
 
@@ -453,7 +479,8 @@ impl Offload for Ofi {
             state: State::Opened,
             queue: VecDeque::new(),
             running: None,
-            watches: false,
+            watched: 0,
+            waits_since: Instant::now(),
             left: None,
         });
         Ok((GroupId(place), name))
@@ -463,10 +490,11 @@ impl Offload for Ofi {
         self.slots.join_group(group.0, cards)?;
         let of = self.groups.at(group);
         (of.name, of.members) = (name, members.to_vec());
-        of.state = State::Joining(Instant::now());
+        of.waits_since = Instant::now();
+        of.state = State::Joining(of.waits_since);
         self.groups.active = true;
         self.next_round = self.next_round.min(Instant::now() + STUCK / 2);
-        self.watch_next(group.0);
+        self.watch(group.0, 1);
         Ok(())
     }
 

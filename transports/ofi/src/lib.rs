@@ -29,6 +29,7 @@ mod operations;
 mod slots;
 mod survey;
 mod transport;
+mod universe;
 
 pub use bell::OfiBell;
 pub use card::{OfiCard, OfiDirectory};

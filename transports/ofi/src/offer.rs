@@ -78,6 +78,12 @@ impl Offer {
         self.nic.is_some_and(|nic| nic.on_bus) || devices_only
     }
 
+    /// Whether an adapter carries the messages, and not the kernel's sockets: it drives a device, or memory must be registered also where only this
+    /// process uses it, which the kernel needs of nobody. (A device that is emulated is on no bus.)
+    pub fn is_adapter(&self) -> bool {
+        self.drives_a_device() || self.mr_mode & sys::FI_MR_LOCAL != 0
+    }
+
     /// Bytes of the longest message that still leaves in one step. Devices and the layers over message endpoints
     /// or datagrams (rxm, rxd) copy up to 16 KiB eagerly and take longer ones in steps of their own; sockets take all there is.
     pub fn eager_bytes(&self) -> usize {

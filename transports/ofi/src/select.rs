@@ -45,6 +45,8 @@ pub struct Wanted {
     pub address: Option<IpAddr>,
     /// Only this provider, by name (`WEFT_OFI_PROVIDER`).
     pub provider: Option<String>,
+    /// How many processes the job has, where that is known.
+    pub processes: Option<u32>,
     /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
     pub job: Option<String>,
     /// Whether the provider shall run collectives that it offers (`WEFT_OFFLOAD`); `None`: not without being asked.
@@ -85,6 +87,8 @@ pub enum Merit {
     Device,
     /// Its link is faster (bits per second).
     Speed(usize),
+    /// It is at the address by which the node is known, or at least at one that others can name.
+    Address,
     /// It reads and writes the memory of others.
     RemoteMemory,
     /// It keeps messages in order itself.
@@ -104,26 +108,41 @@ pub struct Choice {
     pub others: Vec<(usize, Why)>,
 }
 
+/// How well others find an offer at its address. An adapter is reached by what its own endpoint says; of its addresses one that routers know is
+/// better than one of a link, and than those of InfiniBand itself, by which layers above it cannot be asked.
+fn at_address(offer: &Offer, wanted: &Wanted) -> u8 {
+    match offer.ip {
+        Some(ip) if wanted.address.is_none_or(|address| address == ip) => 2,
+        Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => 0,
+        Some(_) => 1,
+        None if offer.addr_format == sys::FI_SOCKADDR_IB => 0,
+        None => 2,
+    }
+}
+
 /// What an offer is compared by, the weightiest first.
-fn rank(offer: &Offer) -> (bool, usize, bool, bool) {
+fn rank(offer: &Offer, wanted: &Wanted) -> (bool, usize, u8, bool, bool) {
     (
         offer.drives_a_device(),
         offer.speed(),
+        at_address(offer, wanted),
         offer.can(REMOTE_MEMORY),
         offer.msg_order & sys::FI_ORDER_SAS != 0,
     )
 }
 
 /// In what `better` is better than `other`.
-fn merit(better: &Offer, other: &Offer) -> Merit {
-    let (best, second) = (rank(better), rank(other));
+fn merit(better: &Offer, other: &Offer, wanted: &Wanted) -> Merit {
+    let (best, second) = (rank(better, wanted), rank(other, wanted));
     if best.0 != second.0 {
         Merit::Device
     } else if best.1 != second.1 {
         Merit::Speed(best.1)
     } else if best.2 != second.2 {
-        Merit::RemoteMemory
+        Merit::Address
     } else if best.3 != second.3 {
+        Merit::RemoteMemory
+    } else if best.4 != second.4 {
         Merit::Order
     } else {
         Merit::First
@@ -154,7 +173,7 @@ fn obstacle(offer: &Offer, wanted: &Wanted) -> Option<Why> {
         Some(Why::LinkDown)
     } else {
         match (wanted.address, offer.ip) {
-            (Some(address), Some(ip)) if address != ip => Some(Why::OtherAddress(ip)),
+            (Some(address), Some(ip)) if address != ip && !offer.is_adapter() => Some(Why::OtherAddress(ip)),
             _ => None,
         }
     }
@@ -175,15 +194,13 @@ pub fn select(offers: &[Offer], wanted: &Wanted) -> Result<Choice, Vec<(usize, W
     }
     // Of equals the first wins, so the comparison is with `>` only.
     let best = |candidates: &[usize]| {
-        candidates.iter().copied().reduce(
-            |best, next| {
-                if rank(&offers[next]) > rank(&offers[best]) { next } else { best }
-            },
-        )
+        candidates.iter().copied().reduce(|best, next| {
+            if rank(&offers[next], wanted) > rank(&offers[best], wanted) { next } else { best }
+        })
     };
     let Some(index) = best(&usable) else { return Err(others) };
     usable.retain(|&other| other != index);
-    let merit_over = |other: usize| merit(&offers[index], &offers[other]);
+    let merit_over = |other: usize| merit(&offers[index], &offers[other], wanted);
     let second = best(&usable).map(merit_over);
     others.extend(usable.iter().map(|&other| (other, Why::Worse(merit_over(other)))));
     others.sort_by_key(|&(other, _)| other);
@@ -196,7 +213,11 @@ pub fn explain(offers: &[Offer], wanted: &Wanted, outcome: &Result<Choice, Vec<(
     let others = match outcome {
         Ok(choice) => {
             let offer = &offers[choice.index];
-            let how = if offer.drives_a_device() { "a device" } else { "the kernel's sockets or memory" };
+            let how = match (offer.drives_a_device(), offer.is_adapter()) {
+                (true, _) => "a device",
+                (false, true) => "an adapter that is on no bus",
+                (false, false) => "the kernel's sockets or memory",
+            };
             let remote = if offer.can(REMOTE_MEMORY) { "remote memory" } else { "no remote memory" };
             let why = match choice.merit {
                 None => "nothing else can be used".into(),
@@ -236,6 +257,7 @@ impl fmt::Display for Merit {
         match self {
             Merit::Device => write!(f, "driving a device itself"),
             Merit::Speed(bits) => write!(f, "its link of {} Gbit/s", bits / 1_000_000_000),
+            Merit::Address => write!(f, "its address"),
             Merit::RemoteMemory => write!(f, "reading and writing remote memory"),
             Merit::Order => write!(f, "keeping messages in order itself"),
             Merit::First => write!(f, "libfabric's own order, which is by speed"),

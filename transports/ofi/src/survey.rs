@@ -202,7 +202,8 @@ fn ask_for(
     // SAFETY: a blank description has all its parts, and frees the text by the C allocator.
     unsafe {
         let info = &mut *hints.first();
-        info.addr_format = offer.addr_format;
+        // Layers over an adapter name its own form among their offers and refuse to be asked by it.
+        info.addr_format = if offer.addr_format == FI_SOCKADDR_IB { 0 } else { offer.addr_format };
         (*info.tx_attr).op_flags = flags;
         if named {
             (*info.fabric_attr).prov_name = owned_text(&offer.provider);
@@ -210,8 +211,8 @@ fn ask_for(
     }
     let list = library.offers(&hints)?;
     let is_same = |other: &Offer| {
-        (&other.provider, &other.fabric, &other.domain, other.ip)
-            == (&offer.provider, &offer.fabric, &offer.domain, offer.ip)
+        (&other.provider, &other.fabric, &other.domain, other.addr_format, other.ip)
+            == (&offer.provider, &offer.fabric, &offer.domain, offer.addr_format, offer.ip)
     };
     let same = list.iter().find(|info| is_same(&describe(info))).map(std::ptr::from_ref);
     let Some(info) = same.map(<*const fi_info>::cast_mut) else { return Ok(None) };

@@ -477,6 +477,7 @@ constants! {
     FI_SOCKADDR: u32 = 1;
     FI_SOCKADDR_IN: u32 = 2;
     FI_SOCKADDR_IN6: u32 = 3;
+    FI_SOCKADDR_IB: u32 = 4;
     FI_ADDR_PSMX2: u32 = 10;
     FI_ADDR_STR: u32 = 9;
     FI_ADDR_EFA: u32 = 12;

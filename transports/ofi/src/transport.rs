@@ -26,8 +26,10 @@ use weft_api::{Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
-/// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet.
-const LONGEST: usize = (32 << 10) + HEAD;
+/// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet, and what it says of a message of two.
+/// Without that such a message leaves in three, of which the last has a few dozen bytes.
+const LONGEST: usize = (32 << 10) + ANNOUNCED + HEAD;
+const ANNOUNCED: usize = 64;
 /// Largest payload that is copied at once, where the provider itself copies less.
 const LEAST_INLINE: usize = 192;
 /// Bytes per second of the kernel's sockets, and of packets through them that both ends copy (measured between two namespaces).

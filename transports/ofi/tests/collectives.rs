@@ -266,3 +266,43 @@ fn a_lost_member_ends_the_collectives_of_all() {
     let finished = ends.ends[0].finished().expect("at once");
     assert_eq!((finished.token, finished.outcome), (9, Outcome::Lost(PeerId(2))));
 }
+
+/// Rank 1 is known to its neighbours alone, ranks 0 and 2, which have left the group; the others, which wait for it, find out that it is gone.
+#[test]
+fn a_member_that_nobody_watches_any_more_is_missed_all_the_same() {
+    let Some(mut ends) = joined(5) else { return };
+    ends.run(outline(Collective::Barrier, 5, 0, None), &vec![Vec::new(); 5], |_| false);
+    for rank in [0, 2] {
+        ends.ends[rank].leave_group(ends.groups[rank]);
+    }
+    let begun = Instant::now();
+    // Longer than a group's end stays open.
+    while begun.elapsed() < Duration::from_secs(3) {
+        for end in &mut ends.ends {
+            end.progress();
+        }
+    }
+    let mut wanted = wanted(PROVIDER).unwrap();
+    wanted.offload = Some(true);
+    ends.ends[1] = open(1, &wanted, &ends.cards);
+    let barrier = outline(Collective::Barrier, 5, 0, None);
+    for rank in [3, 4] {
+        ends.ends[rank].hand_over(&program(barrier, ends.groups[rank], NOTHING, NOTHING), 1);
+    }
+    let mut ended = [false; 5];
+    until("the ends of those that wait", || {
+        for rank in [3, 4] {
+            let end = &mut ends.ends[rank];
+            end.progress();
+            while let Some(finished) = end.finished() {
+                assert_eq!(finished.outcome, Outcome::Lost(PeerId(1)), "at rank {rank}");
+                ended[rank] = true;
+            }
+        }
+        // Whatever these find, they have no group to tell of it.
+        ends.ends[0].progress();
+        ends.ends[2].progress();
+        std::thread::sleep(Duration::from_micros(100));
+        ended[3] && ended[4]
+    });
+}

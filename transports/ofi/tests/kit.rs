@@ -64,6 +64,12 @@ fn tcp_alone_has_every_property() {
     over("tcp", true);
 }
 
+/// Where there is an adapter: the kernel's emulated one, in `scripts/rxe-vm`.
+#[test]
+fn verbs_below_rxm_has_every_property() {
+    over("verbs;ofi_rxm", false);
+}
+
 #[test]
 fn shared_memory_has_every_property() {
     over("shm", false);

@@ -217,6 +217,30 @@ fn without_a_device_the_library_s_order_decides_between_equals() {
     assert_eq!(choice.others[1], (2, Why::Worse(Merit::First)));
 }
 
+/// As libfabric 1.17 answers on the kernel's emulated adapter (rxe), in its order and more: each address once more in InfiniBand's own form.
+fn emulated() -> Vec<Offer> {
+    let nic = Some(Nic { on_bus: false, speed: 8_000_000_000, down: false });
+    let of_link = Offer { addr_format: FI_SOCKADDR_IB, ip: None, nic, ..verbs() };
+    let of_ip = |ip: &str| at(ip, Offer { nic, ..verbs() });
+    vec![of_link.clone(), of_ip("fe80::2"), of_ip("10.9.0.1"), of_ip("fd09::1"), of_link]
+}
+
+#[test]
+fn an_adapter_is_used_at_its_own_address() {
+    // Known by another address, as processes of one node are by 127.0.0.1: an adapter is found by what its endpoint says.
+    let (_, choice) = chosen(&emulated(), &wanted("127.0.0.1"));
+    assert_eq!((choice.index, choice.merit), (2, Some(Merit::First)));
+    // At the node's address where it is there.
+    let (_, choice) = chosen(&emulated(), &wanted("fd09::1"));
+    assert_eq!((choice.index, choice.merit), (3, Some(Merit::Address)));
+    // Rather at an address of the link than in the form by which layers cannot be asked, and so rather than not at all.
+    let (_, choice) = chosen(&emulated()[..2], &wanted(HERE));
+    assert_eq!((choice.index, choice.merit), (0, Some(Merit::First)));
+    // It still does not win against what is at the right one, where sockets are as good: a faster link comes first.
+    let (name, _) = chosen(&[tcp(HERE), emulated().remove(2)], &wanted(HERE));
+    assert_eq!(name, "verbs;ofi_rxm");
+}
+
 #[test]
 fn each_requirement_that_is_not_met_is_named() {
     let cases = [

@@ -186,16 +186,36 @@ impl Flight {
         };
     }
 
+    /// Whether one more may.
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.next < self.quick
+    }
+
     /// Everything is to be looked at twice from now on.
     pub(crate) fn stop(&mut self) {
         (self.quick, self.chain) = (0, 0);
     }
 
-    /// Writes down a short message, as it is to be posted now without a signal: its identifier and bytes. It counts from [`Flight::posted`] on.
-    /// `None`: it must go the general way.
+    /// Where the short requests end that may be posted now: those that need no signal, or up to one more that `tells`.
     #[inline(always)]
-    pub(crate) fn message(&mut self, header: [u64; 2], payload: &[u8]) -> Option<(u64, &[u8])> {
-        if self.next >= self.quick || payload.len() > FEW - HEADER_BYTES {
+    fn end(&self, tells: Option<usize>) -> u64 {
+        match tells {
+            None => self.quick,
+            Some(_) if self.kept_back > 0 => 0,
+            Some(most) => self.first + most.min(self.requests.len()) as u64,
+        }
+    }
+
+    /// Writes down a short message, as it is to be posted now: its identifier and bytes. It counts from [`Flight::posted`] on. `tells`: it is to be signalled,
+    /// if the connection is open and there are fewer than that; otherwise it is not. `None`: it must go the general way.
+    #[inline(always)]
+    pub(crate) fn message(
+        &mut self,
+        header: [u64; 2],
+        payload: &[u8],
+        tells: Option<usize>,
+    ) -> Option<(u64, &[u8])> {
+        if self.next >= self.end(tells) || payload.len() > FEW - HEADER_BYTES {
             return None;
         }
         let mask = self.requests.len() - 1;
@@ -203,7 +223,7 @@ impl Flight {
         let (head, body) = request.few.split_at_mut(HEADER_BYTES);
         head[..8].copy_from_slice(&header[0].to_le_bytes());
         head[8..].copy_from_slice(&header[1].to_le_bytes());
-        copy_short(body.try_into().ok()?, payload);
+        copy_short(body, payload);
         let length = HEADER_BYTES + payload.len();
         (request.holds, request.deed, request.kept) =
             (Holds::Nothing, Deed::Message, Kept::Few(length as u8));
@@ -212,8 +232,13 @@ impl Flight {
 
     /// As [`Flight::message`], a short write.
     #[inline(always)]
-    pub(crate) fn write(&mut self, bytes: &[u8], to: RemoteMemory) -> Option<(u64, &[u8])> {
-        if self.next >= self.quick || bytes.len() > FEW {
+    pub(crate) fn write(
+        &mut self,
+        bytes: &[u8],
+        to: RemoteMemory,
+        tells: Option<usize>,
+    ) -> Option<(u64, &[u8])> {
+        if self.next >= self.end(tells) || bytes.len() > FEW {
             return None;
         }
         let mask = self.requests.len() - 1;
@@ -224,8 +249,11 @@ impl Flight {
 
     /// What was written down is posted.
     #[inline(always)]
-    pub(crate) fn posted(&mut self) {
+    pub(crate) fn posted(&mut self, told: bool) {
         self.next += 1;
+        if told {
+            self.told = self.next;
+        }
     }
 
     /// How many of the newest the device does not have yet.
@@ -289,9 +317,20 @@ impl Flight {
         &mut self.requests[self.next as usize & mask]
     }
 
+    /// Makes places for more requests where there are none, up to `most`.
+    pub(crate) fn make_places(&mut self, most: usize) {
+        if self.len() == self.requests.len() && self.len() < most {
+            self.grow();
+        }
+    }
+
     #[cold]
     fn grow(&mut self) {
-        let length = (2 * self.requests.len()).max(4);
+        let length = match self.requests.len() {
+            0 => 4,
+            few @ ..64 => 4 * few,
+            many => 2 * many,
+        };
         let mut requests = vec![EMPTY; length].into_boxed_slice();
         for id in self.first..self.next {
             requests[id as usize & (length - 1)] = *self.at(id);
@@ -546,27 +585,22 @@ impl Request {
     /// Becomes a short write that nobody awaits.
     #[inline(always)]
     fn put(&mut self, bytes: &[u8], to: RemoteMemory) {
-        match (self.few.first_chunk_mut(), bytes.len()) {
-            (Some(few), 0..=SHORT) => copy_short(few, bytes),
-            _ => self.few[..bytes.len()].copy_from_slice(bytes),
-        }
+        copy_short(&mut self.few, bytes);
         (self.holds, self.deed, self.kept) = (Holds::Nothing, Deed::Write(to), Kept::Few(bytes.len() as u8));
     }
 }
 
-/// Bytes of a message beside its header that are kept in a request.
-const SHORT: usize = FEW - HEADER_BYTES;
-
-/// Copies at most [`SHORT`] bytes without a call: of eight and more the first, the last and the middle eight, which may lap over.
+/// Copies at most [`FEW`] bytes without a call, by eights of which the last may lap over.
 #[inline(always)]
-fn copy_short(to: &mut [u8; SHORT], from: &[u8]) {
+fn copy_short(to: &mut [u8], from: &[u8]) {
     let length = from.len();
-    if (8..=SHORT).contains(&length) {
-        if length > 16 {
-            to[8..16].copy_from_slice(&from[8..16]);
+    if length == 8 {
+        to[..8].copy_from_slice(&from[..8]);
+    } else if (8..=FEW.min(to.len())).contains(&length) {
+        for at in (0..length - 8).step_by(8) {
+            to[at..at + 8].copy_from_slice(&from[at..at + 8]);
         }
         to[length - 8..length].copy_from_slice(&from[length - 8..]);
-        to[..8].copy_from_slice(&from[..8]);
     } else {
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;

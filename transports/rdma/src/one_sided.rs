@@ -118,7 +118,7 @@ impl<H: Hca> Rdma<H> {
             match self.rails[at].hca.register(memory.address, memory.length, access) {
                 Ok(here) => keys[at] = here,
                 Err(why) => {
-                    for (rail, keys) in self.rails[..at].iter_mut().zip(keys) {
+                    for (rail, keys) in self.rails.iter_mut().zip(keys).take(at) {
                         rail.hca.deregister(keys);
                     }
                     return Err(match why {

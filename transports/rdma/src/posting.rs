@@ -138,26 +138,48 @@ impl<H: Hca> Rdma<H> {
     /// where the device reads it. Out of line with six arguments in registers: its callers' registers are all in use.
     #[inline(never)]
     pub(crate) fn message_now(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
+        match self.short_message(index, header, payload, None) {
+            Some(sent) => sent,
+            None => self.message_after_a_look(index, header, payload),
+        }
+    }
+
+    /// Posts a short message, as [`Flight::message`](crate::flight::Flight::message) says.
+    #[inline(always)]
+    fn short_message(
+        &mut self,
+        index: u32,
+        header: Header,
+        payload: &[u8],
+        tells: Option<usize>,
+    ) -> Option<bool> {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
-        if !hca.is_crowded()
-            && let Some((id, bytes)) = peer.flight.message(header.words(), payload)
-        {
-            if let Err(why) = hca.send_few(peer.pair, id, bytes) {
-                let id = peer.id;
-                return self.short_not_taken(id, why);
-            }
-            peer.flight.posted();
-            self.short += 1;
-            return true;
+        if hca.is_crowded() {
+            return None;
         }
-        self.message_after_a_look(index, header, payload)
+        let (id, bytes) = peer.flight.message(header.words(), payload, tells)?;
+        if let Err(why) = hca.send_few(peer.pair, id, bytes, tells.is_some()) {
+            let id = peer.id;
+            return Some(self.short_not_taken(id, why));
+        }
+        peer.flight.posted(tells.is_some());
+        self.short += 1;
+        Some(true)
     }
 
     #[inline(never)]
     fn message_after_a_look(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
-        if self.begin_burst(index) {
-            return self.message_now(index, header, payload);
+        if self.may_follow(index)
+            && let Some(sent) = self.short_message(index, header, payload, None)
+        {
+            return sent;
+        }
+        if self.may_tell(index)
+            && let Some(sent) = self.short_message(index, header, payload, Some(MESSAGES))
+        {
+            self.has_told(index, sent);
+            return sent;
         }
         let peer = self.peers.at(index);
         let open = matches!(peer.state, State::Open { .. })
@@ -170,33 +192,73 @@ impl<H: Hca> Rdma<H> {
     /// the device wants that, until there are [`SIGNAL_EVERY`] of them, anything else is posted on the connection, or the turn ends.
     #[inline(never)]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        if self.peers.at(index).flight.turn == self.turn {
+            return self.write_in_a_row(index, bytes, to);
+        }
+        match self.short_write(index, bytes, to, None) {
+            Some(sent) => sent,
+            None => self.write_after_a_look(index, bytes, to),
+        }
+    }
+
+    /// As [`Rdma::write_now`], of one that follows another in the same turn.
+    #[inline(never)]
+    fn write_in_a_row(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        let peer = self.peers.at_mut(index);
+        let crowded = self.rails[usize::from(peer.rail)].hca.is_crowded();
+        !crowded && peer.flight.keep_back(bytes, to) || self.write_after_a_look(index, bytes, to)
+    }
+
+    /// As [`Rdma::short_message`], a write.
+    #[inline(always)]
+    fn short_write(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+        to: RemoteMemory,
+        tells: Option<usize>,
+    ) -> Option<bool> {
         let peer = self.peers.at_mut(index);
         let hca = &mut self.rails[usize::from(peer.rail)].hca;
-        if !hca.is_crowded() {
-            if peer.flight.turn != self.turn {
-                if let Some((id, bytes)) = peer.flight.write(bytes, to) {
-                    if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail)) {
-                        let id = peer.id;
-                        return self.short_not_taken(id, why);
-                    }
-                    peer.flight.posted();
-                    peer.flight.turn = self.turn;
-                    self.short += 1;
-                    return true;
-                }
-            } else if peer.flight.keep_back(bytes, to) {
-                return true;
-            }
+        if hca.is_crowded() {
+            return None;
         }
-        self.write_after_a_look(index, bytes, to)
+        let (id, bytes) = peer.flight.write(bytes, to, tells)?;
+        if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail), tells.is_some()) {
+            let id = peer.id;
+            return Some(self.short_not_taken(id, why));
+        }
+        peer.flight.posted(tells.is_some());
+        peer.flight.turn = self.turn;
+        self.short += 1;
+        Some(true)
+    }
+
+    /// Whether a short request may be posted that tells: it is time, the connection is open, and its device has room.
+    fn may_tell(&self, index: u32) -> bool {
+        let peer = self.peers.at(index);
+        matches!(peer.state, State::Open { .. })
+            && peer.flight.must_signal()
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded()
+    }
+
+    /// A short request that tells was given to the device, or was not.
+    fn has_told(&mut self, index: u32, posted: bool) {
+        self.counts.signaled += u64::from(posted);
+        self.listed_open(index, posted);
     }
 
     #[inline(never)]
     fn write_after_a_look(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
-        if self.begin_burst(index) {
-            return self.write_now(index, bytes, to);
-        }
         let chains = self.limits.chains;
+        let may_follow = self.may_follow(index);
+        let in_a_row = self.peers.at(index).flight.turn == self.turn;
+        if may_follow
+            && !(chains && in_a_row)
+            && let Some(sent) = self.short_write(index, bytes, to, None)
+        {
+            return sent;
+        }
         let peer = self.peers.at_mut(index);
         let open = matches!(peer.state, State::Open { .. })
             && peer.flight.len() < MOST_POSTED - 2
@@ -204,7 +266,15 @@ impl<H: Hca> Rdma<H> {
         if !open {
             return false;
         }
-        if chains && peer.flight.turn == self.turn && bytes.len() <= FEW {
+        if !(chains && in_a_row)
+            && self.may_tell(index)
+            && let Some(sent) = self.short_write(index, bytes, to, Some(MESSAGES))
+        {
+            self.has_told(index, sent);
+            return sent;
+        }
+        let peer = self.peers.at_mut(index);
+        if chains && in_a_row && bytes.len() <= FEW {
             let kept_back = peer.flight.kept_back();
             if kept_back >= SIGNAL_EVERY {
                 return false; // The device had no room for them.
@@ -229,16 +299,19 @@ impl<H: Hca> Rdma<H> {
         self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
-    /// Lists an open connection as one whose newest request nothing may tell of. False: it is listed already, or not open.
-    fn begin_burst(&mut self, index: u32) -> bool {
+    /// Whether a short request may be posted without a signal now: an open connection is listed as one whose newest request nothing may tell of,
+    /// has places, and it is known how many may follow.
+    fn may_follow(&mut self, index: u32) -> bool {
         let peer = self.peers.at_mut(index);
-        let begins = !peer.open && matches!(peer.state, State::Open { .. });
-        if begins {
-            peer.open = true;
-            peer.flight.allow(MESSAGES);
+        if !matches!(peer.state, State::Open { .. }) {
+            return false;
+        }
+        if !std::mem::replace(&mut peer.open, true) {
             self.open.push(index);
         }
-        begins
+        peer.flight.make_places(MESSAGES);
+        peer.flight.allow(MESSAGES);
+        peer.flight.is_allowed()
     }
 
     /// A device did not take a request that is written down already.
@@ -248,7 +321,7 @@ impl<H: Hca> Rdma<H> {
         match why {
             HcaRefusal::State(_) => {
                 // As in `not_taken`: the next connection does it.
-                self.peers.at_mut(index).flight.posted();
+                self.peers.at_mut(index).flight.posted(false);
                 self.break_off(index);
                 true
             }

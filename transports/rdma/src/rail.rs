@@ -4,6 +4,7 @@ use crate::handshake::RailCard;
 use crate::peers::NO_PAIR;
 use crate::slots::Slots;
 use crate::transport::{COMPLETIONS, NO_KEY, RECEIVE_SLOTS, SLOT_BYTES, cannot};
+use std::ops::{Index, IndexMut};
 use weft_api::verbs::{
     Access, CompletionQueueId, DeviceBuffer, Hca, ProtectionDomain, QueuePairNumber, QueuePairPlan, Segment,
     Service, SharedReceiveQueueId,
@@ -32,6 +33,60 @@ pub(crate) struct Rail<H> {
     /// Where pieces of messages are that leave by datagrams, once there was one.
     pub(crate) letters: Option<Slots>,
 }
+
+/// The devices of a process, one or two. The first is not behind a pointer: every message asks for it.
+#[derive(Debug)]
+pub(crate) struct Rails<H> {
+    first: Rail<H>,
+    second: Option<Box<Rail<H>>>,
+}
+
+impl<H> Rails<H> {
+    /// All of them.
+    ///
+    /// # Panics
+    /// When there is none, or more than [`MOST_RAILS`].
+    pub(crate) fn new(all: Vec<Rail<H>>) -> Rails<H> {
+        let mut all = all.into_iter();
+        let rails = Rails { first: all.next().expect("there is a device"), second: all.next().map(Box::new) };
+        assert!(all.next().is_none(), "more than {MOST_RAILS} devices");
+        rails
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        1 + usize::from(self.second.is_some())
+    }
+
+    pub(crate) fn second(&self) -> Option<&Rail<H>> {
+        self.second.as_deref()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rail<H>> {
+        std::iter::once(&self.first).chain(self.second())
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rail<H>> {
+        std::iter::once(&mut self.first).chain(self.second.as_deref_mut())
+    }
+}
+
+impl<H> Index<usize> for Rails<H> {
+    type Output = Rail<H>;
+
+    #[inline(always)]
+    fn index(&self, at: usize) -> &Rail<H> {
+        if at == 0 { &self.first } else { self.second().expect(NO_SECOND) }
+    }
+}
+
+impl<H> IndexMut<usize> for Rails<H> {
+    #[inline(always)]
+    fn index_mut(&mut self, at: usize) -> &mut Rail<H> {
+        if at == 0 { &mut self.first } else { self.second.as_deref_mut().expect(NO_SECOND) }
+    }
+}
+
+const NO_SECOND: &str = "only devices that there are, are named";
 
 impl<H: Hca> Rail<H> {
     /// Sets up a device.

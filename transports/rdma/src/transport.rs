@@ -6,7 +6,7 @@ use crate::handshake::{Hello, PeerCard};
 use crate::one_sided::{FOUND, Registered};
 use crate::peers::{Arrived, Peers, State};
 use crate::posting::header_bytes;
-use crate::rail::{MOST_RAILS, Rail, buffer};
+use crate::rail::{MOST_RAILS, Rail, Rails, buffer};
 use crate::recovery::PATIENCE;
 use crate::shares::Shares;
 use crate::slots::Slots;
@@ -101,7 +101,7 @@ pub struct Held {
 #[derive(Debug)]
 pub struct Rdma<H> {
     /// Its devices.
-    pub(crate) rails: Vec<Rail<H>>,
+    pub(crate) rails: Rails<H>,
     /// What all of them can do.
     pub(crate) limits: HcaLimits,
     pub(crate) me: PeerId,
@@ -147,7 +147,7 @@ pub struct Rdma<H> {
 }
 
 /// What all devices can do.
-fn limits_of<H: Hca>(rails: &[Rail<H>]) -> HcaLimits {
+fn limits_of<H: Hca>(rails: &Rails<H>) -> HcaLimits {
     let all = rails.iter().map(|rail| rail.hca.limits());
     let common = all.reduce(|a, b| HcaLimits {
         mtu: a.mtu.min(b.mtu),
@@ -203,7 +203,7 @@ impl<H: Hca> Rdma<H> {
         assert!((1..=MOST_RAILS).contains(&hcas.len()), "{} devices", hcas.len());
         // Whoever guesses it can waste a datagram's handling, no more.
         let qkey = 0x5746_0000 | me.0 & 0xffff;
-        let mut rails = hcas.into_iter().map(|hca| Rail::open(hca, qkey)).collect::<Result<Vec<_>>>()?;
+        let mut rails = Rails::new(hcas.into_iter().map(|hca| Rail::open(hca, qkey)).collect::<Result<_>>()?);
         let mut slots = |count: u32, bytes: u32| {
             let buffers = rails.iter_mut().map(|rail| buffer(&mut rail.hca, count, bytes));
             buffers.collect::<Result<_>>().map(|buffers| Slots::new(buffers, bytes))
@@ -245,7 +245,7 @@ impl<H: Hca> Rdma<H> {
 
     /// What others must know to find this process.
     pub fn card(&self) -> PeerCard {
-        PeerCard { first: self.rails[0].card, second: self.rails.get(1).map(|rail| rail.card) }
+        PeerCard { first: self.rails[0].card, second: self.rails.second().map(|rail| rail.card) }
     }
 
     /// The first device.
@@ -429,7 +429,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 self.bury();
                 moved = true;
             }
-            for rail in &mut self.rails {
+            for rail in self.rails.iter_mut() {
                 if !rail.returned.is_empty() {
                     self.counts.receive_doorbells += rail.return_slots();
                 }
@@ -552,7 +552,6 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     }
 
     fn bell(&self) -> Bells<H::Bell> {
-        let [first, more @ ..] = &*self.rails else { unreachable!("there is a device") };
-        Bells::new(first.hca.bell(), more.first().map(|second| second.hca.bell()))
+        Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell()))
     }
 }

@@ -19,7 +19,7 @@ use crate::handshake::{Hello, Step, Wants};
 use crate::letter::Letter;
 use crate::peers::{Arrived, NO_PAIR, State};
 use crate::posting::header_bytes;
-use crate::rail::{Rail, buffer};
+use crate::rail::{Rail, Rails, buffer};
 use crate::slots::Slots;
 use crate::stream::{Out, Stream};
 use crate::transport::{HEADER_BYTES, Rdma, SLOT_BYTES};
@@ -66,7 +66,7 @@ pub(crate) struct Wide {
 }
 
 impl Wide {
-    pub(crate) fn new<H: Hca>(rails: &[Rail<H>]) -> Wide {
+    pub(crate) fn new<H: Hca>(rails: &Rails<H>) -> Wide {
         let most = rails.iter().map(|rail| {
             let limits = rail.hca.limits();
             let fit = CONNECTION_BYTES / u64::from(limits.queue_pair_bytes.max(1));

@@ -37,9 +37,19 @@ impl Model {
         staging::show(self, 0, start, 1 << partition);
     }
 
+    /// Both in one go.
+    fn write_whole(&self, start: u32) {
+        for partition in &self.partitions {
+            // SAFETY: as above.
+            partition.with_mut(|data| unsafe { *data = start });
+        }
+        self.set_word(0, u64::from(start) << 32 | u64::from(staging::WHOLE));
+    }
+
     /// What of a start is here, read.
     fn read(&self, start: u32) -> u32 {
-        let here = staging::shown(self, 0, start);
+        let shown = staging::shown(self, 0, start);
+        let here = if shown == staging::WHOLE { 0b11 } else { shown };
         for partition in 0..2 {
             if here >> partition & 1 == 1 {
                 // SAFETY: loom reports the race when the sender writes it.
@@ -50,11 +60,10 @@ impl Model {
     }
 }
 
-#[test]
-fn two_starts_through_room_for_one_arrive_whole_in_any_order_of_marks() {
+fn two_starts_through_room_for_one(whole: bool) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
-    model.check(|| {
+    model.check(move || {
         let stage = Arc::new(Model {
             word: AtomicU64::new(0),
             taken: AtomicU32::new(0),
@@ -68,7 +77,11 @@ fn two_starts_through_room_for_one_arrive_whole_in_any_order_of_marks() {
                     while !staging::has_room(&*stage, &mut taken, start, 1) {
                         thread::yield_now();
                     }
-                    // The second start marks them the other way round.
+                    // The first start marks one after the other, or both at once; the second the other way round.
+                    if start == 1 && whole {
+                        stage.write_whole(start);
+                        continue;
+                    }
                     stage.write(start, start as usize - 1);
                     stage.write(start, 2 - start as usize);
                 }
@@ -88,4 +101,14 @@ fn two_starts_through_room_for_one_arrive_whole_in_any_order_of_marks() {
         }
         sender.join().unwrap();
     });
+}
+
+#[test]
+fn two_starts_through_room_for_one_arrive_whole_in_any_order_of_marks() {
+    two_starts_through_room_for_one(false);
+}
+
+#[test]
+fn a_start_put_down_whole_and_one_put_down_in_parts_arrive_through_room_for_one() {
+    two_starts_through_room_for_one(true);
 }

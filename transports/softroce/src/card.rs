@@ -136,10 +136,11 @@ impl<W: Wire> Card<W> {
         id: u64,
         work: Work,
         bytes: &[u8],
+        signaled: bool,
     ) -> Result<(), HcaRefusal> {
         let request = WorkRequest::new(id, work, &[]);
         let data = [bytes];
-        let request = WorkRequest { data: Data::Inline(&data), signaled: false, ..request };
+        let request = WorkRequest { data: Data::Inline(&data), signaled, ..request };
         self.device.post_send(number, &request)?;
         self.ring();
         Ok(())
@@ -282,8 +283,14 @@ impl<W: Wire> Hca for Card<W> {
 
     // As `post_send`.
     #[inline(never)]
-    fn send_few(&mut self, number: QueuePairNumber, id: u64, bytes: &[u8]) -> Result<(), HcaRefusal> {
-        self.post_few(number, id, Work::Send { immediate: None }, bytes)
+    fn send_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        signaled: bool,
+    ) -> Result<(), HcaRefusal> {
+        self.post_few(number, id, Work::Send { immediate: None }, bytes, signaled)
     }
 
     // As `post_send`.
@@ -294,8 +301,9 @@ impl<W: Wire> Hca for Card<W> {
         id: u64,
         bytes: &[u8],
         to: RemoteAddress,
+        signaled: bool,
     ) -> Result<(), HcaRefusal> {
-        self.post_few(number, id, Work::Write { to, immediate: None }, bytes)
+        self.post_few(number, id, Work::Write { to, immediate: None }, bytes, signaled)
     }
 
     fn post_sends(

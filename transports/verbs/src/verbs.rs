@@ -186,13 +186,14 @@ impl Verbs {
 }
 
 impl Verbs {
-    /// Posts a few bytes inline, without a signal that anybody asked for: one request, written once.
+    /// Posts a few bytes inline: one request, written once.
     #[inline(always)]
     fn post_few(
         &mut self,
         number: QueuePairNumber,
         id: u64,
         bytes: &[u8],
+        signaled: bool,
         (opcode, rdma): (c_int, wr_rdma),
     ) -> Result<(), HcaRefusal> {
         let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
@@ -205,7 +206,7 @@ impl Verbs {
         if bytes.len() > self.limits.max_inline as usize {
             return Err(HcaRefusal::Size);
         }
-        let (id, signaled) = pair.number(id, false, 0);
+        let (id, signaled) = pair.number(id, signaled, 0);
         let mut part = ibv_sge { addr: bytes.as_ptr() as u64, length: bytes.len() as u32, lkey: 0 };
         let mut request = ibv_send_wr {
             wr_id: id,
@@ -461,8 +462,14 @@ impl Hca for Verbs {
     }
 
     #[inline(never)]
-    fn send_few(&mut self, number: QueuePairNumber, id: u64, bytes: &[u8]) -> Result<(), HcaRefusal> {
-        self.post_few(number, id, bytes, (IBV_WR_SEND, wr_rdma { remote_addr: 0, rkey: 0 }))
+    fn send_few(
+        &mut self,
+        number: QueuePairNumber,
+        id: u64,
+        bytes: &[u8],
+        signaled: bool,
+    ) -> Result<(), HcaRefusal> {
+        self.post_few(number, id, bytes, signaled, (IBV_WR_SEND, wr_rdma { remote_addr: 0, rkey: 0 }))
     }
 
     #[inline(never)]
@@ -472,11 +479,13 @@ impl Hca for Verbs {
         id: u64,
         bytes: &[u8],
         to: RemoteAddress,
+        signaled: bool,
     ) -> Result<(), HcaRefusal> {
         self.post_few(
             number,
             id,
             bytes,
+            signaled,
             (IBV_WR_RDMA_WRITE, wr_rdma { remote_addr: to.address, rkey: to.key.0 }),
         )
     }

@@ -7,8 +7,8 @@
 //! * It looks after a lane (lane 0 with all objects of the process, and the others) only when no thread is blocked in it and there was no call since its last look, a
 //!   tick ago. What it does then ends with the lane idle or with a call of the program.
 //! * It sleeps on the bell of idle lanes alone. So in a program that communicates nobody rings for it; it wakes for its tick.
-//! * Functions of the program (reductions, callbacks) run in it only at MPI_THREAD_MULTIPLE, which is also the level of a session that asks
-//!   for none. Otherwise they wait for the next call of the program's own.
+//! * Functions of the program (reductions, callbacks) run in it only when the program has asked for MPI_THREAD_MULTIPLE by its name.
+//!   Otherwise they wait for the next call of the program's own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,7 +20,7 @@ use weft_api::Bell;
 use weft_engine::EngineBell;
 
 use super::{
-    GATE, LOCKED, MULTIPLE, SESSION, WORLD, after, change_phase, give_back, locked, phase, progress_with,
+    ANY_THREAD, GATE, LOCKED, SESSION, WORLD, after, change_phase, give_back, locked, phase, progress_with,
     shared,
 };
 
@@ -203,10 +203,11 @@ fn idle(calls: &mut [u64; LANES as usize]) -> u32 {
 
 /// Progresses these lanes, whose locks are waited for; whether anything moved.
 fn progress(lanes: u32) -> bool {
-    let mut moved = lanes & 1 != 0 && progress_with(shared().lock.lock_to_help(), phase() & MULTIPLE != 0);
+    let runs_functions = phase() & ANY_THREAD != 0;
+    let mut moved = lanes & 1 != 0 && progress_with(shared().lock.lock_to_help(), runs_functions);
     for (number, lane) in shared().lanes.iter() {
         if lanes >> number & 1 != 0 {
-            moved |= after(number, lane.help());
+            moved |= if runs_functions { after(number, lane.help()) } else { lane.help_silently() };
         }
     }
     moved

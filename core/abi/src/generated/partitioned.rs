@@ -15,9 +15,19 @@ unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_in
         };
         raise::finish("MPI_Pready", call())
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(partition: c_int, request: MPI_Request) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_lanes::pready(partition, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(partition, request) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(partition, request) };
+        return unsafe { with_threads(partition, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     let answer = unsafe { imp::at_once::pready(partition, request) };

@@ -256,13 +256,37 @@ unsafe extern "C" fn PMPI_Ssend_init_c(
 /// `MPI_Start` (3.9 Persistent Communication Requests).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::out("request", request)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(request: *mut MPI_Request) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::out("request", request)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::start(request) }
+        };
+        raise::finish("MPI_Start", call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(request: *mut MPI_Request) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::start(request) }
-    };
-    raise::finish("MPI_Start", call())
+        let answer = unsafe { imp::at_once_lanes::start(request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { with_threads(request) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    let answer = unsafe { imp::at_once::start(request) };
+    if let Some(code) = answer {
+        return code;
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { in_full(request) }
 }
 
 /// `MPI_Startall` (3.9 Persistent Communication Requests).

@@ -20,7 +20,7 @@ use crate::ctypes::*;
 use crate::gate;
 use crate::raise::{self, Raised};
 
-pub(crate) use super::at_once_parts::pready;
+pub(crate) use super::at_once_parts::{pready, start};
 pub(crate) use super::at_once_rounds::{
     allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter, reduce_scatter_block,
 };
@@ -318,7 +318,11 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         return None;
     }
     // SAFETY: not null, so the program's request; its status.
-    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY).then_some(abi::MPI_SUCCESS) }
+    match unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY) } {
+        true => DONE,
+        // SAFETY: as above; `process` is not used any more.
+        false => unsafe { super::at_once_parts::wait_for(process, request, status) },
+    }
 }
 
 /// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the

@@ -14,12 +14,13 @@ use weft_types::{Handle, HandleKind, Rank, Tag, abi};
 
 use super::at_once::{probe, tell_probed};
 use super::at_once_locked::{self, Message as Locked};
+use super::at_once_parts;
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use super::status;
 use crate::ctypes::*;
 use crate::gate;
 use crate::snapshot::{Here, Known};
-use crate::threads::LOCKED_SPINS;
+use crate::threads::{LOCKED_SPINS, remembered};
 
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -285,6 +286,10 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         return DONE;
     }
     let Some((handle, lane)) = lane_of_request(here, pending) else {
+        if at_once_parts::is_local(pending) {
+            // SAFETY: the caller's promise.
+            return unsafe { at_once_parts::wait_locked(here.mine, pending, status) };
+        }
         // SAFETY: the caller's promise; not null.
         return unsafe { at_once_locked::wait(here.mine, request, status) };
     };
@@ -302,4 +307,34 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         status::write_message(status, &done);
     }
     DONE
+}
+
+/// `MPI_Start`: of a send in a lane that this thread has started before, or of a partitioned request.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
+    // SAFETY: nothing is kept.
+    let here = unsafe { here()? };
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so the program's request.
+    let request = unsafe { request.read() };
+    if remembered::start_at_once(here, request.handle()).is_some() {
+        return DONE;
+    }
+    at_once_parts::start_locked(here.mine, request)
+}
+
+/// `MPI_Pready`, by a thread that works with the process alone: others mark partitions on the request's board.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn pready(partition: c_int, request: MPI_Request) -> Option<c_int> {
+    // SAFETY: nothing is kept.
+    let here = unsafe { here()? };
+    at_once_parts::pready_locked(here.mine, partition, request)
 }

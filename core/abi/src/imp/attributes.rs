@@ -1,24 +1,30 @@
-//! Attributes of communicators and datatypes (section 7.7). The program's functions run outside the gate.
+//! Attributes of communicators, datatypes and windows (section 7.7). With locks they take that of the cache, for a look, and no other but for
+//! a thread's first look at a communicator or datatype; the program's functions run outside of it.
 
 use std::ffi::{c_int, c_void};
 
-use weft::Process;
-use weft::attributes::{Attribute, Attributes, Callbacks, Holder, Keys};
+use weft::attributes::{Attribute, Cache, Callbacks, Holder};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 use crate::remembered;
+use crate::snapshot;
 
-/// The attributes of an object, and the keys, at once.
-fn cached(process: &mut Process, holder: Holder, object: Handle) -> Outcome<(&mut Attributes, &mut Keys)> {
-    let attributes = match holder {
-        Holder::Comm => &mut process.comms.get_mut(object)?.attributes,
-        Holder::Datatype => &mut process.types.extras_mut(object)?.attributes,
-        Holder::Win => &mut process.windows.get_mut(object)?.attributes,
-    };
-    Ok((attributes, &mut process.keys))
+/// Fails unless the object exists. Of windows the cache knows.
+fn check(holder: Holder, object: Handle) -> Outcome<()> {
+    match (holder, gate::phase() & gate::LOCKED != 0) {
+        (Holder::Comm, true) => snapshot::comm(object, |_| Ok(())),
+        (Holder::Comm, false) => gate::with(|process| process.comms.get(object).map(drop)),
+        (Holder::Datatype, true) => snapshot::ask(object, |_| Ok(())),
+        (Holder::Datatype, false) => gate::with(|process| process.types.get(object).map(drop)),
+        (Holder::Win, _) => Ok(()),
+    }
+}
+
+fn cache() -> &'static Cache {
+    &gate::shared().cache
 }
 
 fn failed(function: &str, key: c_int, code: c_int) -> Raised {
@@ -56,11 +62,8 @@ fn call_delete(object: Handle, attribute: Attribute, callbacks: Callbacks) -> Re
 /// # Errors
 /// What a copy function returned.
 pub(super) fn copies(holder: Holder, object: Handle) -> Result<Vec<Attribute>, Raised> {
-    let due: Vec<(Attribute, Callbacks)> = gate::with(|process| {
-        let (attributes, keys) = cached(process, holder, object)?;
-        Ok(attributes.iter().map(|attribute| (attribute, keys.callbacks(attribute.key))).collect())
-    })
-    .map_err(|error: Error| Raised::from(error))?;
+    check(holder, object)?;
+    let due = cache().all(holder, object)?;
     let mut copied = Vec::new();
     for (attribute, callbacks) in due {
         let value = match callbacks.copy {
@@ -105,12 +108,9 @@ fn call_copy(
 
 /// Puts copied values on a new object.
 pub(super) fn attach(holder: Holder, object: Handle, copied: Vec<Attribute>) -> Outcome<()> {
-    gate::with(|process| {
-        let (attributes, keys) = cached(process, holder, object)?;
-        copied.into_iter().for_each(|attribute| keys.put(attributes, attribute));
-        remembered::changed();
-        Ok(())
-    })
+    let put = cache().put(holder, object, copied);
+    remembered::changed();
+    put
 }
 
 /// Deletes all attributes of an object, the one set last first (section 11.2.4).
@@ -118,16 +118,12 @@ pub(super) fn attach(holder: Holder, object: Handle, copied: Vec<Attribute>) -> 
 /// # Errors
 /// What a delete function returned; the attributes not reached stay.
 pub(super) fn delete_all_of(holder: Holder, object: Handle) -> Result<(), Raised> {
-    loop {
-        let due = gate::with(|process| {
-            let (attributes, keys) = cached(process, holder, object)?;
-            Ok(attributes.last().map(|attribute| (attribute, keys.callbacks(attribute.key))))
-        })
-        .map_err(|error: Error| Raised::from(error))?;
-        let Some((attribute, callbacks)) = due else { return Ok(()) };
+    check(holder, object)?;
+    while let Some((attribute, callbacks)) = cache().last(holder, object)? {
         call_delete(object, attribute, callbacks)?;
-        remove(holder, object, attribute.key)?;
+        remove(holder, object, attribute.key);
     }
+    Ok(())
 }
 
 /// Deletes all attributes of a communicator.
@@ -138,13 +134,9 @@ pub(super) fn delete_all(comm: Handle) -> Result<(), Raised> {
     delete_all_of(Holder::Comm, comm)
 }
 
-fn remove(holder: Holder, object: Handle, key: c_int) -> Outcome<()> {
-    gate::with(|process| {
-        let (attributes, keys) = cached(process, holder, object)?;
-        keys.remove(attributes, key);
-        remembered::changed();
-        Ok(())
-    })
+fn remove(holder: Holder, object: Handle, key: c_int) {
+    cache().remove(holder, object, key);
+    remembered::changed();
 }
 
 fn create(
@@ -154,7 +146,7 @@ fn create(
     extra_state: *mut c_void,
 ) -> Result<(), Raised> {
     let callbacks = Callbacks { copy, delete, extra_state: extra_state.expose_provenance() };
-    let made = gate::with(|process| process.keys.create(holder, callbacks))?;
+    let made = cache().create(holder, callbacks)?;
     // SAFETY: the entry has refused null.
     unsafe { key.write(made) };
     Ok(())
@@ -163,23 +155,17 @@ fn create(
 unsafe fn free(holder: Holder, key: *mut c_int) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
     let given = unsafe { key.read() };
-    gate::with(|process| {
-        remembered::changed();
-        process.keys.free(holder, given)
-    })?;
+    let freed = cache().free(holder, given);
+    remembered::changed();
+    freed?;
     // SAFETY: as above.
     unsafe { key.write(abi::MPI_KEYVAL_INVALID) };
     Ok(())
 }
 
 fn set(holder: Holder, object: Handle, key: c_int, value: *mut c_void) -> Result<(), Raised> {
-    let old = gate::with(|process| {
-        let (attributes, keys) = cached(process, holder, object)?;
-        let callbacks = keys.check(holder, key)?;
-        Ok(attributes.get(key).map(|value| (Attribute { key, value }, callbacks)))
-    })
-    .map_err(|error: Error| Raised::from(error))?;
-    if let Some((attribute, callbacks)) = old {
+    check(holder, object)?;
+    if let Some((attribute, callbacks)) = cache().get(holder, object, key)? {
         call_delete(object, attribute, callbacks)?;
     }
     attach(holder, object, vec![Attribute { key, value: value.expose_provenance() }])?;
@@ -189,11 +175,8 @@ fn set(holder: Holder, object: Handle, key: c_int, value: *mut c_void) -> Result
 /// The value and whether there is one; predefined keys excluded.
 fn get(holder: Holder, object: Handle, key: c_int) -> Outcome<Option<usize>> {
     remembered::attribute(holder, object, key, || {
-        gate::with(|process| {
-            let (attributes, keys) = cached(process, holder, object)?;
-            keys.check(holder, key)?;
-            Ok(attributes.get(key))
-        })
+        check(holder, object)?;
+        Ok(cache().get(holder, object, key)?.map(|(attribute, _)| attribute.value))
     })
 }
 
@@ -208,20 +191,13 @@ unsafe fn answer(found: Option<usize>, value: *mut c_void, flag: *mut c_int) {
 }
 
 fn delete(holder: Holder, object: Handle, key: c_int) -> Result<(), Raised> {
-    let due = gate::with(|process| {
-        let (attributes, keys) = cached(process, holder, object)?;
-        let callbacks = keys.check(holder, key)?;
-        match attributes.get(key) {
-            Some(value) => Ok((Attribute { key, value }, callbacks)),
-            None => Err(Error::new(
-                ErrorClass::KEYVAL,
-                format!("no attribute is set under key {key}, so there is none to delete"),
-            )),
-        }
-    })
-    .map_err(|error: Error| Raised::from(error))?;
-    call_delete(object, due.0, due.1)?;
-    remove(holder, object, key)?;
+    check(holder, object)?;
+    let Some((attribute, callbacks)) = cache().get(holder, object, key)? else {
+        let text = format!("no attribute is set under key {key}, so there is none to delete");
+        return Err(Error::new(ErrorClass::KEYVAL, text).into());
+    };
+    call_delete(object, attribute, callbacks)?;
+    remove(holder, object, key);
     Ok(())
 }
 
@@ -403,16 +379,15 @@ pub(crate) unsafe fn win_set_attr(win: MPI_Win, key: c_int, value: *mut c_void) 
 
 /// The value of a predefined attribute of a window (section 12.2.6): the base itself, of the others the address.
 fn predefined_of_window(win: Handle, key: c_int) -> Outcome<Option<usize>> {
-    gate::with(|process| {
-        let facts = &process.windows.get(win)?.facts;
-        Ok(Some(match key {
-            abi::MPI_WIN_BASE => facts.base,
-            abi::MPI_WIN_SIZE => (&raw const facts.size).expose_provenance(),
-            abi::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).expose_provenance(),
-            abi::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).expose_provenance(),
-            _ => (&raw const facts.model).expose_provenance(),
-        }))
-    })
+    // They live as long as the window has them, which the program keeps while it uses the addresses.
+    let facts = cache().facts(win)?;
+    Ok(Some(match key {
+        abi::MPI_WIN_BASE => facts.base,
+        abi::MPI_WIN_SIZE => (&raw const facts.size).expose_provenance(),
+        abi::MPI_WIN_DISP_UNIT => (&raw const facts.disp_unit).expose_provenance(),
+        abi::MPI_WIN_CREATE_FLAVOR => (&raw const facts.flavor).expose_provenance(),
+        _ => (&raw const facts.model).expose_provenance(),
+    }))
 }
 
 /// `MPI_Win_get_attr` (section 7.7.3).

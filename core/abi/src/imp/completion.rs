@@ -15,7 +15,7 @@ use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
 use self::several::Several;
-use super::{at_once, at_once_parts, generalized, point_to_point, status};
+use super::{at_once, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -95,17 +95,10 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
-        Some(process) => match at_once_parts::wait(process, handle) {
-            Some(done) => {
-                // SAFETY: the program's status; its request stays, for it is a persistent one.
-                unsafe { status::write(status, &done) };
-                return Ok(());
-            }
-            None => {
-                process.spin_kept(handle);
-                look(process, handle)?
-            }
-        },
+        Some(process) => {
+            process.spin_kept(handle);
+            look(process, handle)?
+        }
         None => match (threads::lane_of_request(handle), remembered::under_way(*request)) {
             (Some(lane), _) => Some(threads::wait("MPI_Wait", lane, handle)?),
             // SAFETY: the program's status.

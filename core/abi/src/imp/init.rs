@@ -73,7 +73,7 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     let level = level.max(least_level(&requests));
     LEVEL.store(level, Ordering::Relaxed);
     let several = match level {
-        abi::MPI_THREAD_MULTIPLE => gate::LOCKED | gate::MULTIPLE,
+        abi::MPI_THREAD_MULTIPLE => gate::LOCKED | gate::MULTIPLE | gate::ANY_THREAD,
         // One at a time, but a session may open beside it.
         abi::MPI_THREAD_SERIALIZED => gate::LOCKED,
         _ => 0,

@@ -11,7 +11,7 @@ use weft_types::{Error, ErrorClass, Handle, abi};
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 use crate::gate;
-use crate::raise::Raised;
+use crate::raise::{self, Raised};
 
 /// A function of the program that combines operands.
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +69,14 @@ impl UserOperation for Bound {
     }
 }
 
-/// Runs the user functions that reductions under way in a lane wait for, outside all locks.
+/// Runs the user functions that reductions under way in a lane wait for, and the error handlers of requests that were freed and failed
+/// afterwards, outside all locks.
 pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
     loop {
-        due.run();
+        match due.failure() {
+            Some((owner, error)) => tell_failure(Handle(owner), error),
+            None => due.run(),
+        }
         let next = |engine: &mut Engine| {
             engine.callback_done(due);
             engine.take_callback()
@@ -86,6 +90,15 @@ pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
             None => return,
         }
     }
+}
+
+/// The error of a request that was freed while it was active (section 3.7.3): no call can return it, so the error handler of its communicator
+/// hears of it, or that of MPI_COMM_SELF when the communicator was freed too.
+#[cold]
+fn tell_failure(comm: Handle, error: &Error) {
+    let text = format!("a request that was freed while it was active has failed: {}", error.text());
+    let raised = Raised::on_comm(comm, Error::new(error.class(), text));
+    raise::finish("MPI_Request_free", Err(raised));
 }
 
 /// `MPI_Op_create` (section 6.9.5).

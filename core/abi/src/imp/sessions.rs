@@ -58,7 +58,8 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
     gate::start()?;
     // Threads with sessions of their own may call at the same time, also where each session is used by one thread only.
     if thread_level != "MPI_THREAD_SINGLE" {
-        gate::change_phase(gate::LOCKED | gate::MULTIPLE, 0);
+        let by_name = if asked == Some("MPI_THREAD_MULTIPLE") { gate::ANY_THREAD } else { 0 };
+        gate::change_phase(gate::LOCKED | gate::MULTIPLE | by_name, 0);
     }
     gate::agent::prepare();
     let handle = gate::with(|process| {

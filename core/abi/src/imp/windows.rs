@@ -191,11 +191,14 @@ impl Making {
                     })
                 },
             );
-            made.inspect_err(|_| {
-                if let Some(region) = places.exposed {
-                    process.engine.withdraw(region);
-                }
-            })
+            if made.is_err()
+                && let Some(region) = places.exposed
+            {
+                process.engine.withdraw(region);
+            }
+            let handle = made?;
+            process.cache.open_window(handle, Arc::clone(&process.windows.get(handle)?.facts));
+            Ok(handle)
         })
         .map_err(|error: Error| Raised::from(error))?;
         // No message about the window comes before everybody has it.
@@ -475,6 +478,7 @@ pub(crate) unsafe fn win_free(win: *mut MPI_Win) -> Result<(), Raised> {
     member_barrier(comm).map_err(on_window)?;
     let errhandlers = gate::with(|process| {
         let mut window = process.windows.remove(handle)?;
+        process.cache.close_window(handle);
         window.withdraw(&mut process.engine);
         Ok([window.errhandler, process.free_comm(comm)?.errhandler])
     })

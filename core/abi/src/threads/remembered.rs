@@ -47,24 +47,20 @@ fn kept<R>(request: Handle, work: impl FnOnce(&Kept) -> R) -> Option<R> {
 /// `MPI_Start`; `None`: not here.
 #[inline]
 pub(crate) fn start(request: Handle) -> Option<Outcome<()>> {
-    kept(request, |kept| {
-        if start_at_once(kept).is_some() {
-            return Ok(());
-        }
-        lane(kept.lane).with(|inner| kept.start(&mut inner.engine))
-    })
+    kept(request, |kept| lane(kept.lane).with(|inner| kept.start(&mut inner.engine)))
 }
 
-/// A small send that can leave now, by the thread to which the lane is biased.
+/// `MPI_Start` of a small send that can leave now, by the thread to which the lane is biased; `None`: nothing was done.
 #[inline]
-fn start_at_once(kept: &Kept) -> Option<()> {
-    let (envelope, bytes) = kept.plain_send()?;
-    // SAFETY: the reference does not outlive this call.
-    let here = unsafe { Here::get()? };
-    let mut own = here.lanes.get(kept.lane)?.own(here.mine)?;
-    let sent = own.inner.engine.send_at_once(envelope, bytes);
-    own.end();
-    sent.then(|| kept.sent())
+pub(crate) fn start_at_once(here: &Here, request: Handle) -> Option<()> {
+    let start = |kept: &Kept| {
+        let (envelope, bytes) = kept.plain_send()?;
+        let mut own = here.lanes.get(kept.lane)?.own(here.mine)?;
+        let sent = own.inner.engine.send_at_once(envelope, bytes);
+        own.end();
+        sent.then(|| kept.sent())
+    };
+    kept(request, start).flatten()
 }
 
 /// The request under way of a persistent one that this thread remembers, the null one when it is inactive.

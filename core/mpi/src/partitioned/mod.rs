@@ -25,13 +25,15 @@
 //!
 //! Between processes of a node the grant also tells of a stage (`weft_engine::StageIn`), memory that both ends share: a partition that is
 //! ready is put down there, which is one store of its bytes and a bit, and a receive that is waited for, tested or asked looks there
-//! (`staged`). The sender may be some starts ahead; where the stage has no room for a start, its partitions go as packets.
+//! (`staged`). The sender may be some starts ahead; where the stage has no room for a start, its partitions go as packets. As long as
+//! nobody asks for single partitions, those of a short send leave together (`gathered`).
 //!
 //! With several threads, marking and looking take no lock ([`Board`]): a thread marks, announces, and sends by itself when nobody holds
 //! the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
 //!
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
+mod gathered;
 mod receiving;
 mod runs;
 mod sides;
@@ -67,6 +69,10 @@ pub(crate) struct Watched {
     seen: u32,
     /// Sends whose boards other threads know.
     marked_by_others: Vec<Handle>,
+    /// Grants that are not here whole.
+    grants: Vec<Grant>,
+    /// Sends that keep partitions which are ready.
+    gathering: Vec<Handle>,
     /// Whether a receive awaits what is put down in a stage, of which [`Engine::changes`] says nothing.
     staged: bool,
     /// Losses of processes that these requests know of.
@@ -123,16 +129,18 @@ impl Requests {
     /// # Errors
     /// `MPI_ERR_REQUEST` when it is active; errors of the engine's sends.
     pub(crate) fn start_partitioned(&mut self, engine: &mut Engine, handle: Handle) -> Option<Result<()>> {
+        if self.start_partitioned_at_once(engine, handle) {
+            return Some(Ok(()));
+        }
         match self.local_mut(handle) {
-            Local::PartitionedSend(side) => Some(side.start().map(|()| side.mourn(engine))),
-            Local::PartitionedReceive(side) => {
-                if side.starts_at_once(engine) {
-                    if side.needs_watching() {
-                        self.watched.add(handle);
-                    }
-                    self.watched.staged = true;
-                    return Some(Ok(()));
+            Local::PartitionedSend(side) => {
+                let started = side.start().map(|()| side.mourn(engine));
+                if side.gathering.needs_listing() {
+                    self.watched.gathering.push(handle);
                 }
+                Some(started)
+            }
+            Local::PartitionedReceive(side) => {
                 let started = side.start();
                 if started.is_ok() && !side.meet(engine, handle) {
                     self.watched.lonely.push(handle);
@@ -198,13 +206,53 @@ impl Requests {
         flushed
     }
 
-    /// `MPI_Pready` of one partition in the usual case, by the only thread. False: nothing was done.
+    /// `MPI_Start` of a partitioned request in the usual case, by the only thread. False: nothing was done.
     #[inline]
-    pub fn ready_at_once(&mut self, handle: Handle, partition: i32) -> bool {
-        match self.find_local_mut(handle) {
-            Some(Local::PartitionedSend(side)) => side.ready_at_once(partition),
+    pub(crate) fn start_partitioned_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
+        if engine.losses() != 0 {
+            return false;
+        }
+        match self.locals.find_mut(handle) {
+            Some(Local::PartitionedSend(side)) => {
+                let started = side.start().is_ok();
+                if side.gathering.needs_listing() {
+                    self.watched.gathering.push(handle);
+                }
+                started
+            }
+            Some(Local::PartitionedReceive(side)) => {
+                let started = side.starts_at_once(engine);
+                if started {
+                    self.watched.staged |= side.awaits_stage();
+                    if side.needs_watching() {
+                        self.watched.add(handle);
+                    }
+                }
+                started
+            }
             _ => false,
         }
+    }
+
+    /// `MPI_Pready` of one partition that is kept with others, by the only thread that is here: true. False: another partition, for
+    /// [`Requests::ready_rarely`]; `None`: that is no partitioned send. Then nothing was done.
+    #[inline(always)]
+    pub fn keep_ready(&mut self, handle: Handle, partition: i32) -> Option<bool> {
+        match self.locals.find_mut(handle) {
+            Some(Local::PartitionedSend(side)) => Some(side.gathering.keeps(partition as u32)),
+            _ => None,
+        }
+    }
+
+    /// `MPI_Pready` of one partition in the usual case, by the only thread that is here. False: nothing was done.
+    #[inline(never)]
+    pub fn ready_rarely(&mut self, engine: &mut Engine, handle: Handle, partition: i32) -> bool {
+        let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return false };
+        let done = side.ready_at_once(engine, partition);
+        if side.needs_watching() {
+            self.watched.add(handle);
+        }
+        done
     }
 
     /// Completes a partitioned request that is done, by the only thread: its status. `None`: it is another one, not done, or failed.
@@ -217,9 +265,21 @@ impl Requests {
         }
     }
 
-    /// Whether that is a receive whose partitions are awaited in a stage.
-    pub fn awaits_stage(&self, handle: Handle) -> bool {
-        matches!(self.locals.find(handle), Some(Local::PartitionedReceive(side)) if side.awaits_stage())
+    /// Looks some `turns` times into the stage of a receive. `None`: it is another request, not done, or failed.
+    pub fn spin_partitioned(&mut self, handle: Handle, turns: u32) -> Option<MpiStatus> {
+        let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else { return None };
+        for _ in 0..if side.comes_by_stage() { turns } else { 1 } {
+            if let Some(done) = side.finish_at_once() {
+                return Some(done);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Whether that is a receive whose partitions have been told where to go.
+    pub fn is_expected_in_parts(&self, handle: Handle) -> bool {
+        matches!(self.locals.find(handle), Some(Local::PartitionedReceive(side)) if side.has_stage())
     }
 
     /// The board of a partitioned request, for threads that do not hold the process; `None` when it is of another kind. `to_mark`: for
@@ -249,7 +309,7 @@ impl Requests {
         let sends = std::mem::take(&mut self.watched.marked_by_others);
         for &handle in &sends {
             if let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle)
-                && side.board().has_news()
+                && side.has_news()
             {
                 side.flush_quietly(engine);
                 if side.needs_watching() {
@@ -285,7 +345,11 @@ impl Requests {
     #[inline]
     pub fn progress(&mut self, engine: &mut Engine) -> bool {
         let watched = &self.watched;
-        let due = watched.alive != 0 && (watched.fresh || watched.staged || watched.seen != engine.changes());
+        let due = watched.alive != 0
+            && (watched.fresh
+                || watched.staged
+                || watched.seen != engine.changes()
+                || !watched.gathering.is_empty());
         due && self.progress_partitioned(engine)
     }
 
@@ -294,8 +358,14 @@ impl Requests {
         self.watched.fresh = false;
         self.watched.seen = engine.changes();
         let mut moved = self.meet_senders(engine);
+        if !self.watched.gathering.is_empty() {
+            self.publish(engine);
+        }
         if engine.keeps_messages() {
             moved |= self.take_messages(engine);
+        }
+        if !self.watched.grants.is_empty() {
+            self.take_grants(engine);
         }
         moved |= self.sweep(engine);
         if engine.losses() != self.watched.losses {
@@ -310,8 +380,7 @@ impl Requests {
         let mut moved = false;
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_GRANTS)) {
             moved = true;
-            let stage = stage_of(engine, message, status);
-            self.granted(engine, status.source, Answer::from_tag(status.tag), stage);
+            self.watched.grants.extend(Grant::receive(engine, message, status));
         }
         while let Some((message, status)) = engine.improbe(everything_on(ContextId::PARTITION_DATA)) {
             moved = true;
@@ -321,6 +390,19 @@ impl Requests {
             }
         }
         moved | self.drop_strays(engine)
+    }
+
+    /// Takes the grants that are here.
+    fn take_grants(&mut self, engine: &mut Engine) {
+        for grant in std::mem::take(&mut self.watched.grants) {
+            if engine.is_complete(grant.request) {
+                let stage = grant.word(engine);
+                self.granted(engine, grant.sender, grant.answer, stage);
+            } else {
+                self.watched.grants.push(grant);
+                self.watched.fresh = true;
+            }
+        }
     }
 
     /// Drops partitions that came as messages for receives that were freed before they were started for them: nobody else would
@@ -408,6 +490,20 @@ impl Requests {
         }
     }
 
+    /// Sends partitions that are kept.
+    fn publish(&mut self, engine: &mut Engine) {
+        let mut gathering = std::mem::take(&mut self.watched.gathering);
+        gathering.retain(|&handle| {
+            let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return false };
+            let again = side.publish(engine);
+            if side.needs_watching() {
+                self.watched.add(handle);
+            }
+            again
+        });
+        self.watched.gathering = gathering;
+    }
+
     /// Takes the engine's requests that have ended.
     fn sweep(&mut self, engine: &mut Engine) -> bool {
         let mut moving = std::mem::take(&mut self.watched.moving);
@@ -431,16 +527,31 @@ impl Requests {
     }
 }
 
-/// The word of a stage that a grant brings.
-fn stage_of(engine: &mut Engine, message: MessageId, status: Status) -> Option<u64> {
-    let mut word = [0; 8];
-    let room = Scratch::new(word.len());
-    let request = engine.imrecv(message, room.recv_buf(0, word.len())).ok()?;
-    // One that is only announced, its receiver being out of budget, comes too late: partitions travel without a stage then.
-    let whole = engine.is_complete(request) && status.bytes == 8;
-    engine.release(request);
-    room.send_buf(0, word.len()).pack(0, &mut word);
-    whole.then(|| u64::from_le_bytes(word))
+/// A grant whose bytes are on their way: the word of a stage. Where the receiver is out of budget they come after the envelope.
+#[derive(Debug)]
+struct Grant {
+    /// The sender's request.
+    sender: Rank,
+    answer: Answer,
+    request: RequestId,
+    room: Arc<Scratch>,
+}
+
+impl Grant {
+    /// Receives a grant; `None` when somebody has received it, which nobody does.
+    fn receive(engine: &mut Engine, message: MessageId, status: Status) -> Option<Grant> {
+        let room = Scratch::new(size_of::<u64>());
+        let request = engine.imrecv(message, room.recv_buf(0, size_of::<u64>())).ok()?;
+        Some(Grant { sender: status.source, answer: Answer::from_tag(status.tag), request, room })
+    }
+
+    /// The word of the stage of a grant that is here, when it has one.
+    fn word(&self, engine: &mut Engine) -> Option<u64> {
+        let mut word = [0; size_of::<u64>()];
+        let done = engine.take(self.request);
+        self.room.send_buf(0, word.len()).pack(0, &mut word);
+        (done.error.is_none() && done.status.bytes == word.len() as u64).then(|| u64::from_le_bytes(word))
+    }
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use super::refused;
 use super::runs::Arrived;
-use super::sides::{Moving, Way, already_active, first_of_parts, way};
+use super::sides::{Moving, WHOLE_BY_STAGE, Way, already_active, first_of_parts, way};
 
 use super::staged::Staged;
 use super::terms::{Answer, Counterpart, Introduction, Partitions};
@@ -40,6 +40,8 @@ pub struct ReceiveSide {
     meeting: Meeting,
     /// Where parts land, once the sender is known to send such.
     landing: Option<LandingId>,
+    /// The start for which that was opened last.
+    opened: u64,
     /// Where the sender puts them down, when it is on this node.
     stage: Option<Box<Staged>>,
     arrived: Arrived,
@@ -61,6 +63,7 @@ impl ReceiveSide {
             started: 0,
             meeting: Meeting::Nobody,
             landing: None,
+            opened: 0,
             stage: None,
             empty_here: false,
             moving: Moving::default(),
@@ -135,8 +138,17 @@ impl ReceiveSide {
         if self.stage.is_none() || self.error.is_some() || self.start().is_err() {
             return false;
         }
-        engine.open_landing(landing, self.started as u32);
+        // Where all usually comes by the stage, the landing is opened when it is looked at.
+        if !self.awaits_stage() {
+            self.open(engine, landing);
+        }
         true
+    }
+
+    /// Lets parts of this start land.
+    fn open(&mut self, engine: &mut Engine, landing: LandingId) {
+        self.opened = self.started;
+        engine.open_landing(landing, self.started as u32);
     }
 
     /// Grants the epoch when the sender is known. False while it is not.
@@ -193,7 +205,7 @@ impl ReceiveSide {
                 }
             }
         };
-        engine.open_landing(landing, self.started as u32);
+        self.open(engine, landing);
         self.look_at_landing(engine);
     }
 
@@ -216,13 +228,34 @@ impl ReceiveSide {
 
     /// As [`ReceiveSide::look_at_stage`], everything.
     pub(super) fn look_closely(&mut self) {
+        self.ask();
         self.look_at_stage(true);
         self.publish();
     }
 
+    /// Whether the partitions most likely come by the stage, not as packets.
+    pub(super) fn comes_by_stage(&self) -> bool {
+        self.stage.as_ref().is_some_and(|stage| {
+            stage.has_room() && (!stage.is_awaited_whole() || self.partitions.total() <= WHOLE_BY_STAGE)
+        })
+    }
+
+    /// Whether the sender knows a stage of this receive.
+    pub(super) fn has_stage(&self) -> bool {
+        self.stage.is_some()
+    }
+
+    /// The program asks for single partitions.
+    fn ask(&mut self) {
+        if let Some(stage) = &mut self.stage {
+            stage.ask();
+        }
+    }
+
     /// Whether parts are awaited in a stage, which no progress of the engine tells of.
+    #[inline]
     pub(super) fn awaits_stage(&self) -> bool {
-        self.stage.is_some() && !self.is_done()
+        self.stage.as_ref().is_some_and(|stage| stage.has_room()) && !self.is_done()
     }
 
     /// Ends a start of which everything is here. Its status; `None`: nothing was ended.
@@ -247,6 +280,9 @@ impl ReceiveSide {
     /// Takes note of the parts that have landed, and receives those that came as messages. Whether there were any.
     fn look_at_landing(&mut self, engine: &mut Engine) -> bool {
         let (Some(landing), true) = (self.landing, self.active) else { return false };
+        if self.opened != self.started {
+            self.open(engine, landing);
+        }
         let mut some = self.look_at_stage(self.arrived.is_shared());
         let (arrived, stage) = (&mut self.arrived, &mut self.stage);
         engine.landed(landing, |range| {
@@ -409,6 +445,7 @@ impl ReceiveSide {
 
     /// Where threads look that do not hold the process.
     pub(super) fn board(&mut self) -> &Arc<Board> {
+        self.ask();
         let open = !self.is_done();
         self.arrived.board(open)
     }

@@ -32,6 +32,12 @@ impl Ready {
         &self.board
     }
 
+    /// Whether other threads may mark.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        !is_ours(&self.board)
+    }
+
     /// Begins again.
     pub(crate) fn clear(&mut self) {
         self.board.begin();
@@ -143,8 +149,9 @@ impl Ready {
 pub(crate) struct Arrived {
     /// What threads see that do not hold the process, once one has asked.
     board: Option<Arc<Board>>,
-    /// Bytes still missing, for each partition; stale when none are of all.
+    /// Bytes still missing, for each partition; stale when none are of all, and while nothing has come since the start.
     missing: Box<[u64]>,
+    nothing_yet: bool,
     /// Bytes of one partition.
     partition: u64,
     /// Bytes missing of all.
@@ -155,11 +162,21 @@ impl Arrived {
     /// Nothing has arrived of `partitions` times `partition` bytes.
     pub(crate) fn new(partitions: u32, partition: u64) -> Arrived {
         let missing = vec![partition; partitions as usize].into();
-        Arrived { board: None, missing, partition, left: u64::from(partitions) * partition }
+        let left = u64::from(partitions) * partition;
+        Arrived { board: None, missing, nothing_yet: false, partition, left }
+    }
+
+    /// Makes `missing` true when nothing has come since the start.
+    #[inline]
+    fn refresh(&mut self) {
+        if std::mem::take(&mut self.nothing_yet) {
+            self.missing.fill(self.partition);
+        }
     }
 
     /// Where other threads look; open or closed as `open` says.
     pub(crate) fn board(&mut self, open: bool) -> &Arc<Board> {
+        self.refresh();
         if self.left == 0 {
             self.missing.fill(0);
         }
@@ -190,7 +207,7 @@ impl Arrived {
         if let Some(board) = &self.board {
             board.begin();
         }
-        self.missing.fill(self.partition);
+        self.nothing_yet = true;
         self.left = self.missing.len() as u64 * self.partition;
     }
 
@@ -198,8 +215,10 @@ impl Arrived {
     pub(crate) fn add(&mut self, bytes: Range<u64>) {
         if bytes.end - bytes.start == self.left && self.board.is_none() {
             self.left = 0;
+            self.nothing_yet = false;
             return;
         }
+        self.refresh();
         let mut at = bytes.start;
         while at < bytes.end {
             let index = at / self.partition;
@@ -217,7 +236,7 @@ impl Arrived {
 
     /// Whether a whole partition is here.
     pub(crate) fn has(&self, partition: u32) -> bool {
-        self.left == 0 || self.missing[partition as usize] == 0
+        self.left == 0 || (!self.nothing_yet && self.missing[partition as usize] == 0)
     }
 
     /// Whether other threads look.

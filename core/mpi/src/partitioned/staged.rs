@@ -3,7 +3,7 @@
 use super::runs::Arrived;
 use super::terms::Partitions;
 use std::ops::Range;
-use weft_engine::StageIn;
+use weft_engine::{Interest, StageIn};
 
 /// A stage and what was seen in it since the last start.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Staged {
     group: u32,
     /// The sender's partitions that were taken, or came in another way: at most [`super::sides::FEW`].
     seen: u64,
+    /// What the sender was told last.
+    told: Interest,
 }
 
 /// The lowest `count` bits.
@@ -27,7 +29,27 @@ impl Staged {
     /// Of partitions of `bytes` bytes. Nothing is awaited before [`Staged::begin`].
     pub(super) fn new(stage: StageIn, bytes: u64) -> Staged {
         let group = stage.shape().groups();
-        Staged { stage, bytes, start: 0, group, seen: 0 }
+        Staged { stage, bytes, start: 0, group, seen: 0, told: Interest::Unknown }
+    }
+
+    /// Whether anything can be put down here.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.stage.shape().has_room()
+    }
+
+    /// Whether the sender was told that nobody asks for partitions.
+    pub(super) fn is_awaited_whole(&self) -> bool {
+        self.told == Interest::Whole
+    }
+
+    /// The program asks for a partition: all travel as soon as they are ready from now on.
+    #[inline]
+    pub(super) fn ask(&mut self) {
+        if self.told != Interest::Each {
+            self.told = Interest::Each;
+            self.stage.tell(Interest::Each);
+        }
     }
 
     /// What the sender must know.
@@ -44,7 +66,14 @@ impl Staged {
     #[inline]
     pub(super) fn give_back(&mut self) {
         self.group = self.stage.shape().groups();
-        self.stage.give_back(self.start);
+        // Without room the sender never looks.
+        if self.has_room() {
+            self.stage.give_back(self.start);
+        }
+        if self.told == Interest::Unknown {
+            self.told = Interest::Whole;
+            self.stage.tell(Interest::Whole);
+        }
     }
 
     /// These bytes of the whole came as packets or messages.
@@ -57,10 +86,28 @@ impl Staged {
     /// Whether there was anything.
     #[inline]
     pub(super) fn take(&mut self, all: bool, into: &Partitions, arrived: &mut Arrived) -> bool {
+        if self.group >= self.stage.shape().groups() {
+            return false;
+        }
+        // Before anything has come a look is at one word.
+        let nothing_yet = self.group == 0 && self.seen == 0;
+        if nothing_yet && !all && self.stage.here(self.start, 0) == 0 {
+            return false;
+        }
+        if nothing_yet && let Some(data) = self.stage.whole(self.start) {
+            if !into.memory.fill_run(0, data) {
+                into.memory.recv_view(0, 0, data.len() as u64).unpack(0, data);
+            }
+            arrived.add(0..data.len() as u64);
+            self.group = self.stage.shape().groups();
+            return true;
+        }
         let (shape, mut some, mut at) = (*self.stage.shape(), false, self.group);
         while at < shape.groups() {
             let (first, count) = shape.partitions(at);
-            let mut fresh = u64::from(self.stage.here(self.start, at)) & !(self.seen >> first);
+            // A start that has come whole since the look above is seen with the next.
+            let mut fresh =
+                u64::from(self.stage.here(self.start, at)) & lowest(count) & !(self.seen >> first);
             self.seen |= fresh << first;
             while fresh != 0 {
                 let within = fresh.trailing_zeros();

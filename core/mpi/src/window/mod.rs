@@ -36,7 +36,6 @@ pub use by_device::UNEXPOSED;
 pub use lock::LockKind;
 pub use origin::{Elements, Operation, OperationState, Target};
 
-use crate::attributes::Attributes;
 use crate::group::Group;
 use crate::info::Info;
 use crate::table::Table;
@@ -137,12 +136,10 @@ pub struct Window {
     pub errhandler: Handle,
     /// The name (section 7.8).
     pub name: Box<[u8]>,
-    /// Cached attributes (section 7.7.3).
-    pub attributes: Attributes,
     /// Hints accepted (section 12.2.7).
     pub hints: Info,
     /// What the predefined attributes point to.
-    pub facts: Box<Facts>,
+    pub facts: Arc<Facts>,
     /// Size and unit of every member, by rank; empty for a dynamic window.
     pub extents: Vec<Extent>,
     /// The members' memory as this process has it mapped, by rank; empty unless shared.
@@ -177,9 +174,8 @@ impl Window {
             flavor: parts.flavor,
             errhandler: Handle(abi::MPI_ERRORS_ARE_FATAL),
             name: Box::default(),
-            attributes: Attributes::default(),
             hints: parts.hints,
-            facts: Box::new(Facts {
+            facts: Arc::new(Facts {
                 base: parts.memory.address(),
                 size: extent.size as i64,
                 disp_unit: extent.unit as i32,

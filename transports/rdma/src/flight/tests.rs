@@ -111,26 +111,28 @@ fn a_flight_is_the_list_of_what_was_posted() {
                 (0..length).map(|_| random.below(256) as u8).collect::<Vec<u8>>()
             };
             let next = flight.next();
-            let (message, write) = (some(SHORT as u64), some(FEW as u64));
+            let (message, write) = (some((FEW - HEADER_BYTES) as u64), some(FEW as u64));
             let long = some(200);
             match random.below(7) {
                 0 | 1 => {
                     let header = [step, !step];
                     let mut all: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
                     all.extend(&message);
-                    if let Some((id, bytes)) = flight.message(header, &message) {
+                    let tells = flight.must_signal().then_some(64);
+                    if let Some((id, bytes)) = flight.message(header, &message, tells) {
                         assert_eq!((id, bytes), (next, &*all), "seed {seed}");
-                        flight.posted();
+                        flight.posted(tells.is_some());
                         list.push_back((id, Deed::Message, all));
-                        (silent, quick) = (silent + 1, quick + 1);
+                        (silent, quick) = (if tells.is_some() { 0 } else { silent + 1 }, quick + 1);
                     }
                 }
                 2 => {
-                    if let Some((id, bytes)) = flight.write(&write, to) {
+                    let tells = flight.must_signal().then_some(64);
+                    if let Some((id, bytes)) = flight.write(&write, to, tells) {
                         assert_eq!((id, bytes), (next, &*write), "seed {seed}");
-                        flight.posted();
+                        flight.posted(tells.is_some());
                         list.push_back((id, Deed::Write(to), write));
-                        silent += 1;
+                        silent = if tells.is_some() { 0 } else { silent + 1 };
                     }
                 }
                 3 if flight.len() < 100 => {

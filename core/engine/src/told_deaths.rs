@@ -1,0 +1,135 @@
+//! [`ToldDeaths`]: deaths that the launcher has told of, kept back while the fabric may still bring what the dead have sent.
+//!
+//! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that finds nothing does
+//! not say that nothing is there: of a message in pieces some may have come, which are no news, and others wait in a socket or are on the wire.
+//! So a death is told when the fabric has been silent for a while *and* for many looks, since a process that computes looks seldom.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use weft_types::PeerId;
+
+/// How long the fabric must have been silent: many round trips.
+const SILENCE: Duration = Duration::from_millis(50);
+/// Looks that must have found nothing: each takes in some dozens of packets, a message in pieces has fewer than two thousand.
+const LOOKS: u32 = 64;
+/// After this time a death is told although others keep the fabric talking.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// See the module. Times are arguments.
+#[derive(Debug, Default)]
+pub(crate) struct ToldDeaths {
+    told: VecDeque<PeerId>,
+    /// When the first of them was told.
+    since: Option<Instant>,
+    /// Since when looks have found nothing, and how many.
+    silent_since: Option<Instant>,
+    looks: u32,
+}
+
+impl ToldDeaths {
+    /// Whether none is kept back. Otherwise the fabric is to be looked at, and nobody may go to sleep: nothing will wake him.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// The launcher says that a process is gone. Looks so far say nothing of what it has sent.
+    #[cold]
+    pub(crate) fn hear(&mut self, peer: PeerId, now: Instant) {
+        self.since.get_or_insert(now);
+        (self.silent_since, self.looks) = (None, 0);
+        self.told.push_back(peer);
+    }
+
+    /// The fabric was looked at; `found`: whether it had something.
+    #[cold]
+    pub(crate) fn looked(&mut self, found: bool, now: Instant) {
+        if found {
+            (self.silent_since, self.looks) = (None, 0);
+        } else {
+            self.silent_since.get_or_insert(now);
+            self.looks += 1;
+        }
+    }
+
+    /// The next death to be made known.
+    #[cold]
+    pub(crate) fn next(&mut self, now: Instant) -> Option<PeerId> {
+        let lasts = |since: Option<Instant>, least| since.is_some_and(|since| now - since >= least);
+        let silent = self.looks >= LOOKS && lasts(self.silent_since, SILENCE);
+        if !silent && !lasts(self.since, LONGEST) {
+            return None;
+        }
+        let peer = self.told.pop_front();
+        if self.told.is_empty() {
+            *self = ToldDeaths::default();
+        }
+        peer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST, LOOKS, SILENCE, ToldDeaths};
+    use std::time::{Duration, Instant};
+    use weft_types::PeerId;
+
+    const A: PeerId = PeerId(3);
+    const B: PeerId = PeerId(5);
+
+    /// So many looks that find nothing, evenly over `time`, and the deaths told after each.
+    fn look(deaths: &mut ToldDeaths, now: &mut Instant, looks: u32, time: Duration) -> Vec<PeerId> {
+        let mut told = Vec::new();
+        for _ in 0..looks {
+            *now += time / looks;
+            deaths.looked(false, *now);
+            told.extend(deaths.next(*now));
+        }
+        told
+    }
+
+    #[test]
+    fn a_death_is_told_after_silence_and_many_looks_and_not_before() {
+        let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
+        deaths.hear(A, now);
+        assert_eq!(deaths.next(now), None, "nothing was looked at yet");
+        // Many looks in no time, and a long time with few looks, do not do alone.
+        assert_eq!(look(&mut deaths, &mut now, 10 * LOOKS, SILENCE / 2), []);
+        deaths.looked(true, now);
+        assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, 10 * SILENCE), []);
+        assert_eq!(look(&mut deaths, &mut now, 1, SILENCE), [A]);
+        assert!(deaths.is_empty());
+    }
+
+    #[test]
+    fn a_message_that_comes_in_pieces_is_waited_for() {
+        let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
+        deaths.hear(A, now);
+        // Each piece after a silence that is not long enough.
+        for _ in 0..10 {
+            assert_eq!(look(&mut deaths, &mut now, 2 * LOOKS, SILENCE * 9 / 10), []);
+            deaths.looked(true, now);
+        }
+        assert_eq!(look(&mut deaths, &mut now, 4 * LOOKS, 2 * SILENCE), [A]);
+    }
+
+    #[test]
+    fn a_second_death_is_waited_for_as_the_first_and_a_busy_fabric_hides_none_for_ever() {
+        let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
+        deaths.hear(A, now);
+        assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, SILENCE * 9 / 10), []);
+        deaths.hear(B, now);
+        assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, SILENCE * 9 / 10), []);
+        assert_eq!(look(&mut deaths, &mut now, 4, SILENCE), [A, B]);
+
+        deaths.hear(A, now);
+        deaths.hear(B, now);
+        let until = now + LONGEST;
+        while now < until {
+            assert_eq!(deaths.next(now), None);
+            now += SILENCE / 10;
+            deaths.looked(true, now);
+        }
+        assert_eq!([deaths.next(now), deaths.next(now), deaths.next(now)], [Some(A), Some(B), None]);
+    }
+}

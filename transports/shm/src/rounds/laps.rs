@@ -14,6 +14,11 @@ const MOST: usize = 64 << 10;
 /// Bytes of the longest payload that two members do not put among the others: up to there lines that both hold cost
 /// less than ones that neither has. Each cell has a place of its own for such a payload, at the end of the ring.
 const AT_HAND: usize = 4096;
+/// Bytes of the longest payload that two members find nearer in a ring that stays in the cache of each ...
+const NEAR: usize = 14 << 10;
+/// ... which is no longer than this, while there is nothing longer among the last ones.
+const NEAR_LAP: usize = 256 << 10;
+const _: () = assert!(NEAR * (CELLS as usize + 1) <= NEAR_LAP);
 /// Bytes from one such place to the next: they do not all begin at one place of the caches.
 const AT_HAND_STRIDE: usize = AT_HAND + LINE;
 
@@ -71,7 +76,8 @@ const fn longest(ring: usize, at_hand: bool) -> usize {
 /// Where the payloads of one member go.
 ///
 /// Where ranks share cores the ring is not used to its end while payloads are short, but only as far as a ring for payloads of
-/// that length would go: what they find in the cache of their core they need not fetch.
+/// that length would go: what they find in the cache of their core they need not fetch. For the same reason a large ring is used to
+/// [`NEAR_LAP`] only while payloads are short.
 #[derive(Debug)]
 pub(super) struct Laps {
     /// Bytes of the ring.
@@ -124,11 +130,12 @@ impl Laps {
     /// longest that others may still read. So when a lap begins anew those of the last 7 rounds lie behind the first `len` bytes.
     #[inline]
     fn end(&self, len: usize) -> usize {
-        if !self.short {
-            return self.lap;
-        }
         let longest = self.longest[0].max(self.longest[1]).max(len.next_multiple_of(LINE));
-        self.lap.min(longest * (CELLS as usize + 1))
+        match self.short {
+            true => self.lap.min(longest * (CELLS as usize + 1)),
+            false if longest <= NEAR => self.lap.min(NEAR_LAP),
+            false => self.lap,
+        }
     }
 
     fn begin_lap(&mut self) -> usize {
@@ -166,7 +173,9 @@ mod tests {
                 // Long times of short ones, too, so that laps get shorter and longer.
                 let few = round / 64 % 3 != 0;
                 let len = match random % 8 {
-                    _ if few && !random.is_multiple_of(61) => (random >> 8) as usize % 200 + 1,
+                    _ if few && !random.is_multiple_of(61) => {
+                        ((random >> 8) as usize % [200, NEAR][round as usize / 640 % 2] + 1).min(most)
+                    }
                     0..=2 => most,
                     3 => AT_HAND.min(most),
                     _ => (random >> 8) as usize % most + 1,

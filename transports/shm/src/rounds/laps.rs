@@ -11,14 +11,14 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// Most bytes of a payload: what one round carries of each member.
 const MOST: usize = 64 << 10;
-/// Bytes of the longest payload that two members do not put among the others: up to there lines that both hold cost
-/// less than ones that neither has. Each cell has a place of its own for such a payload, at the end of the ring.
+/// Bytes of the longest payload that has a place by cell: up to there lines that both hold cost less than ones that neither has.
 const AT_HAND: usize = 4096;
-/// Bytes of the longest payload that two members find nearer in a ring that stays in the cache of each ...
+/// Bytes of the longest payload that goes in a lap of its own, ...
 const NEAR: usize = 14 << 10;
-/// ... which is no longer than this, while there is nothing longer among the last ones.
-const NEAR_LAP: usize = 256 << 10;
-const _: () = assert!(NEAR * (CELLS as usize + 1) <= NEAR_LAP);
+/// ... which stays in the nearest caches.
+const NEAR_LAP: usize = NEAR * (CELLS as usize + 1);
+/// Bytes of the smallest ring with such a lap.
+const NEAR_FROM: usize = 4 * NEAR_LAP;
 /// Bytes from one such place to the next: they do not all begin at one place of the caches.
 const AT_HAND_STRIDE: usize = AT_HAND + LINE;
 
@@ -26,8 +26,7 @@ const AT_HAND_STRIDE: usize = AT_HAND + LINE;
 ///
 /// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are written
 /// again: a line there costs a third of one that the other has just read. (From 16 KiB on; shorter payloads stay near anyway.) Where
-/// ranks share cores each round costs a change of processes, so payloads are to be as long as they can be; see [`Laps`] for how little
-/// of the ring others then take.
+/// ranks share cores each round costs a change of processes, so payloads are to be as long as they can be.
 const fn wanted_ring(members: u32, crowded: bool) -> usize {
     match (members, crowded) {
         (0..=2, _) => 2 << 20,
@@ -57,90 +56,82 @@ pub(super) const fn stay_at_hand(payload: u64) -> bool {
 /// Bytes of the longest payload in rings of the wanted size. Which calls need long payloads, and which are too long for them, follows
 /// from this and not from the ring that the members have, so that it is the same at all of them whatever became of it.
 pub const fn wanted_slot_bytes(members: u32) -> usize {
-    longest(wanted_ring(members, false), shares_lines(members, wanted_ring(members, false)))
+    Parts::of(members, wanted_ring(members, false), false).slot_bytes()
 }
 
-/// Whether short payloads have places of their own.
-const fn shares_lines(members: u32, ring: usize) -> bool {
-    members <= 2 && ring >= 8 * CELLS as usize * AT_HAND_STRIDE
+/// How a ring is divided by the lengths of payloads: first those of any length, then those up to [`NEAR`], then those up to
+/// [`AT_HAND`], each with a place by cell. A part that is not there is empty, and what would go there goes before it.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    any: usize,
+    near: usize,
+    at_hand: usize,
 }
 
-/// Bytes of the longest payload of a ring: those of [`CELLS`] rounds and what is left over at the end of a lap, less than one more, fit
-/// a lap.
-const fn longest(ring: usize, at_hand: bool) -> usize {
-    let lap = ring - if at_hand { CELLS as usize * AT_HAND_STRIDE } else { 0 };
-    let most = lap / (CELLS as usize + 1) / LINE * LINE;
-    if most < MOST { most } else { MOST }
+impl Parts {
+    /// Two members, and those that share cores, find in their caches what they wrote there not long ago.
+    const fn of(members: u32, ring: usize, crowded: bool) -> Parts {
+        let divided = members <= 2 || crowded;
+        let at_hand = CELLS as usize * AT_HAND_STRIDE;
+        let at_hand = if divided && ring >= 8 * at_hand { at_hand } else { 0 };
+        let near = if divided && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
+        Parts { any: ring - near - at_hand, near, at_hand }
+    }
+
+    /// Bytes of the longest payload: those of [`CELLS`] rounds and what is left over at the end of a lap, less than one more, fit a lap.
+    const fn slot_bytes(self) -> usize {
+        let most = self.any / (CELLS as usize + 1) / LINE * LINE;
+        if most < MOST { most } else { MOST }
+    }
+
+    const fn ring(self) -> usize {
+        self.any + self.near + self.at_hand
+    }
 }
 
 /// Where the payloads of one member go.
 ///
-/// Where ranks share cores the ring is not used to its end while payloads are short, but only as far as a ring for payloads of
-/// that length would go: what they find in the cache of their core they need not fetch. For the same reason a large ring is used to
-/// [`NEAR_LAP`] only while payloads are short.
+/// In each part of the ring they follow one another. Those of [`CELLS`] rounds and what is left over fit any part that they may lie in, and parts
+/// do not meet, so no two of them do.
 #[derive(Debug)]
 pub(super) struct Laps {
-    /// Bytes of the ring.
-    ring: usize,
-    /// Bytes of it in which payloads follow one another; behind are the places of short ones, if there are any.
-    lap: usize,
-    /// Whether laps end early.
-    short: bool,
-    /// Where the next one begins, if it fits there.
-    next: usize,
-    /// Bytes of the longest payload of this lap and the one before, lines filled up.
-    longest: [usize; 2],
+    parts: Parts,
+    /// Where the next one of any length begins, and the next near one in its part, if it fits there.
+    next: [usize; 2],
 }
 
 impl Laps {
     /// The rings of `bytes` bytes for all members.
     pub(super) fn new(members: u32, bytes: u64, crowded: bool) -> Laps {
         let ring = (bytes / u64::from(members.max(1))) as usize / PAGE * PAGE;
-        let at_hand = shares_lines(members, ring) && !crowded;
-        let lap = ring - if at_hand { CELLS as usize * AT_HAND_STRIDE } else { 0 };
-        Laps { ring, lap, short: crowded, next: 0, longest: [0; 2] }
+        Laps { parts: Parts::of(members, ring, crowded), next: [0; 2] }
     }
 
     /// Bytes of the ring.
     #[inline]
     pub(super) fn ring(&self) -> usize {
-        self.ring
+        self.parts.ring()
     }
 
     /// Bytes of the longest payload.
     #[inline]
     pub(super) fn slot_bytes(&self) -> usize {
-        longest(self.ring, self.lap < self.ring)
+        self.parts.slot_bytes()
     }
 
     /// Where the payload of a round begins in the ring; `len`: its bytes, at most [`Laps::slot_bytes`]. Once for a round.
     #[inline]
     pub(super) fn place(&mut self, round: u64, len: usize) -> usize {
-        if len <= AT_HAND && self.lap < self.ring {
-            return self.lap + (round % CELLS) as usize * AT_HAND_STRIDE;
+        let Parts { any, near, at_hand } = self.parts;
+        if len <= AT_HAND && at_hand != 0 {
+            return any + near + (round % CELLS) as usize * AT_HAND_STRIDE;
         }
-        let at = if self.next + len <= self.end(len) { self.next } else { self.begin_lap() };
-        let filled = len.next_multiple_of(LINE);
-        self.longest[0] = self.longest[0].max(filled);
-        self.next = at + filled;
-        at
-    }
-
-    /// Where the lap ends, when a payload of `len` bytes comes next: there is room for those of [`CELLS`] rounds and one more, each as long as the
-    /// longest that others may still read. So when a lap begins anew those of the last 7 rounds lie behind the first `len` bytes.
-    #[inline]
-    fn end(&self, len: usize) -> usize {
-        let longest = self.longest[0].max(self.longest[1]).max(len.next_multiple_of(LINE));
-        match self.short {
-            true => self.lap.min(longest * (CELLS as usize + 1)),
-            false if longest <= NEAR => self.lap.min(NEAR_LAP),
-            false => self.lap,
-        }
-    }
-
-    fn begin_lap(&mut self) -> usize {
-        self.longest = [0, self.longest[0]];
-        0
+        let is_near = len <= NEAR && near != 0;
+        let (begin, lap) = if is_near { (any, near) } else { (0, any) };
+        let next = &mut self.next[usize::from(is_near)];
+        let at = if *next + len <= lap { *next } else { 0 };
+        *next = (at + len).next_multiple_of(LINE);
+        begin + at
     }
 }
 

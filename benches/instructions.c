@@ -639,6 +639,10 @@ int main(int argc, char **argv)
         MPI_Request_free(&persistent_receive);
     }
     MPI_Request_free(&persistent_bcast);
+#ifndef LANES
+    MPI_Request_free(&persistent_barrier);
+    MPI_Request_free(&persistent_allreduce);
+#endif
 #ifdef LANES
     MPI_Comm_free(&COMM);
 #endif

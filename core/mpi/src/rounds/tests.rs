@@ -1,8 +1,11 @@
 //! Members that do not hear the same of an agreement on memory, over real shared memory, a thread for each.
 
 use super::*;
+use std::cell::Cell;
 use std::time::Duration;
+use weft_coll::Vector;
 use weft_engine::{Engine, Waiter};
+use weft_types::abi;
 
 #[path = "../../../engine/tests/node/mod.rs"]
 mod node;

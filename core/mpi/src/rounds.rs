@@ -1,6 +1,6 @@
 //! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages (design
 //! section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits
-//! for the other; short persistent ones, which may be started in any order, by cells that each has for itself ([`kept`]).
+//! for the other; persistent reductions to all, which may be started in any order, by cells that each has for itself ([`kept`]).
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.

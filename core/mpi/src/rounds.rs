@@ -375,8 +375,6 @@ pub trait Steps {
     fn rounds(&mut self) -> &mut Rounds;
     /// Whether one of the members that it waits for was last seen on this processor.
     fn shares_processor(&self) -> bool;
-    /// Whether a member on this processor has something to do that this one has done.
-    fn is_ahead_here(&self) -> bool;
 }
 
 impl Steps for UnderWay {
@@ -395,10 +393,6 @@ impl Steps for UnderWay {
 
     fn shares_processor(&self) -> bool {
         self.rounds.cells_here().shares_processor(self.missing())
-    }
-
-    fn is_ahead_here(&self) -> bool {
-        self.rounds.cells_here().is_ahead_here()
     }
 }
 

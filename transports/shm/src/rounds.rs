@@ -449,10 +449,4 @@ impl Rounds {
     pub fn shares_processor(&self, of: u64) -> bool {
         self.memory.shares_processor(of)
     }
-
-    /// Whether a member that was last seen on this processor has something to do that this one has done: it had better run before
-    /// others wait for it.
-    pub fn is_ahead_here(&self) -> bool {
-        self.memory.is_ahead_here()
-    }
 }

@@ -16,8 +16,6 @@ use crate::watch::Awaited;
 pub(super) const PROGRESS_EVERY: u32 = 32;
 /// Where ranks share cores: times that a waiting rank gives its core away before it thinks of sleeping.
 const YIELDS: u32 = 200;
-/// Where ranks share cores: times that a waiting rank gives its core first to one that has not done yet what this one has.
-const COURTESIES: u32 = 4;
 /// Where ranks share cores: looks before a core is given away though nobody who is waited for was seen on it.
 const LOOKS: u32 = 100;
 
@@ -106,13 +104,12 @@ fn go_on(steps: &mut impl Steps) -> Outcome {
 /// now, on other cores, and a change of ranks here would cost more than they need.
 fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
     for turn in 1..YIELDS {
-        for look in 0..LOOKS {
+        for _ in 0..LOOKS {
             match steps.step() {
                 Outcome::Blocked => {}
                 outcome => return outcome,
             }
-            // Who is behind on this core cannot go on while this one looks; the others will wait for it next.
-            if steps.shares_processor() || look == 0 && turn <= COURTESIES && steps.is_ahead_here() {
+            if steps.shares_processor() {
                 break;
             }
             std::hint::spin_loop();

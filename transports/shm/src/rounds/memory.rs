@@ -296,15 +296,6 @@ impl Memory {
         let mut members = (0..self.members).filter(|member| of >> member & 1 == 1);
         members.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here)
     }
-
-    pub(super) fn is_ahead_here(&self) -> bool {
-        let here = sys::processor() + 1;
-        (0..self.members).any(|member| {
-            let course = self.course(member);
-            course.processor.load(Ordering::Relaxed) == here
-                && course.finished.load(Ordering::Relaxed) < self.finished
-        })
-    }
 }
 
 /// What all members have written.

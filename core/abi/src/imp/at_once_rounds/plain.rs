@@ -112,10 +112,6 @@ impl Steps for PlainCall {
     fn shares_processor(&self) -> bool {
         self.rounds.cells_here().shares_processor(self.missing())
     }
-
-    fn is_ahead_here(&self) -> bool {
-        self.rounds.cells_here().is_ahead_here()
-    }
 }
 
 impl Plain {

@@ -10,7 +10,9 @@
  *
  * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
  *   NAME     pack-, unpack- or pingpong- and the layout; barepack- and bareunpack- the bare loop; copy- the memcpy; stream is
- *            one core's memcpy beyond all caches; bareread- touches the lines of blocks beyond all caches and does no more
+ *            one core's memcpy beyond all caches; bareread- touches the lines of blocks beyond all caches and does no more;
+ *            touchpack- and touchunpack- (single doubles) touch each double and, once, each line of packed bytes: nothing that goes
+ *            by these lines is faster, but where all is in the first cache and instructions count
  *   SIZE     bytes of data
  *   SECONDS  10th percentile of one call (half a round trip for ping-pong)
  *   BYTES    SIZE again, for a rate
@@ -234,6 +236,40 @@ static void bare_read(const double *here, long length, long stride)
             *(volatile const double *)(here + i * stride + j);
 }
 
+/* Doubles of which each lies by itself: one access each, `stride` doubles or `listed` numbers apart, and one for each line of packed ones. */
+static void touch(int pack, double *here, double *at, const int *listed, long number, long stride)
+{
+    long i, j;
+    for (i = 0; i + 8 <= number; i += 8) {
+        if (pack)
+            *(volatile double *)(at + i) = 1;
+        else
+            *(volatile const double *)(at + i);
+        for (j = i; j < i + 8; j++) {
+            double *one = here + (listed ? listed[j] : j * stride);
+            if (pack)
+                *(volatile const double *)one;
+            else
+                *(volatile double *)one = 1;
+        }
+    }
+}
+
+static int is_single(const struct layout *of)
+{
+    return of->shape == VECTOR || (of->shape == FACE && of->number == 2) || (of->shape == SCATTERED && of->number == 1);
+}
+
+static void touch_layout(int pack, const struct layout *of)
+{
+    double *here = (double *)memory, *at = (double *)packed;
+    switch (of->shape) {
+    case VECTOR: touch(pack, here, at, NULL, of->number, of->stride); break;
+    case FACE: touch(pack, here + 5, at, NULL, (long)of->stride * of->stride, of->stride); break;
+    default: touch(pack, here, at, places, of->stride, 0);
+    }
+}
+
 /* `number` doubles `stride` apart to or from packed ones. */
 static double *bare_vector(int pack, double *here, double *at, long number, long stride)
 {
@@ -306,8 +342,9 @@ static void bare(int pack, const struct layout *of)
 
 /* ---- rows ---- */
 
-enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, BARE_READ, COPY, PING_PONG, KINDS };
-static const char *const kinds[] = {"pack", "unpack", "barepack", "bareunpack", "bareread", "copy", "pingpong"};
+enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, TOUCH_PACK, TOUCH_UNPACK, BARE_READ, COPY, PING_PONG, KINDS };
+static const char *const kinds[] = {"pack",        "unpack",   "barepack", "bareunpack", "touchpack",
+                                    "touchunpack", "bareread", "copy",     "pingpong"};
 
 static void once(int kind, const struct layout *of, int count, MPI_Datatype type, int size)
 {
@@ -317,6 +354,8 @@ static void once(int kind, const struct layout *of, int count, MPI_Datatype type
     case UNPACK: MPI_Unpack(packed, size, &position, memory, count, type, MPI_COMM_WORLD); break;
     case BARE_PACK: bare(1, of); break;
     case BARE_UNPACK: bare(0, of); break;
+    case TOUCH_PACK: touch_layout(1, of); break;
+    case TOUCH_UNPACK: touch_layout(0, of); break;
     case BARE_READ: bare_read((const double *)memory, of->number, of->stride); break;
     case COPY:
         memcpy(packed, memory, (size_t)size);
@@ -423,7 +462,11 @@ int main(int argc, char **argv)
         for (kind = 0; kind < KINDS; kind++) {
             char name[64];
             snprintf(name, sizeof name, "%s-%s", kinds[kind], layouts[which].name);
-            if (strstr(name, wanted) && (kind != BARE_READ || layouts[which].shape == BLOCKS))
+            if (kind == BARE_READ && layouts[which].shape != BLOCKS)
+                continue;
+            if ((kind == TOUCH_PACK || kind == TOUCH_UNPACK) && !is_single(&layouts[which]))
+                continue;
+            if (strstr(name, wanted))
                 measure(kind, layouts + which);
         }
     if (strstr("copy-stream", wanted))

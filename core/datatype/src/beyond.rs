@@ -1,22 +1,83 @@
-//! Unpacking more than the caches hold: whole lines are written past them.
+//! Packing and unpacking more than the caches hold: whole lines are written past them.
 //!
 //! An ordinary store to a line that is in no cache first fetches the line, only to write over all of it; a streaming store does
-//! not. Beyond the caches, where memory is what one waits for, blocks of whole lines are unpacked twice as fast so. Nearer data
-//! would be driven out of the caches, and blocks shorter than a line gain nothing, so both go the ordinary way.
+//! not. Beyond the caches, where memory is what one waits for, blocks of whole lines are unpacked twice as fast so, and packed a third
+//! to a half faster. Nearer data would be driven out of the caches, so they go the ordinary way.
 //!
-//! Packing gains little: most of its traffic are the lines that it reads.
+//! Packing waits for the lines that it reads, and the processor fetches ahead only inside a block, so the first two lines of a block
+//! are asked for some blocks before it is read. (All of its lines: slower, there are not as many misses at a time.)
 
-use crate::layout::Layout;
+use crate::eights::{Places, Regular};
+use crate::layout::{Layout, Shape};
+use crate::long::{self, LINE};
+#[cfg(target_arch = "x86_64")]
+use crate::processor::{Level, level};
 use crate::strided::copy_block;
 
 /// Packed bytes of a buffer from which on its memory is taken to be in no cache: what a core has of the last cache of most servers.
 pub(crate) const BEYOND: usize = 32 << 20;
-/// Bytes of a line.
-const LINE: usize = 64;
 /// Fewest bytes at a time that are worth the fence at the end.
 const FEWEST: usize = 4 << 10;
+/// Shortest blocks, in the mean, that are packed so.
+const SHORTEST: u64 = LINE as u64 + 1;
+/// Shortest blocks that are unpacked so where they do not begin and end with a line.
+const SHORTEST_UNALIGNED: usize = 4 * LINE;
+/// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
+const AHEAD: usize = 4 << 10;
+const AT_ONCE: usize = 256;
 
 impl Layout {
+    /// As [`Layout::transfer`] from memory to packed bytes, of a part of a buffer of `total` packed bytes; the packed bytes are for this
+    /// processor, not for another that waits for them.
+    ///
+    /// # Safety
+    /// As [`Layout::transfer`].
+    pub(crate) unsafe fn pack_of(
+        &self,
+        total: usize,
+        origin: *mut u8,
+        skip: usize,
+        len: usize,
+        packed: *mut u8,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if is_beyond(total, len) && self.mean_block() >= SHORTEST {
+                self.pack_past_caches(origin, skip, len, packed);
+            } else {
+                self.transfer::<true>(origin, skip, len, packed);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Layout::transfer`], with AVX2.
+    unsafe fn pack_past_caches(&self, origin: *mut u8, skip: usize, len: usize, packed: *mut u8) {
+        // SAFETY: the caller's promise; the runs are those of the packed bytes, one behind the other.
+        let mut lines = unsafe { Lines::new(packed) };
+        if skip == 0
+            && len == self.size
+            && let Some(regular) = self.regular(origin)
+        {
+            // SAFETY: as above.
+            return unsafe { regular.pack(lines) };
+        }
+        let mut next = Ahead { blocks: [(std::ptr::null(), 0); AT_ONCE], number: 0, fetched: 0 };
+        self.for_each_run(skip, len, |at, length| {
+            next.blocks[next.number] = (origin.wrapping_offset(at as isize).cast_const(), length);
+            next.number += 1;
+            if next.number == AT_ONCE {
+                // SAFETY: as above.
+                unsafe { next.pack(AHEAD, &mut lines) };
+            }
+        });
+        // SAFETY: as above.
+        unsafe {
+            next.pack(0, &mut lines);
+            lines.finish();
+        }
+    }
+
     /// As [`Layout::transfer`] from packed bytes to memory, of a part of a buffer of `total` packed bytes.
     ///
     /// # Safety
@@ -32,7 +93,7 @@ impl Layout {
         // SAFETY: the caller's promise.
         unsafe {
             let lines = self.mean_block() >= LINE as u64;
-            if total >= BEYOND && len >= FEWEST && lines && cfg!(all(target_arch = "x86_64", not(miri))) {
+            if is_beyond(total, len) && lines {
                 self.unpack_past_caches(origin, skip, len, packed);
             } else {
                 self.transfer::<false>(origin, skip, len, packed.cast_mut());
@@ -49,19 +110,203 @@ impl Layout {
             unsafe { past_caches(origin.wrapping_offset(at as isize), packed, length) };
             packed = packed.wrapping_add(length);
         });
-        // Streaming stores are not ordered with later ones: whoever is told that the data are there must see them.
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: every processor of this architecture has the instruction.
+        fence();
+    }
+}
+
+/// Whether `len` bytes of a buffer of `total` packed bytes go past the caches.
+#[inline]
+fn is_beyond(total: usize, len: usize) -> bool {
+    total >= BEYOND && len >= FEWEST && has_streams()
+}
+
+/// Whether there are streaming stores of 32 bytes. (Of 16 they are slower where their lines are read from memory at the same time.)
+fn has_streams() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return level() >= Level::Avx2;
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Streaming stores are not ordered with later ones: whoever is told that the data are there must see them.
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+impl Layout {
+    /// One element's blocks, where they are of one length at a stride.
+    fn regular(&self, origin: *mut u8) -> Option<Blocks> {
+        let Shape::Repeat { count, stride, body, .. } = &self.node.shape else { return None };
+        let first = origin.wrapping_offset(self.node.at.wrapping_add(body.at) as isize);
+        let from = Regular { first, stride: *stride as isize };
+        body.is_run().then_some(Blocks { from, count: *count, length: body.size })
+    }
+}
+
+/// Blocks of one length at a stride: nothing needs to be listed.
+struct Blocks {
+    from: Regular,
+    count: usize,
+    length: usize,
+}
+
+impl Blocks {
+    /// # Safety
+    /// As [`Lines::append`] for each block, with AVX2.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    unsafe fn pack(self, mut lines: Lines) {
+        let Blocks { from, count, length } = self;
+        let ahead = (AHEAD / length).max(1);
+        // SAFETY: the caller's promise.
         unsafe {
-            std::arch::x86_64::_mm_sfence();
+            for i in 0..count.min(ahead) {
+                long::fetch_first(from.at(i), length);
+            }
+            for i in 0..count {
+                if i + ahead < count {
+                    long::fetch_first(from.at(i + ahead), length);
+                }
+                lines.append(from.at(i), length);
+            }
+            lines.finish();
         }
+    }
+}
+
+/// Blocks that are to be packed; the first `fetched` of them were asked for.
+struct Ahead {
+    blocks: [(*const u8, usize); AT_ONCE],
+    number: usize,
+    fetched: usize,
+}
+
+impl Ahead {
+    /// Packs the blocks that have `behind` packed bytes behind them, or all but one where blocks are longer; the others become the first
+    /// ones.
+    ///
+    /// # Safety
+    /// As [`Lines::append`] for each block, with AVX2.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    unsafe fn pack(&mut self, behind: usize, lines: &mut Lines) {
+        let blocks = &self.blocks[..self.number];
+        let (mut fetched, mut done, mut under_way) = (self.fetched, 0, 0);
+        for &(_, length) in &blocks[..fetched] {
+            under_way += length;
+        }
+        while done < blocks.len() {
+            while fetched < blocks.len() && (under_way < AHEAD || fetched <= done + 1) {
+                let (block, length) = blocks[fetched];
+                long::fetch_first(block, length);
+                under_way += length;
+                fetched += 1;
+            }
+            let (block, length) = blocks[done];
+            if fetched == blocks.len() && behind > 0 && under_way - length < behind {
+                break;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { lines.append(block, length) };
+            under_way -= length;
+            done += 1;
+        }
+        self.blocks.copy_within(done..self.number, 0);
+        self.number -= done;
+        self.fetched = fetched - done;
+    }
+}
+
+/// One line.
+#[repr(align(64))]
+struct Line([u8; LINE]);
+
+/// Packed bytes that leave as whole lines: what is less than a line waits for the block that completes it.
+struct Lines {
+    /// The line that is being filled, in packed memory.
+    to: *mut u8,
+    /// What is to come there: bytes `from..filled`. Only the first line begins inside.
+    line: Line,
+    from: usize,
+    filled: usize,
+}
+
+impl Lines {
+    /// # Safety
+    /// Whatever is appended, as many bytes are writable at `packed`.
+    unsafe fn new(packed: *mut u8) -> Lines {
+        let inside = packed as usize % LINE;
+        Lines { to: packed.wrapping_sub(inside), line: Line([0; LINE]), from: inside, filled: inside }
+    }
+
+    /// Appends a block.
+    ///
+    /// # Safety
+    /// The processor has AVX2. The block is readable, lies outside the packed bytes, and there is room for it.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    #[inline]
+    unsafe fn append(&mut self, block: *const u8, length: usize) {
+        let (mut block, mut length) = (block, length);
+        // SAFETY: the caller's promise; what is left in the line is at least as long as what is put there.
+        unsafe {
+            if self.filled > 0 {
+                let now = length.min(LINE - self.filled);
+                copy_block(self.line.0.as_mut_ptr().add(self.filled), block, now);
+                self.filled += now;
+                if self.filled < LINE {
+                    return;
+                }
+                self.put();
+                self.to = self.to.wrapping_add(LINE);
+                (self.from, self.filled) = (0, 0);
+                (block, length) = (block.add(now), length - now);
+            }
+            let whole = length / LINE * LINE;
+            whole_lines(self.to, block, whole);
+            self.to = self.to.wrapping_add(whole);
+            self.filled = length - whole;
+            copy_block(self.line.0.as_mut_ptr(), block.add(whole), self.filled);
+        }
+    }
+
+    /// Writes the line, as far as it is filled.
+    ///
+    /// # Safety
+    /// The processor has AVX2, and there is room for the line.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    #[inline]
+    unsafe fn put(&mut self) {
+        // SAFETY: the caller's promise; `to` begins a line.
+        unsafe {
+            if (self.from, self.filled) == (0, LINE) {
+                whole_lines(self.to, self.line.0.as_ptr(), LINE);
+            } else {
+                copy_block(
+                    self.to.wrapping_add(self.from),
+                    self.line.0.as_ptr().add(self.from),
+                    self.filled - self.from,
+                );
+            }
+        }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Safety
+    /// The processor has AVX2.
+    unsafe fn finish(mut self) {
+        // SAFETY: `append`'s callers promised the room, the caller the instructions.
+        unsafe { self.put() };
+        fence();
     }
 }
 
 /// One block; its whole lines by streaming stores.
 ///
 /// # Safety
-/// As [`std::ptr::copy_nonoverlapping`].
+/// As [`std::ptr::copy_nonoverlapping`], with AVX2.
 #[inline]
 unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
     let before = (to as usize).wrapping_neg() % LINE;
@@ -70,7 +315,8 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
         if before == 0 && length.is_multiple_of(LINE) {
             return whole_lines(to, from, length);
         }
-        if length < before + LINE {
+        // A line that is written in part is fetched anyway, and among streaming stores that costs more than it saves.
+        if length < SHORTEST_UNALIGNED {
             return copy_block(to, from, length);
         }
         let lines = (length - before) / LINE * LINE;
@@ -81,26 +327,19 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
 }
 
 /// # Safety
-/// As [`std::ptr::copy_nonoverlapping`]; `to` begins a line, and `length` is a multiple of one.
+/// As [`std::ptr::copy_nonoverlapping`], with AVX2; `to` begins a line, and `length` is a multiple of one.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
 unsafe fn whole_lines(to: *mut u8, from: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise: every part of 16 bytes is inside and aligned.
+    // SAFETY: the caller's promise: every part of 32 bytes is inside and aligned.
     unsafe {
         use std::arch::x86_64::*;
-        let (mut to, mut from) = (to.cast::<__m128i>(), from.cast::<__m128i>());
-        for _ in 0..length / LINE {
-            let line = [
-                _mm_loadu_si128(from),
-                _mm_loadu_si128(from.add(1)),
-                _mm_loadu_si128(from.add(2)),
-                _mm_loadu_si128(from.add(3)),
-            ];
-            _mm_stream_si128(to, line[0]);
-            _mm_stream_si128(to.add(1), line[1]);
-            _mm_stream_si128(to.add(2), line[2]);
-            _mm_stream_si128(to.add(3), line[3]);
-            (to, from) = (to.add(4), from.add(4));
+        for at in (0..length).step_by(LINE) {
+            let (to, from) = (to.add(at).cast::<__m256i>(), from.add(at).cast::<__m256i>());
+            let (low, high) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
+            _mm256_stream_si256(to, low);
+            _mm256_stream_si256(to.add(1), high);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -137,6 +376,9 @@ mod tests {
             let skip = cut % all;
             let packed: Vec<u8> = (0..all - skip).map(|i| (i % 251) as u8).collect();
             let mut memories = [vec![0xee_u8; offset + 3 * layout.extent as usize], vec![0xee_u8; offset + 3 * layout.extent as usize]];
+            if !has_streams() {
+                return Ok(());
+            }
             // SAFETY: the memories hold three elements, and the packed bytes are as many.
             unsafe {
                 let origin = memories[0].as_mut_ptr().add(offset);
@@ -145,6 +387,14 @@ mod tests {
                 layout.unpack_past_caches(origin, skip, packed.len(), packed.as_ptr());
             }
             prop_assert_eq!(&memories[0], &memories[1]);
+            let mut rooms = [vec![0xee_u8; packed.len() + 80], vec![0xee_u8; packed.len() + 80]];
+            // SAFETY: as above; the rooms hold as many bytes behind the offset.
+            unsafe {
+                let origin = memories[0].as_mut_ptr().add(offset);
+                layout.transfer::<true>(origin, skip, packed.len(), rooms[0].as_mut_ptr().add(cut % 80));
+                layout.pack_past_caches(origin, skip, packed.len(), rooms[1].as_mut_ptr().add(cut % 80));
+            }
+            prop_assert_eq!(&rooms[0], &rooms[1]);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! as it travels. Contiguous memory (the hot path) needs no allocation and no reference count.
 
 use crate::layout::Layout;
+use crate::long::{self, LINE};
 use crate::strided;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -281,11 +282,13 @@ impl SendBuf {
 
     #[inline(never)]
     fn pack_staged(&self, offset: usize, out: &mut [u8]) {
-        let mut scratch = [const { MaybeUninit::<u8>::uninit() }; STAGE];
+        let mut scratch = [const { MaybeUninit::<u8>::uninit() }; STAGE + LINE];
+        // As far behind the beginning of a line as `out` is: the instruction for strings is fast then, see `crate::long`.
+        let scratch = scratch.as_mut_ptr().cast::<u8>();
+        let scratch = scratch.wrapping_add((out.as_ptr() as usize).wrapping_sub(scratch as usize) % LINE);
         for (index, out) in out.chunks_mut(STAGE).enumerate() {
             let Some((layout, skip)) = self.0.in_range(offset + index * STAGE, out.len()) else { return };
             let skip = skip + offset + index * STAGE;
-            let scratch = scratch.as_mut_ptr().cast::<u8>();
             // SAFETY: as in `pack_runs`; a chunk is no longer than the scratch, of which as much is written before it is
             // read.
             unsafe {
@@ -450,7 +453,9 @@ fn copy(from: &[u8], to: &mut [u8]) {
     if let (Ok(from), Ok(to)) = (<&[u8; 8]>::try_from(from), <&mut [u8; 8]>::try_from(&mut *to)) {
         *to = *from;
     } else {
-        to.copy_from_slice(from);
+        assert_eq!(from.len(), to.len(), "a part of a message and its room are as long as each other");
+        // SAFETY: two slices of one length, of which one is borrowed alone.
+        unsafe { long::copy(to.as_mut_ptr(), from.as_ptr(), from.len()) }
     }
 }
 
@@ -465,7 +470,7 @@ pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
         if bytes == 8 {
             to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
         } else if bytes > 0 {
-            std::ptr::copy_nonoverlapping(from, to, bytes);
+            long::copy(to, from, bytes);
         }
     }
 }

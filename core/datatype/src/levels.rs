@@ -147,6 +147,28 @@ fn regular_and_listed_blocks_are_copied_alike_at_every_level() {
     }
 }
 
+/// Blocks of more than a line, fetched ahead and not, with and without an odd end; lists in no order.
+#[test]
+fn long_blocks_are_copied_alike_at_every_level() {
+    let lengths: &[i64] = if cfg!(miri) { &[65] } else { &[65, 96, 127, 128, 255, 256, 520, 1024, 4100] };
+    for &length in lengths {
+        for stride in [length + 1, 2 * length, -2 * length - 8] {
+            let count = if cfg!(miri) { 2 } else { 11 };
+            let places: Vec<i64> = (0..count).flat_map(|i| i * stride..i * stride + length).collect();
+            let order: Vec<i64> = (0..count).map(|i| (i * 7 % count) * stride).collect();
+            let listed: Vec<i64> = order.iter().flat_map(|&at| at..at + length).collect();
+            at_every_level(|_| {
+                let vector = Datatype::hvector(count, length, stride, &byte(), Form::Int).unwrap();
+                check_range(&vector, 1, &places, 0, places.len());
+                check_range(&vector, 1, &places, 70, places.len() - 3);
+                let list = Datatype::hindexed_block(length, &order, &byte(), Form::Int).unwrap();
+                check_range(&list, 1, &listed, 0, listed.len());
+                check_range(&list, 1, &listed, 70, listed.len() - 3);
+            });
+        }
+    }
+}
+
 /// Blocks so far from each other that they are fetched ahead.
 #[test]
 #[cfg_attr(

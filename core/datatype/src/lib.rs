@@ -20,6 +20,7 @@ mod kernels;
 pub mod layout;
 #[cfg(test)]
 mod levels;
+mod long;
 pub mod memory;
 mod object;
 pub mod op;

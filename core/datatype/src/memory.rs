@@ -135,7 +135,7 @@ impl Datatype {
     #[inline]
     pub unsafe fn pack_elements(&self, address: *const u8, out: &mut [u8]) {
         // SAFETY: the caller's promise; packing only reads at `address`.
-        unsafe { self.layout().transfer::<true>(address.cast_mut(), 0, out.len(), out.as_mut_ptr()) }
+        unsafe { self.layout().pack_of(out.len(), address.cast_mut(), 0, out.len(), out.as_mut_ptr()) }
     }
 
     /// Unpacks `data` into whole elements at `address`, as many as `data` holds (section 5.2), without making a buffer first. The

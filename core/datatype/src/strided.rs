@@ -4,6 +4,7 @@
 //! Frequent lengths have loops of their own, in which a block is one or two register moves.
 
 use crate::eights::{self, Listed, Regular};
+use crate::long;
 use crate::vector;
 use std::ptr::copy_nonoverlapping;
 
@@ -36,7 +37,7 @@ pub(crate) unsafe fn strided(
             return copy_block(to, from, length);
         }
         if to_stride == length as isize && from_stride == length as isize {
-            return copy_nonoverlapping(from, to, length * count);
+            return long::copy(to, from, length * count);
         }
         match length {
             1 => fixed::<1>(to, to_stride, from, from_stride, count),
@@ -49,6 +50,12 @@ pub(crate) unsafe fn strided(
             32 => fixed::<32>(to, to_stride, from, from_stride, count),
             48 => fixed::<48>(to, to_stride, from, from_stride, count),
             64 => fixed::<64>(to, to_stride, from, from_stride, count),
+            long::FEWEST.. if to_stride == length as isize => {
+                long::pack(to, Regular { first: from.cast_mut(), stride: from_stride }, count, length);
+            }
+            long::FEWEST.. if from_stride == length as isize => {
+                long::unpack(from, Regular { first: to, stride: to_stride }, count, length);
+            }
             _ => {
                 for i in 0..count as isize {
                     copy_block(
@@ -185,6 +192,10 @@ pub(crate) unsafe fn listed<const PACK: bool>(
             32 => listed_near_or_far::<32, PACK>(memory, places, packed),
             48 => listed_near_or_far::<48, PACK>(memory, places, packed),
             64 => listed_near_or_far::<64, PACK>(memory, places, packed),
+            long::FEWEST.. if PACK => {
+                long::pack(packed, Listed { origin: memory, places }, places.len(), length);
+            }
+            long::FEWEST.. => long::unpack(packed, Listed { origin: memory, places }, places.len(), length),
             _ => {
                 let mut packed = packed;
                 for &place in places {
@@ -268,7 +279,7 @@ pub(crate) unsafe fn copy_block(to: *mut u8, from: *const u8, length: usize) {
     // SAFETY: the caller's promise; both ends of a pair of moves lie inside `length` bytes.
     unsafe {
         match length {
-            64.. => copy_nonoverlapping(from, to, length),
+            64.. => long::copy(to, from, length),
             32..64 => ends::<32>(to, from, length),
             16..32 => ends::<16>(to, from, length),
             8..16 => ends::<8>(to, from, length),

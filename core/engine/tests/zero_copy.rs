@@ -5,7 +5,7 @@ mod emulated;
 
 use emulated::{ROOM, byte, engines, filled, image, step};
 use std::time::{Duration, Instant};
-use weft_datatype::{Datatype, Form};
+use weft_datatype::{Datatype, Form, Memory};
 use weft_engine::{Engine, Envelope, Rendezvous, RequestId, Selector, SendMode, Started};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
@@ -103,31 +103,55 @@ fn every_way_of_rendezvous_moves_every_byte() {
     }
 }
 
+/// One message of `bytes` bytes, announced and received.
+fn whole(engines: &mut [Option<Engine>], number: i32, data: &Memory, room: &Memory, bytes: u64) {
+    let (envelope, selector) = envelope(number);
+    let receive = engines[1].as_mut().unwrap().recv(selector, room.recv_view(0, 0, bytes)).unwrap();
+    let sender = engines[0].as_mut().unwrap();
+    let Ok(Started::Pending(send)) = sender.send(envelope, SendMode::Standard, data.send_view(0, 0, bytes))
+    else {
+        panic!("announced")
+    };
+    let done = |engines: &[Option<Engine>], me: usize, request: RequestId| {
+        engines[me].as_ref().unwrap().is_complete(request)
+    };
+    while !(done(engines, 0, send) && done(engines, 1, receive)) {
+        step(engines);
+    }
+    assert_eq!(engines[0].as_mut().unwrap().take(send).error, None);
+    assert_eq!(engines[1].as_mut().unwrap().take(receive).error, None);
+}
+
 /// The same memory is registered once, as long as there is room for it.
 #[test]
 fn memory_that_is_used_again_is_not_registered_again() {
     let mut engines = engines(2, 0, Rendezvous::Read);
     let (data, room) = (filled(|at| at as u8), filled(|_| 0));
     for number in 0..10 {
-        let (envelope, selector) = envelope(number);
-        let receive = engines[1].as_mut().unwrap().recv(selector, room.recv_view(0, 0, 100_000)).unwrap();
-        let send = engines[0].as_mut().unwrap();
-        let Ok(Started::Pending(send)) =
-            send.send(envelope, SendMode::Standard, data.send_view(0, 0, 100_000))
-        else {
-            panic!("announced")
-        };
-        let done = |engines: &[Option<Engine>], me: usize, request: RequestId| {
-            engines[me].as_ref().unwrap().is_complete(request)
-        };
-        while !(done(&engines, 0, send) && done(&engines, 1, receive)) {
-            step(&mut engines);
-        }
-        assert_eq!(engines[0].as_mut().unwrap().take(send).error, None);
-        assert_eq!(engines[1].as_mut().unwrap().take(receive).error, None);
+        whole(&mut engines, number, &data, &room, 100_000);
     }
     for engine in engines.iter().flatten() {
         assert_eq!(engine.registrations(), [9, 1, 0]);
+    }
+}
+
+/// Long blocks of a receiver are a list for the device, which writes the whole message into them; short ones are sent packed, and no memory
+/// is registered for them.
+#[test]
+fn long_blocks_of_a_receiver_are_a_list_for_the_device() {
+    const BYTES: u64 = 200_000;
+    for (block, registered) in [(4000, 1), (64, 0)] {
+        let mut engines = engines(2, 0, Rendezvous::Read);
+        let target = with_gaps(&mut Random::new(block), block, BYTES);
+        let (data, room) = (filled(|at| at as u8), filled(|_| 0xee).retyped(&target));
+        whole(&mut engines, 1, &data, &room, BYTES);
+        let [hits, made, _] = engines[1].as_ref().unwrap().registrations();
+        assert_eq!([hits, made], [0, registered], "blocks of {block} bytes");
+        let expected = filled(|_| 0xee).retyped(&target);
+        let mut packed = vec![0; BYTES as usize];
+        data.send_view(0, 0, BYTES).pack(0, &mut packed);
+        expected.recv_view(0, 0, BYTES).unpack(0, &packed);
+        assert!(image(&room) == image(&expected), "blocks of {block} bytes");
     }
 }
 

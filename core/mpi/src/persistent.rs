@@ -254,13 +254,13 @@ impl Persistent {
                 let sent = buffer.plain().is_some_and(|bytes| engine.send_at_once(*envelope, bytes));
                 sent.then_some(RequestId::COMPLETE)
             }
-            Operation::Receive(Some(selector), buffer) => match *selector {
-                Selector { context, peer: Some(peer), source: Some(source), tag: Some(tag) } => {
-                    let from = Envelope { peer, context, source, tag };
-                    engine.post_at_once(from, buffer.clone(), self.comm.0)
-                }
-                _ => None,
-            },
+            &Operation::Receive(
+                Some(Selector { context, peer: Some(peer), source: Some(source), tag: Some(tag) }),
+                ref buffer,
+            ) => {
+                let from = Envelope { peer, context, source, tag };
+                engine.post_at_once(from, buffer.clone(), self.comm.0)
+            }
             _ => None,
         };
         started.inspect(|&request| self.begun(request_handle(request))).is_some()

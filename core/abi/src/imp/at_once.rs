@@ -318,11 +318,7 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         return None;
     }
     // SAFETY: not null, so the program's request; its status.
-    match unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY) } {
-        true => DONE,
-        // SAFETY: as above; `process` is not used any more.
-        false => unsafe { super::at_once_parts::wait_for(process, request, status) },
-    }
+    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY).then_some(abi::MPI_SUCCESS) }
 }
 
 /// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the

@@ -286,10 +286,6 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         return DONE;
     }
     let Some((handle, lane)) = lane_of_request(here, pending) else {
-        if at_once_parts::is_local(pending) {
-            // SAFETY: the caller's promise.
-            return unsafe { at_once_parts::wait_locked(here.mine, pending, status) };
-        }
         // SAFETY: the caller's promise; not null.
         return unsafe { at_once_locked::wait(here.mine, request, status) };
     };

@@ -12,6 +12,7 @@ use weft_engine::{Ending, Envelope, Selector, Soon};
 use weft_types::{Rank, Tag, abi};
 
 use super::at_once::{engine_request, probe, tell_probed};
+use super::at_once_parts;
 use super::{point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
@@ -147,7 +148,11 @@ pub(super) unsafe fn iprobe(
 /// The program keeps the procedure's contract; `request` is not null.
 pub(super) unsafe fn wait(mine: Mine, request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     // SAFETY: not null, so the program's request.
-    let id = engine_request(unsafe { *request })?;
+    let pending = unsafe { *request };
+    let Some(id) = engine_request(pending) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_parts::wait_locked(mine, pending, status) };
+    };
     let mut own = gate::own(mine)?;
     let process = own.process();
     let (mut ending, mut moved) = (process.engine.ending(id), false);

@@ -6,12 +6,13 @@ use std::ffi::c_int;
 use weft::Process;
 use weft::request::MpiStatus;
 use weft_engine::bias::Mine;
-use weft_types::{Handle, HandleKind};
+use weft_types::{Handle, HandleKind, Result as Outcome};
 
 use super::at_once::DONE;
 use super::status;
 use crate::ctypes::*;
 use crate::gate;
+use crate::snapshot::Here;
 
 /// `MPI_Pready`.
 ///
@@ -45,31 +46,13 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
 }
 
-/// `MPI_Wait`.
-///
-/// # Safety
-/// See [`super::at_once::send`]; the request is not null, and `process` is not used after this call.
-#[inline]
-pub(super) unsafe fn wait_for(
-    process: &mut Process,
-    request: *mut MPI_Request,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
-    // SAFETY: the caller's promise.
-    let request = unsafe { request.read() };
-    if !is_local(request) {
-        return None;
-    }
-    let done = wait(process, request.handle())?;
-    // SAFETY: the program's status; its request stays, for it is a persistent one.
-    unsafe { status::write(status, &done) };
-    DONE
-}
-
 /// Completes a partitioned request that is done, or whose partitions arrive before long; `None`: it is none, or not so simple. The
 /// caller is the only thread and holds nothing of the process.
 #[inline]
-fn wait(process: &mut Process, handle: Handle) -> Option<MpiStatus> {
+pub(super) fn wait(process: &mut Process, handle: Handle) -> Option<MpiStatus> {
+    if handle.kind_bits() != HandleKind::LocalRequest as u32 {
+        return None;
+    }
     match process.requests.finish_partitioned_at_once(handle) {
         None if process.requests.is_expected_in_parts(handle) => spin(process, handle),
         done => done,
@@ -100,6 +83,21 @@ pub(super) fn pready_locked(mine: Mine, partition: c_int, request: MPI_Request) 
     if done { DONE } else { None }
 }
 
+/// `MPI_Pready` and its kin by the thread to which the lock of the process is biased, so that no board is made for it; `None`: another
+/// thread, and nothing was done.
+pub(super) fn ready_alone(
+    request: MPI_Request,
+    partitions: impl Iterator<Item = c_int> + Clone,
+) -> Option<Outcome<()>> {
+    // SAFETY: the reference does not outlive this call.
+    let here = unsafe { Here::get()? };
+    let mut own = gate::own(here.mine)?;
+    let process = own.process();
+    let marked = process.requests.ready(&mut process.engine, request.handle(), partitions);
+    own.leave(true);
+    Some(marked)
+}
+
 /// `MPI_Start` of a partitioned request when calls take locks, by the thread to which the lock of the process is biased.
 #[inline(always)]
 pub(super) fn start_locked(mine: Mine, request: MPI_Request) -> Option<c_int> {
@@ -118,6 +116,9 @@ pub(super) fn start_locked(mine: Mine, request: MPI_Request) -> Option<c_int> {
 /// # Safety
 /// The program's status.
 pub(super) unsafe fn wait_locked(mine: Mine, request: MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
+    if !is_local(request) {
+        return None;
+    }
     let handle = request.handle();
     let mut own = gate::own(mine)?;
     let process = own.process();

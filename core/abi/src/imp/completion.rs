@@ -15,12 +15,23 @@ use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
 use self::several::Several;
-use super::{at_once, generalized, point_to_point, status};
+use super::{at_once, at_once_parts, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 use crate::threads::{self, remembered};
 use crate::watch::Awaited;
+
+/// Returns what a call does with the requests under way in the place of persistent ones that this thread remembers.
+macro_rules! instead_of_remembered {
+    ($requests:ident, |$inner:ident| $call:expr) => {
+        // SAFETY: the program's arguments, but for requests of ours.
+        let again = |$inner: &mut [MPI_Request]| unsafe { $call };
+        if let Some(result) = remembered::instead($requests, again) {
+            return result;
+        }
+    };
+}
 
 /// The requests of an array argument.
 ///
@@ -95,10 +106,17 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
-        Some(process) => {
-            process.spin_kept(handle);
-            look(process, handle)?
-        }
+        Some(process) => match at_once_parts::wait(process, handle) {
+            Some(done) => {
+                // SAFETY: the program's status; its request stays, for it is a persistent one.
+                unsafe { status::write(status, &done) };
+                return Ok(());
+            }
+            None => {
+                process.spin_kept(handle);
+                look(process, handle)?
+            }
+        },
         None => match (threads::lane_of_request(handle), remembered::under_way(*request)) {
             (Some(lane), _) => Some(threads::wait("MPI_Wait", lane, handle)?),
             // SAFETY: the program's status.
@@ -237,11 +255,7 @@ pub(crate) unsafe fn waitany(
         // SAFETY: the entry has refused a null index; the program's status.
         return unsafe { report_any(found, requests, index, status) };
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe { waitany(count, inner.as_mut_ptr(), index, status) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| waitany(count, inner.as_mut_ptr(), index, status));
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused a null index; the program's status.
         unsafe {
@@ -316,12 +330,7 @@ pub(crate) unsafe fn testany(
         }
         return Ok(());
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again =
-        |inner: &mut [MPI_Request]| unsafe { testany(count, inner.as_mut_ptr(), index, flag, status) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| testany(count, inner.as_mut_ptr(), index, flag, status));
     let active = gate::with(|process| count_active(process, requests))?;
     let taken = if active == 0 { None } else { take_or_progress(|process| take_first(process, requests)) };
     // SAFETY: the entry has refused null for index and flag; the program's status.
@@ -397,11 +406,7 @@ pub(crate) unsafe fn waitall(
             return complete_rest(requests, taken, statuses);
         }
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe { waitall(count, inner.as_mut_ptr(), statuses) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| waitall(count, inner.as_mut_ptr(), statuses));
     gate::with(|process| count_active(process, requests))?;
     let mut several = Several::new(statuses);
     for index in 0..requests.len() {
@@ -470,11 +475,7 @@ pub(crate) unsafe fn testall(
             return taken.map_or(Ok(()), |taken| complete_rest(requests, taken, statuses));
         }
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe { testall(count, inner.as_mut_ptr(), flag, statuses) };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| testall(count, inner.as_mut_ptr(), flag, statuses));
     gate::with(|process| count_active(process, requests))?;
     let mut from = 0;
     let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
@@ -540,13 +541,13 @@ pub(crate) unsafe fn waitsome(
         // SAFETY: the program's arrays.
         return unsafe { report_some(requests, &done, outcount, indices, statuses) };
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe {
-        waitsome(incount, inner.as_mut_ptr(), outcount, indices, statuses)
-    };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| waitsome(
+        incount,
+        inner.as_mut_ptr(),
+        outcount,
+        indices,
+        statuses
+    ));
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };
@@ -582,13 +583,13 @@ pub(crate) unsafe fn testsome(
         // SAFETY: the program's arrays.
         return unsafe { report_some(requests, &done, outcount, indices, statuses) };
     }
-    // SAFETY: the program's arguments, but for requests of ours.
-    let again = |inner: &mut [MPI_Request]| unsafe {
-        testsome(incount, inner.as_mut_ptr(), outcount, indices, statuses)
-    };
-    if let Some(result) = remembered::instead(requests, again) {
-        return result;
-    }
+    instead_of_remembered!(requests, |inner| testsome(
+        incount,
+        inner.as_mut_ptr(),
+        outcount,
+        indices,
+        statuses
+    ));
     if gate::with(|process| count_active(process, requests))? == 0 {
         // SAFETY: the entry has refused null.
         unsafe { outcount.write(abi::MPI_UNDEFINED) };

@@ -1,7 +1,7 @@
 //! Partitioned communication (chapter 4).
 //!
-//! With MPI_THREAD_MULTIPLE, marking and testing take no lock (`weft::partitioned::Board`): who marks sends too when nobody holds the
-//! gate's lock, and leaves it to the holder otherwise. The first look of a thread at a request, and what goes wrong, take the lock.
+//! With MPI_THREAD_MULTIPLE, a thread to which the process's lock is biased marks with it. For others, marking and testing take no lock
+//! (`weft::partitioned::Board`): who marks sends too when nobody holds the gate's lock, and leaves it to the holder otherwise. The first look of a thread at a request, and what goes wrong, take the lock.
 
 use std::ffi::{c_int, c_void};
 
@@ -10,6 +10,7 @@ use weft::partitioned::{Counterpart, Partitions, ReceiveSide, SendSide};
 use weft_datatype::{Datatype, Memory};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result as Outcome, Tag, abi};
 
+use super::at_once_parts;
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 use crate::gate;
@@ -166,6 +167,11 @@ pub(crate) unsafe fn precv_init(
 }
 
 fn ready(request: MPI_Request, partitions: impl Iterator<Item = c_int> + Clone) -> Result<(), Raised> {
+    if gate::phase() & gate::LOCKED != 0
+        && let Some(marked) = at_once_parts::ready_alone(request, partitions.clone())
+    {
+        return Ok(marked?);
+    }
     if gate::phase() & gate::LOCKED != 0
         && snapshot::board(request.handle(), true, |board| board.mark(partitions.clone())) == Some(true)
     {

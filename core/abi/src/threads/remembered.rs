@@ -50,15 +50,21 @@ pub(crate) fn start(request: Handle) -> Option<Outcome<()>> {
     kept(request, |kept| lane(kept.lane).with(|inner| kept.start(&mut inner.engine)))
 }
 
-/// `MPI_Start` of a small send that can leave now, by the thread to which the lane is biased; `None`: nothing was done.
+/// `MPI_Start`, by the thread to which the lane is biased; `None`: nothing was done, or it failed and is to be tried again by who can tell.
 #[inline]
 pub(crate) fn start_at_once(here: &Here, request: Handle) -> Option<()> {
     let start = |kept: &Kept| {
-        let (envelope, bytes) = kept.plain_send()?;
         let mut own = here.lanes.get(kept.lane)?.own(here.mine)?;
-        let sent = own.inner.engine.send_at_once(envelope, bytes);
-        own.end();
-        sent.then(|| kept.sent())
+        if let Some((envelope, bytes)) = kept.plain_send()
+            && own.inner.engine.send_at_once(envelope, bytes)
+        {
+            own.end();
+            kept.sent();
+            return Some(());
+        }
+        let started = kept.start(&mut own.inner.engine);
+        own.leave(true);
+        started.ok()
     };
     kept(request, start).flatten()
 }

@@ -13,7 +13,8 @@
 //! The first question for a partition ends this for good: from the next start on every partition leaves when it is ready.
 //!
 //! Above [`ALWAYS`] bytes it is better that partitions leave one by one when the program takes its time between them, because they are copied
-//! meanwhile. So such a send keeps them only while they become ready in a row: every [`TIMED`]th start is timed.
+//! meanwhile. So such a send keeps them only while they become ready in a row: every [`TIMED`]th start is timed, and keeps them, for marks that
+//! send take time themselves.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +77,7 @@ impl Gathering {
         self.first = None;
         self.timed = self.until_timed == 0;
         self.until_timed = if self.timed { TIMED } else { self.until_timed - 1 };
-        self.on = self.in_a_row && self.all != 0;
+        self.on = (self.in_a_row || self.timed) && self.all != 0;
         self.missing = if self.on && !self.timed { self.all } else { 0 };
         self.on
     }
@@ -100,9 +101,9 @@ impl Gathering {
 
     /// Before any partition of a start is marked that [`Gathering::keeps`] does not keep.
     pub(super) fn time(&mut self) {
-        if std::mem::take(&mut self.timed) {
+        if std::mem::take(&mut self.timed) && self.on {
             self.first = Some(Instant::now());
-            self.missing = if self.on { self.all } else { 0 };
+            self.missing = self.all;
         }
     }
 
@@ -177,8 +178,9 @@ mod tests {
     #[test]
     fn long_ones_are_kept_while_they_come_in_a_row() {
         let mut long = Gathering::new(2, 2 << 20);
-        assert!(!long.begin(), "nothing is known of the first");
+        assert!(long.begin() && !long.keeps(0), "nothing is known of the first, so it is timed");
         long.time();
+        assert!(long.keeps(0));
         long.all_ready();
         for start in 1..=TIMED {
             assert!(long.begin() && long.keeps(0), "start {start}");

@@ -508,6 +508,38 @@ static void barrier_of_arrived(int size)
     meeting(size, barrier);
 }
 
+/* A start and its wait. Both make the request first: that is collective. */
+static MPI_Request persistent_barrier = MPI_REQUEST_NULL, persistent_allreduce = MPI_REQUEST_NULL;
+
+static void start_barrier(int size)
+{
+    (void)size;
+    MPI_Start(&persistent_barrier);
+    MPI_Wait(&persistent_barrier, MPI_STATUS_IGNORE);
+}
+
+static void persistent_barrier_of_arrived(int size)
+{
+    if (persistent_barrier == MPI_REQUEST_NULL)
+        MPI_Barrier_init(COMM, MPI_INFO_NULL, &persistent_barrier);
+    meeting(size, start_barrier);
+}
+
+static void start_allreduce(int size)
+{
+    (void)size;
+    MPI_Start(&persistent_allreduce);
+    MPI_Wait(&persistent_allreduce, MPI_STATUS_IGNORE);
+}
+
+static void persistent_allreduce_of_arrived(int size)
+{
+    double *sum = (double *)data + MOST / sizeof(double) / 2;
+    if (persistent_allreduce == MPI_REQUEST_NULL)
+        MPI_Allreduce_init(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM, MPI_INFO_NULL, &persistent_allreduce);
+    meeting(size, start_allreduce);
+}
+
 static void allreduce_of_arrived(int size)
 {
     meeting(size, allreduce);
@@ -544,6 +576,8 @@ int main(int argc, char **argv)
         {NAME("MPI_Bcast_8"), bcast_call, 8}, {NAME("MPI_Reduce_of_arrived_8"), reduce_of_arrived, 8},
         {NAME("MPI_Barrier_of_arrived"), barrier_of_arrived, 0, 1},
         {NAME("MPI_Allreduce_of_arrived_8"), allreduce_of_arrived, 8, 1},
+        {NAME("MPI_Start_and_Wait_of_barrier"), persistent_barrier_of_arrived, 0, 1},
+        {NAME("MPI_Start_and_Wait_of_allreduce_8"), persistent_allreduce_of_arrived, 8, 1},
 #endif
         {NAME("MPI_Wait_behind_1_posted"), wait_behind_posted, 1},
         {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
@@ -605,6 +639,10 @@ int main(int argc, char **argv)
         MPI_Request_free(&persistent_receive);
     }
     MPI_Request_free(&persistent_bcast);
+#ifndef LANES
+    MPI_Request_free(&persistent_barrier);
+    MPI_Request_free(&persistent_allreduce);
+#endif
 #ifdef LANES
     MPI_Comm_free(&COMM);
 #endif

@@ -236,6 +236,12 @@ impl Run {
         Run { unattended: self.unattended, ..Run::begin(self.script, slots) }
     }
 
+    /// The same call from its beginning, of which nothing is written.
+    #[inline]
+    pub fn restart<S: Slots>(&mut self, slots: &S) {
+        (self.first, self.written, self.read) = (slots.next(), 0, 0);
+    }
+
     /// Goes as far as it can without waiting.
     pub fn step(&mut self, slots: &mut impl Slots, operands: &mut impl Operands) -> Outcome {
         let script = self.script;

@@ -8,7 +8,7 @@ use weft_coll::rounds::{
     Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, slot_bytes};
+use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, wanted_slot_bytes};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
@@ -28,11 +28,23 @@ impl Engine {
     /// there is none.
     pub fn take_block(&mut self, members: u32, slots: bool) -> u64 {
         let Some(shm) = self.fabric.shm_mut() else { return 0 };
+        let crowded = shm.is_crowded();
         let Ok(pool) = shm.pool() else { return 0 };
         let block = match slots {
-            true => pool.take(weft_shm::Rounds::slots_bytes(members)),
+            true => weft_shm::Rounds::take_slots(pool, members, crowded),
             false => weft_shm::Rounds::take_cells(pool, members),
         };
+        block.map_or(0, weft_shm::pool::Block::word)
+    }
+
+    /// Takes memory for the long payloads of one call that comes again and again; 0 when there is none.
+    pub fn take_block_for(&mut self, members: u32, (shape, bytes, element): (Shape, u64, u64)) -> u64 {
+        let Some(shm) = self.fabric.shm_mut() else { return 0 };
+        let room = Room { crowded: shm.is_crowded(), ..wanted_room(members) };
+        let script = script((shape, bytes, element), Group { rank: 0, size: members }, false, room);
+        let (payload, crowded) = (script.map_or(u64::MAX, |script| script.payload()), room.crowded);
+        let Ok(pool) = shm.pool() else { return 0 };
+        let block = weft_shm::Rounds::take_slots_for(pool, members, payload, crowded);
         block.map_or(0, weft_shm::pool::Block::word)
     }
 
@@ -287,7 +299,8 @@ impl RoundsCall {
         in_place: bool,
     ) -> Option<RoundsCall> {
         let group = Group { rank: rounds.0.me(), size: rounds.0.members() };
-        let script = script((shape, bytes, element), group, in_place, rounds.0.is_crowded())?;
+        let room = Room { slot: rounds.0.slot_bytes(), crowded: rounds.0.is_crowded() };
+        let script = script((shape, bytes, element), group, in_place, room)?;
         let of_root = matches!(shape, Shape::Scatter { .. });
         let from_recv = matches!(shape, Shape::Bcast { .. }) || in_place && !of_root;
         Some(RoundsCall {
@@ -307,6 +320,12 @@ impl RoundsCall {
         self.run = self.run.again(rounds);
     }
 
+    /// The same of a call that ended and that is always this way, of which nothing can have been written yet.
+    #[inline]
+    pub(crate) fn begin_again(&mut self, rounds: &Rounds) {
+        self.run.restart(rounds);
+    }
+
     /// Goes as far as it can without waiting.
     #[inline]
     pub fn step(&mut self, rounds: &mut Rounds) -> Outcome {
@@ -320,22 +339,24 @@ impl RoundsCall {
 }
 
 /// Cuts a call for the slots of its communicator; `None` when an element does not fit one. `element`: bytes that stay together.
-///
-/// `crowded`: whether members share cores, [`weft_shm::Rounds::is_crowded`].
 pub fn script(
     (shape, bytes, element): (Shape, u64, u64),
     group: Group,
     in_place: bool,
-    crowded: bool,
+    room: Room,
 ) -> Option<Script> {
-    let room = Room { slot: slot_bytes(group.size), crowded };
     Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.slot))
+}
+
+/// The room in rings of the wanted size.
+fn wanted_room(size: u32) -> Room {
+    Room { slot: wanted_slot_bytes(size), crowded: false }
 }
 
 /// Whether a call needs long payloads; `None` when it does not fit them either. The same at all members.
 pub fn needs_slots(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<bool> {
     // The longest payload is the same where members share cores: what is too long for a cell stays so in pieces.
-    let script = script((shape, bytes, element), Group { rank: 0, size }, false, false)?;
+    let script = script((shape, bytes, element), Group { rank: 0, size }, false, wanted_room(size))?;
     Some(script.payload() > IN_CELL as u64)
 }
 
@@ -345,7 +366,7 @@ const MOST_UNATTENDED: u64 = 14;
 
 /// As [`needs_slots`] for a nonblocking call; `None` also for what is too long for one. The same at all members.
 pub fn needs_slots_later(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<bool> {
-    let script = script((shape, bytes, element), Group { rank: 0, size }, false, false)?;
+    let script = script((shape, bytes, element), Group { rank: 0, size }, false, wanted_room(size))?;
     (script.rounds() <= MOST_UNATTENDED).then(|| script.payload() > IN_CELL as u64)
 }
 

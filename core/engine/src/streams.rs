@@ -8,6 +8,9 @@
 //! others asleep that were about to wait for it, if the rule held that he who sees a round whole wakes the others. So every
 //! payload wakes those who sleep ([`weft_coll::rounds::Run::unattended`]).
 //!
+//! A persistent collective has a stream of its own, which keeps its one call: persistent ones may be started in another order at every
+//! member (section 6.13), so they share no rounds with anything else. A start begins the call at the next round; it allocates nothing.
+//!
 //! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after it go by messages.
 
 use crate::engine::{Engine, State};
@@ -17,9 +20,12 @@ use crate::types::RequestId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use weft_coll::rounds::Outcome;
-use weft_types::{ContextId, PeerId, Result};
+use weft_types::{ContextId, Error, PeerId, Result};
 
-/// The stream of a communicator, which lives as long as this and its calls do.
+/// Looks between two rounds of progress of everything else.
+const PROGRESS_EVERY: u32 = 32;
+
+/// The stream of a communicator, or of a persistent collective, which lives as long as this and its calls do.
 #[derive(Debug)]
 pub struct Stream {
     index: u32,
@@ -41,6 +47,21 @@ struct Open {
     peers: Vec<PeerId>,
     calls: VecDeque<Pending>,
     alive: Weak<()>,
+    /// Of a persistent collective.
+    kept: Option<Kept>,
+}
+
+/// What a persistent collective does each time it is started.
+#[derive(Debug)]
+struct Kept {
+    /// Its number among those of the communicator.
+    sequence: u32,
+    /// How often it was started.
+    starts: u32,
+    call: RoundsCall,
+    /// While it is under way. The call stays where it is: to move what was just written would wait until the stores before it, into lines that
+    /// others read, are through.
+    request: Option<RequestId>,
 }
 
 /// A call that is not over; only the first one of a stream has begun.
@@ -53,23 +74,90 @@ struct Pending {
 
 impl Open {
     fn is_over(&self) -> bool {
-        self.calls.is_empty() && self.alive.strong_count() == 0
+        !self.is_under_way() && self.alive.strong_count() == 0
+    }
+
+    fn is_under_way(&self) -> bool {
+        !self.calls.is_empty() || self.kept.as_ref().is_some_and(|kept| kept.request.is_some())
+    }
+
+    /// The call that goes on at every progress.
+    fn first(&self) -> Option<&RoundsCall> {
+        match &self.kept {
+            Some(kept) => Some(&kept.call).filter(|_| kept.request.is_some()),
+            None => self.calls.front().map(|first| &first.call),
+        }
     }
 
     /// The processes that a call waits for: those that the first call does, and then the others.
     fn awaited(&self) -> Vec<PeerId> {
-        let missing = self.calls.front().map_or(0, |first| first.call.missing(&self.rounds));
+        let missing = self.first().map_or(0, |first| first.missing(&self.rounds));
         let members = (0..).zip(&self.peers).filter(|(member, _)| missing >> member & 1 == 1);
         members.map(|(_, &peer)| peer).collect()
+    }
+}
+
+/// What became of a call.
+enum Stepped {
+    Waits,
+    Done,
+    Failed(Error),
+}
+
+/// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for will not come. `any_dead`: whether some process is.
+#[inline(always)]
+fn step(
+    call: &mut RoundsCall,
+    rounds: &mut Rounds,
+    peers: &[PeerId],
+    is_dead: impl Fn(PeerId) -> bool,
+    any_dead: bool,
+) -> Stepped {
+    match call.step(rounds) {
+        Outcome::Done => Stepped::Done,
+        Outcome::Blocked if !any_dead && !rounds.has_cause() => Stepped::Waits,
+        Outcome::Blocked => {
+            let missing = call.missing(rounds);
+            let members = (0..).zip(peers).filter(|(member, _)| missing >> member & 1 == 1);
+            let mut processes = members.map(|(_, &peer)| peer);
+            if let Some(lost) = processes.find(|&peer| is_dead(peer)) {
+                return Stepped::Failed(rounds.leave_for_loss(lost));
+            }
+            let gone = rounds.cells_here().gone();
+            // What is missing after this will not come.
+            match gone & call.missing(rounds) {
+                0 => Stepped::Waits,
+                _ => Stepped::Failed(rounds.leave_too()),
+            }
+        }
+        Outcome::Strayed(other) => Stepped::Failed(rounds.leave_for_mismatch(other)),
     }
 }
 
 impl Engine {
     /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its members.
     pub fn open_stream(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>) -> Stream {
+        self.open(rounds, context, peers, None)
+    }
+
+    /// Opens the stream of a persistent collective, which starts with [`Engine::start_kept`]. `sequence`: its number among those of
+    /// the communicator.
+    pub fn keep_in_stream(
+        &mut self,
+        rounds: Rounds,
+        context: ContextId,
+        peers: Vec<PeerId>,
+        (sequence, call): (u32, RoundsCall),
+    ) -> Stream {
+        let kept = Kept { sequence, starts: 0, call: call.unattended(), request: None };
+        self.open(rounds, context, peers, Some(kept))
+    }
+
+    fn open(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>, kept: Option<Kept>) -> Stream {
         self.close_streams();
         let alive = Arc::new(());
-        let open = Open { rounds, context, peers, calls: VecDeque::new(), alive: Arc::downgrade(&alive) };
+        let (calls, held) = (VecDeque::new(), Arc::downgrade(&alive));
+        let open = Open { rounds, context, peers, calls, alive: held, kept };
         let all = &mut self.state.streams.open;
         let index = match all.iter().position(Option::is_none) {
             Some(index) => {
@@ -150,6 +238,60 @@ impl Engine {
         Ok(Some(request))
     }
 
+    /// Starts the persistent collective of a stream, which is not under way. `None` when the stream has ended: this start and those after it
+    /// go by messages.
+    ///
+    /// # Errors
+    /// All request slots are in use.
+    pub fn start_kept(&mut self, stream: &Stream) -> Result<Option<RequestId>> {
+        let state = &mut self.state;
+        let open =
+            state.streams.open[stream.index as usize].as_mut().expect("a stream that is alive is open");
+        let kept = open.kept.as_mut().expect("the stream of a persistent collective");
+        // First what may fail, as above.
+        let request = state.requests.insert_plain()?;
+        let number = kept.starts;
+        match open.rounds.begin(number) {
+            Ok(Begin::Cells) => {}
+            Ok(Begin::Over) => {
+                self.complete_plain(request, None);
+                self.take(request);
+                return Ok(None);
+            }
+            Err(error) => {
+                kept.starts = number.wrapping_add(1);
+                self.complete_plain(request, Some(error));
+                return Ok(Some(request));
+            }
+        }
+        kept.starts = number.wrapping_add(1);
+        kept.call.begin_again(&open.rounds);
+        assert!(
+            kept.request.replace(request).is_none(),
+            "who starts a persistent collective has completed it"
+        );
+        state.streams.busy.push(stream.index);
+        self.step_kept(stream.index);
+        Ok(Some(request))
+    }
+
+    /// Goes on with a persistent collective as long as the others are likely to come soon, and with everything else now and then.
+    pub fn spin_kept(&mut self, stream: &Stream, turns: u32) {
+        for turn in 1..turns {
+            let open = self.state.streams.open[stream.index as usize].as_ref();
+            if !open.is_some_and(Open::is_under_way) || self.step_kept(stream.index) {
+                return;
+            }
+            if turn.is_multiple_of(PROGRESS_EVERY) {
+                self.progress();
+                if self.has_callback() {
+                    return;
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Moves all streams as far as they go without waiting. True when a call has ended.
     pub(crate) fn step_streams(&mut self) -> bool {
         let mut moved = false;
@@ -162,7 +304,37 @@ impl Engine {
         moved
     }
 
+    /// Moves a persistent collective as far as it goes. True when it has ended.
+    fn step_kept(&mut self, index: u32) -> bool {
+        let State { streams, peers: known, any_dead, .. } = &mut self.state;
+        let Streams { open, busy } = streams;
+        let place = &mut open[index as usize];
+        let Some(Open { rounds, peers, kept: Some(kept), .. }) = place else {
+            unreachable!("the stream of a persistent collective is open while it is under way")
+        };
+        let error = match step(&mut kept.call, rounds, peers, |peer| known.is_dead(peer), *any_dead) {
+            Stepped::Waits => return false,
+            Stepped::Done => None,
+            Stepped::Failed(error) => Some(error),
+        };
+        let request = kept.request.take();
+        match busy.last() {
+            Some(&last) if last == index => drop(busy.pop()),
+            _ => busy.retain(|&busy| busy != index),
+        }
+        if place.as_ref().is_some_and(Open::is_over) {
+            *place = None;
+        }
+        if let Some(request) = request {
+            self.complete_plain(request, error);
+        }
+        true
+    }
+
     fn step_stream(&mut self, index: u32) -> bool {
+        if self.state.streams.open[index as usize].as_ref().is_some_and(|open| open.kept.is_some()) {
+            return self.step_kept(index);
+        }
         let mut moved = false;
         loop {
             let State { streams, peers: known, any_dead, .. } = &mut self.state;
@@ -177,24 +349,9 @@ impl Engine {
                 }
                 return moved;
             };
-            let failed = match first.call.step(rounds) {
-                Outcome::Blocked if !*any_dead && !rounds.has_cause() => return moved,
-                Outcome::Blocked => {
-                    let missing = first.call.missing(rounds);
-                    let members = (0..).zip(&*peers).filter(|(member, _)| missing >> member & 1 == 1);
-                    let mut processes = members.map(|(_, &peer)| peer);
-                    if let Some(lost) = processes.find(|&peer| known.is_dead(peer)) {
-                        rounds.leave_for_loss(lost)
-                    } else {
-                        let gone = rounds.cells_here().gone();
-                        // What is missing after this will not come.
-                        if gone & first.call.missing(rounds) == 0 {
-                            return moved;
-                        }
-                        rounds.leave_too()
-                    }
-                }
-                Outcome::Done => {
+            let failed = match step(&mut first.call, rounds, peers, |peer| known.is_dead(peer), *any_dead) {
+                Stepped::Waits => return moved,
+                Stepped::Done => {
                     let request = first.request;
                     calls.pop_front();
                     if let Some(next) = calls.front_mut() {
@@ -204,7 +361,7 @@ impl Engine {
                     moved = true;
                     continue;
                 }
-                Outcome::Strayed(other) => rounds.leave_for_mismatch(other),
+                Stepped::Failed(error) => error,
             };
             moved = true;
             // All that were begun fail: this member does nothing in the cells any more.
@@ -220,16 +377,18 @@ impl Engine {
         let busy = streams.busy.iter().filter_map(|&index| streams.open[index as usize].as_ref());
         busy.flat_map(|open| {
             let awaited = open.awaited();
-            open.calls.iter().map(move |pending| {
+            let kept = open.kept.as_ref().and_then(|kept| Some((kept.request?, kept.sequence, true)));
+            let once = open.calls.iter().map(|pending| (pending.request, pending.number, false));
+            kept.into_iter().chain(once).map(move |(request, number, persistent)| {
                 let running = Running {
                     context: open.context,
-                    number: pending.number,
-                    persistent: false,
+                    number,
+                    persistent,
                     peers: awaited.clone(),
                     // What it waits for has come since it was looked at.
                     goes_on: awaited.is_empty(),
                 };
-                (pending.request, running)
+                (request, running)
             })
         })
     }

@@ -268,3 +268,159 @@ fn cells_of_a_freed_communicator_serve_the_next_one() {
     }
     assert_eq!(blocks.len(), 1, "each communicator's cells were those of the one before");
 }
+
+/// Persistent sums of one member, each in cells of its own.
+struct Kept {
+    me: u32,
+    ranks: u32,
+    engine: Engine,
+    /// Stream, arguments and elements of each.
+    calls: Vec<(Stream, Arguments, usize)>,
+}
+
+impl Kept {
+    fn operand(&self, call: usize, turn: u64, member: u32) -> Vec<u64> {
+        let elements = self.calls[call].2 as u64;
+        (0..elements)
+            .map(|at| turn.wrapping_mul(0x1_0001) + u64::from(member) * 7 + at + call as u64)
+            .collect()
+    }
+
+    fn start(&mut self, call: usize, turn: u64) -> Option<RequestId> {
+        let bytes: Vec<u8> =
+            self.operand(call, turn, self.me).iter().flat_map(|value| value.to_ne_bytes()).collect();
+        let (stream, arguments, _) = &self.calls[call];
+        arguments.send.recv_view(0, 0, bytes.len() as u64).unpack(0, &bytes);
+        self.engine.start_kept(stream).expect("a request")
+    }
+
+    /// Waits; whether it ended well, and then with the right sums.
+    fn wait(&mut self, call: usize, turn: u64, request: RequestId) -> bool {
+        let bell = self.engine.bell();
+        let mut waiter = Waiter::new(true);
+        while !self.engine.is_complete(request) {
+            self.engine.progress();
+            waiter.pause(&bell);
+        }
+        waiter.finish(&bell);
+        let well = self.engine.take(request).error.is_none();
+        if well {
+            let terms: Vec<Vec<u64>> = (0..self.ranks).map(|rank| self.operand(call, turn, rank)).collect();
+            let (_, arguments, elements) = &self.calls[call];
+            let sums: Vec<u64> = (0..*elements).map(|at| terms.iter().map(|term| term[at]).sum()).collect();
+            assert_eq!(values(&arguments.recv, *elements), sums, "call {call}, turn {turn}");
+        }
+        well
+    }
+}
+
+/// Runs `work` at every member, in a thread each, with persistent sums of those lengths.
+fn with_kept(ranks: u32, lengths: &[usize], work: impl Fn(Kept) + Send + Sync) {
+    let mut engines = node::engines(ranks, true);
+    let what = |elements: usize| (Shape::Allreduce, elements as u64 * 8, 8);
+    let blocks: Vec<(u64, u64)> = lengths
+        .iter()
+        .map(|&elements| {
+            (engines[0].take_block(ranks, false), engines[0].take_block_for(ranks, what(elements)))
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for (me, mut engine) in (0..ranks).zip(engines) {
+            let (work, blocks) = (&work, &blocks);
+            scope.spawn(move || {
+                let mut calls = Vec::new();
+                for (sequence, (&elements, &(block, slots))) in (0..).zip(lengths.iter().zip(blocks)) {
+                    let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
+                    let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
+                    engine.add_slots(slots, &mut rounds).expect("added");
+                    rounds.cells().join_in(0);
+                    let arguments = Arguments::new(memory(&vec![0; elements]), memory(&vec![0; elements]));
+                    let call =
+                        RoundsCall::new(&rounds, what(elements), arguments.clone(), Some(kernel()), false);
+                    let call = (sequence, call.expect("fits"));
+                    let stream = engine.keep_in_stream(rounds, ContextId(8).collective(), peers, call);
+                    while engine.rounds_of(&stream).cells_here().absent() != 0 {
+                        std::thread::yield_now();
+                    }
+                    calls.push((stream, arguments, elements));
+                }
+                work(Kept { me, ranks, engine, calls });
+            });
+        }
+    });
+}
+
+#[test]
+fn persistent_calls_start_and_end_in_another_order_at_each_member() {
+    for ranks in [2, 3, 5] {
+        let seed = u64::from(ranks) * 17;
+        println!("seed {seed}");
+        with_kept(ranks, &[1, 3, 14, 15, 500, 4_000, 20_000], |mut member| {
+            let mut own = Random::new(seed + u64::from(member.me));
+            for turn in 0..60 {
+                let mut order: Vec<usize> = (0..member.calls.len()).collect();
+                let mut pending = Vec::new();
+                while !order.is_empty() {
+                    let call = order.swap_remove(own.below(order.len() as u64) as usize);
+                    pending.push((call, member.start(call, turn).expect("nobody has left")));
+                }
+                while !pending.is_empty() {
+                    let (call, request) = pending.swap_remove(own.below(pending.len() as u64) as usize);
+                    assert!(member.wait(call, turn, request));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn persistent_calls_of_a_lost_member_end_before_the_same_start_at_all() {
+    let ends = std::sync::Mutex::new(Vec::new());
+    with_kept(4, &[2, 900], |mut member| {
+        for turn in 0..5 {
+            let calls = [0, 1].map(|call| (call, member.start(call, turn).expect("nobody has left")));
+            if turn == 4 && member.me == 3 {
+                member.engine.declare_lost([PeerId(3)]);
+                // Who dies takes leave of nobody.
+                std::mem::forget(member);
+                return;
+            }
+            calls.into_iter().for_each(|(call, request)| {
+                member.wait(call, turn, request);
+            });
+        }
+        for call in [0, 1] {
+            let mut starts = 5;
+            while let Some(request) = member.start(call, starts) {
+                assert!(!member.wait(call, starts, request), "nobody is there to end it well");
+                starts += 1;
+            }
+            ends.lock().expect("not poisoned").push((call, starts));
+        }
+    });
+    let ends = ends.into_inner().expect("not poisoned");
+    assert_eq!(ends.len(), 6);
+    for call in [0, 1] {
+        let of: Vec<u64> = ends.iter().filter(|end| end.0 == call).map(|end| end.1).collect();
+        assert!(of.iter().all(|end| end == &of[0]), "{of:?}");
+    }
+}
+
+#[test]
+fn cells_of_a_freed_persistent_call_come_back_when_all_have_freed_it() {
+    let mut engines = node::engines(2, true);
+    let peers: Vec<PeerId> = (0..2).map(PeerId).collect();
+    let mut blocks = std::collections::BTreeSet::new();
+    for _ in 0..10 {
+        let block = engines[0].take_block(2, false);
+        blocks.insert(block);
+        for (me, engine) in (0..2).zip(&mut engines) {
+            let rounds = engine.join_rounds(block, me, &peers).expect("joined");
+            let nothing = Arguments::new(Memory::none(), Memory::none());
+            let call = RoundsCall::new(&rounds, (Shape::Barrier, 0, 1), nothing, None, false).expect("fits");
+            drop(engine.keep_in_stream(rounds, ContextId(8).collective(), peers.clone(), (0, call)));
+            engine.close_streams();
+        }
+    }
+    assert_eq!(blocks.len(), 1);
+}

@@ -89,7 +89,7 @@ impl Process {
         self.start_run(run, owner, lane)
     }
 
-    /// Keeps a collective as a persistent request (sections 6.13 and 8.8).
+    /// Keeps a collective as a persistent request (sections 6.13 and 8.8). Then [`Process::agree_to_keep`].
     ///
     /// # Errors
     /// As [`Process::start_work`]; `MPI_ERR_OTHER` when its number is in use.
@@ -101,9 +101,17 @@ impl Process {
         reduction: Option<Reduction>,
     ) -> Result<Handle> {
         let planning = self.planning();
+        let call = match work {
+            Work::Collective(call) => self.kept_call(comm, call, &arguments, reduction.as_ref())?,
+            _ => None,
+        };
         let of = self.comms.get_mut(comm)?;
         let run = of.bind(work, &planning, arguments, reduction, Numbers::Persistent)?;
-        self.keep_run(run, comm)
+        let kept = self.keep_run(run, comm)?;
+        if let Some(call) = call {
+            self.keep_by_cells(kept, call);
+        }
+        Ok(kept)
     }
 
     /// Starts a collective on an intracommunicator.

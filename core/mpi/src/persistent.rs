@@ -11,10 +11,11 @@
 
 use crate::lanes::request_handle;
 use crate::request::{COLLECTIVE, Local, Requests};
+use crate::rounds::KeptCall;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_engine::{Engine, Envelope, KeptRun, RequestId, Selector, SendMode, Started};
+use weft_engine::{Engine, Envelope, KeptRun, RequestId, Selector, SendMode, Started, Stream};
 use weft_types::{Error, ErrorClass, Handle, Result, abi};
 
 /// What a persistent request does each time it is started.
@@ -39,7 +40,21 @@ pub struct Persistent {
     pub comm: Handle,
     /// Its lane.
     pub lane: u32,
+    /// How it goes when it is a collective.
+    pub(crate) cells: OnCells,
     state: Arc<State>,
+}
+
+/// Whether a persistent collective goes by cells of its own.
+#[derive(Debug, Default)]
+pub(crate) enum OnCells {
+    /// No.
+    #[default]
+    No,
+    /// It will, once its members have agreed on memory.
+    Wanted(Box<KeptCall>),
+    /// Yes.
+    Yes(Stream),
 }
 
 /// The request under way of a persistent one: its handle, [`INACTIVE`] or [`GONE`].
@@ -112,7 +127,13 @@ pub(crate) fn begun_in(lane: u32, request: RequestId) -> Handle {
 impl Persistent {
     /// An inactive one.
     pub(crate) fn new(operation: Operation, comm: Handle, lane: u32) -> Persistent {
-        Persistent { operation, comm, lane, state: Arc::new(State(AtomicU32::new(INACTIVE))) }
+        Persistent {
+            operation,
+            comm,
+            lane,
+            cells: OnCells::No,
+            state: Arc::new(State(AtomicU32::new(INACTIVE))),
+        }
     }
 
     /// What needs its lane alone, other than 0: a message, or a collective.

@@ -1,7 +1,8 @@
 //! What can be done to a request besides completing it: start, cancel, free (sections 3.7.3, 3.8.4, 3.9, 13.2).
 
+use crate::lanes::request_handle;
 use crate::persistent::{
-    Operation, Persistent, active_already, begin_collective, begin_receive, begin_send, begun_in,
+    OnCells, Operation, Persistent, active_already, begin_collective, begin_receive, begin_send, begun_in,
 };
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Generalized, Kind, Local};
@@ -41,6 +42,18 @@ impl Process {
         };
         if persistent.active().is_some() {
             return Err(active_already());
+        }
+        if let OnCells::Yes(stream) = &persistent.cells {
+            if let Some(request) = self.engine.start_kept(stream)? {
+                self.engine.tag_request(request, persistent.comm.0 | COLLECTIVE);
+                persistent.begun(request_handle(request));
+                return Ok(());
+            }
+            // Its cells have ended, for good.
+            if let Local::Persistent(persistent) = self.requests.local_mut(local) {
+                persistent.cells = OnCells::No;
+            }
+            return self.start_request(request);
         }
         let (operation, comm, lane) = (persistent.operation.clone(), persistent.comm, persistent.lane);
         let started = self.start_operation(operation, comm, lane)?;
@@ -193,7 +206,11 @@ impl Process {
                     if active.is_some() && matches!(persistent.operation, Operation::Collective(_)) {
                         return Err(not_to_free());
                     }
+                    let had_cells = matches!(persistent.cells, OnCells::Yes(_));
                     self.requests.forget(local);
+                    if had_cells {
+                        self.engine.close_streams();
+                    }
                     if let Some(inner) = active {
                         return self.free_request(inner);
                     }

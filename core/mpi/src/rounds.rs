@@ -1,6 +1,6 @@
 //! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages (design
 //! section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits
-//! for the other; persistent ones, which may be started in any order, go by messages.
+//! for the other; persistent reductions to all, which may be started in any order, by cells that each has for itself ([`kept`]).
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
@@ -15,21 +15,28 @@
 //! A lost member, or calls that do not match, end the cells at all members before the same call (`weft_shm::rounds::leaving`); this one
 //! and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
 
+mod agreement;
+mod kept;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use agreement::least;
+pub(crate) use kept::KeptCall;
+
 use crate::collective::tuning::KEY;
 use crate::comm::Comms;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
-use std::cell::Cell;
 use std::sync::Arc;
+use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape};
-use weft_coll::{Call, Vector};
-use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
+use weft_datatype::{Kernel, Memory};
 use weft_engine::{
     Arguments, Begin, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
     needs_slots_later,
 };
 use weft_types::params::Choice;
-use weft_types::{Error, Handle, PeerId, Rank, Result, abi};
+use weft_types::{Error, Handle, PeerId, Rank, Result};
 
 /// Calls that go by messages before a communicator gets cells: many communicators live for one.
 const FIRST_CALLS: u32 = 1;
@@ -105,12 +112,15 @@ pub enum Needed {
     Slots,
     /// Room for long payloads of nonblocking calls.
     LaterSlots,
+    /// Cells of that persistent collective, and room for its long payloads if it has any.
+    Kept(Handle),
 }
 
 /// An agreement on memory under way.
 #[derive(Debug)]
 pub struct Agreement {
-    comm: Handle,
+    /// The communicator.
+    pub comm: Handle,
     needed: Needed,
     /// The request that ends with it.
     pub request: RequestId,
@@ -275,14 +285,8 @@ impl Process {
         Ok(started)
     }
 
-    /// Whether such a call may go by rounds, and then whether it needs long payloads.
-    fn can_go_by_rounds(
-        &mut self,
-        comm: Handle,
-        shape: Shape,
-        bytes: u64,
-        element: u64,
-    ) -> Result<Option<bool>> {
+    /// Whether calls of a communicator may go by cells at all. The same at all members.
+    fn may_have_cells(&mut self, comm: Handle) -> Result<bool> {
         // What is checked or must not depend on the layout goes by schedules.
         let on = self.parameters.node_collectives != Choice::Off
             && !self.parameters.reproducible
@@ -297,145 +301,36 @@ impl Process {
             && of.inter.is_none()
             && self.engine.can_join_rounds(of.size);
         if !possible || matches!(of.node.way, OnNode::Never) {
-            return Ok(None);
+            return Ok(false);
         }
         if matches!(of.node.way, OnNode::Undecided)
             && of.node.calls == 0
             && !self.engine.are_here(of.group.peers())
         {
             of.node.way = OnNode::Never;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Whether such a call may go by rounds, and then whether it needs long payloads.
+    fn can_go_by_rounds(
+        &mut self,
+        comm: Handle,
+        shape: Shape,
+        bytes: u64,
+        element: u64,
+    ) -> Result<Option<bool>> {
+        if !self.may_have_cells(comm)? {
             return Ok(None);
         }
+        let of = self.comms.get_mut(comm)?;
         let Some(needs_slots) = needs_slots(shape, of.size, bytes, element) else { return Ok(None) };
         if matches!(of.node.way, OnNode::Undecided) && of.node.calls < FIRST_CALLS {
             of.node.calls += 1;
             return Ok(None);
         }
         Ok(Some(needs_slots))
-    }
-
-    /// Begins the agreement on memory, by messages: the least of what each member says of two blocks, where rank 0 says which they are,
-    /// and the others 0 if they cannot reach them. The second one is that of nonblocking calls.
-    ///
-    /// # Errors
-    /// As [`Process::start_collective`].
-    pub fn agree_on_memory(&mut self, comm: Handle, needed: Needed) -> Result<Agreement> {
-        let of = self.comms.get(comm)?;
-        let (rank, size) = (of.rank.0, of.size);
-        let blocks = match rank {
-            _ if !self.engine.can_map_blocks() => [0; 2],
-            0 => {
-                let cells = needed == Needed::Cells;
-                let block = self.engine.take_block(size, !cells);
-                [block, if cells && block != 0 { self.engine.take_block(size, false) } else { 0 }]
-            }
-            _ => [u64::MAX; 2],
-        };
-        let taken = if rank == 0 { blocks } else { [0; 2] };
-        let begun = self.begin_agreement(comm, blocks);
-        if begun.is_err() {
-            taken
-                .into_iter()
-                .filter(|&taken| taken != 0)
-                .for_each(|taken| self.engine.give_block_back(taken));
-        }
-        let (request, heard) = begun?;
-        Ok(Agreement { comm, needed, request, heard, taken })
-    }
-
-    fn begin_agreement(&mut self, comm: Handle, blocks: [u64; 2]) -> Result<(RequestId, Memory)> {
-        let reduction = least()?;
-        let (said, heard) =
-            (Memory::scratch(&reduction.datatype, 2)?, Memory::scratch(&reduction.datatype, 2)?);
-        said.recv_view(0, 0, 16).unpack(0, blocks.map(u64::to_ne_bytes).as_flattened());
-        let call =
-            Call::Allreduce { vector: Vector { count: 2, element: 8, commutative: true }, in_place: false };
-        let arguments = Arguments::new(said, heard.clone());
-        Ok((self.by_messages(comm, &call, arguments, Some(reduction))?, heard))
-    }
-
-    /// The agreement is over, well or not. The next calls of the communicator know what it came to, once [`Process::have_joined`] says so.
-    pub fn agreed(&mut self, agreement: &Agreement, ended_well: bool) {
-        let mut words = [[0; 8]; 2];
-        if ended_well {
-            agreement.heard.send_view(0, 0, 16).pack(0, words.as_flattened_mut());
-        }
-        let [block, later] = words.map(u64::from_ne_bytes);
-        // Of an agreement that failed here the others may know the result.
-        for unused in agreement.taken.into_iter().filter(|&taken| ended_well && taken != 0) {
-            if ![block, later].contains(&unused) {
-                self.engine.give_block_back(unused);
-            }
-        }
-        let Ok(of) = self.comms.get_mut(agreement.comm) else { return };
-        let number = of.collectives;
-        // The others may have heard of memory though this member did not, or cannot use it: what they do in it must fail.
-        let alone = block != 0 || !ended_well;
-        let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
-        let leave = |rounds: &mut Rounds| match lost {
-            Some(lost) => rounds.leave_for_loss(lost),
-            None => rounds.leave_for_memory(),
-        };
-        match (&mut of.node.way, agreement.needed) {
-            (OnNode::Ready(rounds), Needed::Slots) => {
-                if block != 0 && self.engine.add_slots(block, rounds).is_ok() {
-                    return;
-                }
-                of.node.slots = if alone { Without::Fail } else { Without::Messages };
-                if alone && !matches!(rounds.begin(number), Ok(Begin::Over)) {
-                    let _: Error = leave(rounds);
-                }
-            }
-            (_, Needed::LaterSlots) => {
-                let Some(stream) = &of.node.later else { return };
-                if block != 0 && self.engine.add_slots_to(stream, block).is_ok() {
-                    return;
-                }
-                of.node.later_slots = if alone { Without::Fail } else { Without::Messages };
-                if alone {
-                    let _: Error = leave(self.engine.rounds_of(stream));
-                }
-            }
-            (way @ OnNode::Undecided, Needed::Cells) => {
-                let peers: Vec<PeerId> = of.group.peers().collect();
-                let mut join = |block: u64| {
-                    let joined = (block != 0).then(|| self.engine.join_rounds(block, of.rank.0, &peers));
-                    joined.and_then(Result::ok)
-                };
-                let (own, rounds) = (join(later), join(block));
-                *way = OnNode::Never;
-                if let Some(mut rounds) = rounds {
-                    if let Some(mut own) = own {
-                        own.cells().join_in(number);
-                        of.node.later = Some(self.engine.open_stream(own, of.context.collective(), peers));
-                    }
-                    rounds.cells().join_in(number);
-                    *way = OnNode::Joining(Box::new(rounds));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether it is known which way the calls of a communicator go; otherwise `missing` are the members that have not joined yet.
-    pub fn have_joined(&mut self, comm: Handle, missing: &Cell<u64>) -> bool {
-        let Ok(of) = self.comms.get_mut(comm) else { return true };
-        let OnNode::Joining(rounds) = &mut of.node.way else { return true };
-        let absent = rounds.cells_here().absent();
-        if absent != 0 && !rounds.has_cause() {
-            missing.set(absent);
-            let Some(lost) = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some()) else {
-                return false;
-            };
-            // Some may never have heard where the cells are. Who sees the cause of these may rely on that of the others.
-            if let Some(stream) = &of.node.later {
-                self.engine.rounds_of(stream).leave_for_loss(lost);
-            }
-            rounds.leave_for_loss(lost);
-        }
-        let OnNode::Joining(rounds) = std::mem::take(&mut of.node.way) else { unreachable!("just seen") };
-        of.node.way = OnNode::Ready(rounds);
-        true
     }
 
     /// The call is over at this member: the communicator has its rounds back.
@@ -550,13 +445,6 @@ impl Comms {
             of.node.way = OnNode::Ready(rounds);
         }
     }
-}
-
-/// The least of unsigned 64-bit words.
-pub(crate) fn least() -> Result<Reduction> {
-    let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
-    let operation = Operation::Predefined(PredefinedOp::Min.kernel(&word)?);
-    Ok(Reduction { datatype: word, operation, name: "MPI_MIN" })
 }
 
 /// What combines, if anything has to; `None` for what does not go by rounds.

@@ -26,6 +26,9 @@ use weft_types::{Error, ErrorClass};
 /// Sizes of blocks: pages times 2^0 to 2^15.
 const CLASSES: usize = 16;
 
+/// Of fresh memory a block takes at most this part, unless it can do with nothing smaller.
+const LARGEST_SHARE: u64 = 7;
+
 /// Most pages a pool has.
 const PAGES: usize = (POOL_BYTES / PAGE) as usize;
 
@@ -162,12 +165,43 @@ impl Pool {
 
     /// A block of at least `bytes` bytes of any content; `None` when the pool is used up.
     pub fn take(&self, bytes: u64) -> Option<Block> {
-        let pages = bytes.div_ceil(self.page).max(1).next_power_of_two();
-        let class = pages.trailing_zeros() as usize;
+        let class = self.class(bytes);
         match pop(&self.stack(class)?) {
             Some(page) => Some(Block::new(page, class)),
-            None => self.take_fresh(pages as u32, class),
+            None => self.take_fresh(1 << class, class),
         }
+    }
+
+    /// A block of between `least` and `wanted` bytes: fresh memory is given out in shares of what is left, so that whoever comes later
+    /// finds some, too. `None` when the pool is used up.
+    pub fn take_share(&self, wanted: u64, least: u64) -> Option<Block> {
+        let sizes = std::iter::successors(Some(wanted), |&bytes| Some(bytes / 2));
+        for bytes in sizes.take_while(|&bytes| bytes >= least) {
+            let class = self.class(bytes);
+            if let Some(page) = pop(&self.stack(class)?) {
+                return Some(Block::new(page, class));
+            }
+            if self.page << class <= self.fresh_bytes() / LARGEST_SHARE {
+                return self.take(bytes);
+            }
+        }
+        self.take(least)
+    }
+
+    /// Bytes that were never given out.
+    fn fresh_bytes(&self) -> u64 {
+        let first = self.head().fresh.load(Ordering::Relaxed).max(self.first());
+        POOL_BYTES.saturating_sub(u64::from(first) * self.page)
+    }
+
+    /// The class of blocks of at least `bytes` bytes.
+    fn class(&self, bytes: u64) -> usize {
+        bytes.div_ceil(self.page).max(1).next_power_of_two().trailing_zeros() as usize
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn bytes(&self, block: Block) -> u64 {
+        self.page << block.class()
     }
 
     #[cold]
@@ -291,6 +325,20 @@ mod tests {
         pool.give_back(blocks[2]);
         assert_eq!(pool.take(8 << 20), Some(blocks[2]));
         assert_eq!(pool.take(1 << 40), None);
+    }
+
+    #[test]
+    fn many_find_a_share_of_the_pool() {
+        let pool = pool();
+        let (wanted, least) = (4 << 20, 128 << 10);
+        let blocks: Vec<Block> = (0..45).map(|_| pool.take_share(wanted, least).expect("room")).collect();
+        let sizes: Vec<u64> = blocks.iter().map(|&block| pool.bytes(block)).collect();
+        assert!(
+            sizes.is_sorted_by(|one, next| one >= next) && sizes[0] == wanted && sizes[44] == least,
+            "{sizes:?}"
+        );
+        pool.give_back(blocks[0]);
+        assert_eq!(pool.take_share(wanted, least), Some(blocks[0]), "what came back is as good as new");
     }
 
     #[test]

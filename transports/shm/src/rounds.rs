@@ -17,7 +17,7 @@
 //! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
 //! - B. Member j may write its cell of round r when all others have finished round r - 8.
 //!   In its ring it writes behind the payload before: those of 7 rounds, which others may still read, are shorter together with the
-//!   new one and what was left over at the end ([`slot_bytes`]).
+//!   new one and what was left over at the end (`laps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -48,8 +48,7 @@ use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
-use laps::ring_bytes;
-pub use laps::slot_bytes;
+pub use laps::wanted_slot_bytes;
 use memory::Memory;
 pub use memory::Payloads;
 use std::sync::Arc;
@@ -203,9 +202,22 @@ impl Rounds {
         Memory::cells_bytes(members)
     }
 
-    /// Bytes of the block of slots.
+    /// Bytes of the smallest block of slots.
     pub fn slots_bytes(members: u32) -> u64 {
-        u64::from(members) * ring_bytes(members) as u64
+        laps::all_rings(members, false).1
+    }
+
+    /// Takes a block of slots for `members` members, as large as they like it while there is plenty; `None` when the pool is used
+    /// up. `crowded`: ranks outnumber cores.
+    pub fn take_slots(pool: &Pool, members: u32, crowded: bool) -> Option<Block> {
+        let (wanted, least) = laps::all_rings(members, crowded);
+        pool.take_share(wanted, least)
+    }
+
+    /// The same for payloads of at most `payload` bytes.
+    pub fn take_slots_for(pool: &Pool, members: u32, payload: u64, crowded: bool) -> Option<Block> {
+        let (wanted, least) = laps::all_rings(members, crowded);
+        pool.take_share(if laps::stay_at_hand(payload) { least } else { wanted }, least)
     }
 
     /// Takes a block of cells for `members` members; `None` when the pool is used up.
@@ -426,10 +438,10 @@ impl Rounds {
         self.memory.is_crowded()
     }
 
-    /// Bytes of a long payload.
+    /// Bytes of the longest payload: the same at all members.
     #[inline]
     pub fn slot_bytes(&self) -> usize {
-        slot_bytes(self.members())
+        self.memory.slot_bytes()
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -170,6 +170,7 @@ pub(super) unsafe fn persistent(
         blocking(call, check)?;
     }
     let kept = gate::with(|process| keep(process))?;
+    on_node::agree_to_keep(call, kept)?;
     // SAFETY: the caller's promise.
     unsafe { request.write(MPI_Request::from_raw(kept.0)) };
     Ok(())

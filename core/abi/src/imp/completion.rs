@@ -112,7 +112,10 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
                 unsafe { status::write(status, &done) };
                 return Ok(());
             }
-            None => look(process, handle)?,
+            None => {
+                process.spin_kept(handle);
+                look(process, handle)?
+            }
         },
         None => match (threads::lane_of_request(handle), remembered::under_way(*request)) {
             (Some(lane), _) => Some(threads::wait("MPI_Wait", lane, handle)?),

@@ -31,6 +31,21 @@ pub(super) fn agree(call: &'static str, comm: Handle, needed: Needed) -> Result<
     Ok(())
 }
 
+/// Agrees with the other members on memory for a persistent collective, and waits until all have joined.
+pub(super) fn agree_to_keep(call: &'static str, request: Handle) -> Result<(), Raised> {
+    let begun = gate::with(|process| {
+        process.agree_to_keep(request).inspect_err(|_| drop(process.free_request(request)))
+    })?;
+    let Some(agreement) = begun else { return Ok(()) };
+    let ended_well = complete(call, agreement.request).error.is_none();
+    gate::with(|process| process.agreed(&agreement, ended_well));
+    let missing = Cell::new(0);
+    gate::wait_for(call, Awaited::Rounds(agreement.comm, &missing), |process| {
+        process.have_joined_to_keep(request, &missing).then_some(())
+    });
+    Ok(())
+}
+
 /// Brings a call to its end.
 pub(super) fn finish(call: &'static str, mut under_way: UnderWay) -> Result<(), Raised> {
     let ended = drive(call, under_way.comm, &mut under_way);

@@ -7,62 +7,131 @@ use super::CELLS;
 
 /// Where payloads begin.
 const LINE: usize = 64;
+/// Where rings begin.
+const PAGE: usize = 4096;
 /// Most bytes of a payload: what one round carries of each member.
 const MOST: usize = 64 << 10;
-/// Bytes of the longest payload that two members do not put among the others: up to there lines that both hold cost
-/// less than ones that neither has. Each cell has a place of its own for such a payload, at the end of the ring.
+/// Bytes of the longest payload that has a place by cell: up to there lines that both hold cost less than ones that neither has.
 const AT_HAND: usize = 4096;
+/// Bytes of the longest payload that goes in a lap of its own, ...
+const NEAR: usize = 14 << 10;
+/// ... which stays in the nearest caches.
+const NEAR_LAP: usize = NEAR * (CELLS as usize + 1);
+/// Bytes of the smallest ring with such a lap.
+const NEAR_FROM: usize = 4 * NEAR_LAP;
 /// Bytes from one such place to the next: they do not all begin at one place of the caches.
 const AT_HAND_STRIDE: usize = AT_HAND + LINE;
 
-/// Bytes of a member's ring of long payloads.
+/// Bytes of a member's ring where there is plenty of memory; `crowded`: where ranks share cores.
 ///
 /// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are written
-/// again: a line there costs a third of one that the other has just read. (From 16 KiB on; shorter payloads stay near anyway.)
-pub(super) const fn ring_bytes(members: u32) -> usize {
-    match members {
-        0..=2 => 2 << 20,
-        3..=4 => 256 << 10,
-        5..=16 => 128 << 10,
+/// again: a line there costs a third of one that the other has just read. (From 16 KiB on; shorter payloads stay near anyway.) Where
+/// ranks share cores each round costs a change of processes, so payloads are to be as long as they can be.
+const fn wanted_ring(members: u32, crowded: bool) -> usize {
+    match (members, crowded) {
+        (0..=2, _) => 2 << 20,
+        (3..=16, true) => 1 << 20,
+        (3..=4, false) => 256 << 10,
+        (5..=16, false) | (_, true) => 128 << 10,
         _ => 32 << 10,
     }
 }
 
-/// Bytes of a ring in which payloads follow one another.
-const fn lap_bytes(members: u32) -> usize {
-    ring_bytes(members) - if members <= 2 { CELLS as usize * AT_HAND_STRIDE } else { 0 }
+/// Bytes of the smallest ring.
+const fn least_ring(members: u32) -> usize {
+    if members <= 16 { 64 << 10 } else { 32 << 10 }
 }
 
-/// Bytes of the longest payload with `members` members. Those of [`CELLS`] rounds and what is left over at the end of a lap,
-/// less than one more, fit a lap.
-pub const fn slot_bytes(members: u32) -> usize {
-    let most = lap_bytes(members) / (CELLS as usize + 1) / LINE * LINE;
-    if most < MOST { most } else { MOST }
+/// Bytes of the rings of all members: what they would like to have, and what they need.
+pub(super) const fn all_rings(members: u32, crowded: bool) -> (u64, u64) {
+    let (wanted, least) = (wanted_ring(members, crowded), least_ring(members));
+    (members as u64 * wanted as u64, members as u64 * least as u64)
+}
+
+/// Whether payloads of so many bytes at most gain nothing from a ring that is larger than they need.
+pub(super) const fn stay_at_hand(payload: u64) -> bool {
+    payload <= AT_HAND as u64
+}
+
+/// Bytes of the longest payload in rings of the wanted size. Which calls need long payloads, and which are too long for them, follows
+/// from this and not from the ring that the members have, so that it is the same at all of them whatever became of it.
+pub const fn wanted_slot_bytes(members: u32) -> usize {
+    Parts::of(members, wanted_ring(members, false), false).slot_bytes()
+}
+
+/// How a ring is divided by the lengths of payloads: first those of any length, then those up to [`NEAR`], then those up to
+/// [`AT_HAND`], each with a place by cell. A part that is not there is empty, and what would go there goes before it.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    any: usize,
+    near: usize,
+    at_hand: usize,
+}
+
+impl Parts {
+    /// Two members, and those that share cores, find in their caches what they wrote there not long ago.
+    const fn of(members: u32, ring: usize, crowded: bool) -> Parts {
+        let divided = members <= 2 || crowded;
+        let at_hand = CELLS as usize * AT_HAND_STRIDE;
+        let at_hand = if divided && ring >= 8 * at_hand { at_hand } else { 0 };
+        let near = if divided && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
+        Parts { any: ring - near - at_hand, near, at_hand }
+    }
+
+    /// Bytes of the longest payload: those of [`CELLS`] rounds and what is left over at the end of a lap, less than one more, fit a lap.
+    const fn slot_bytes(self) -> usize {
+        let most = self.any / (CELLS as usize + 1) / LINE * LINE;
+        if most < MOST { most } else { MOST }
+    }
+
+    const fn ring(self) -> usize {
+        self.any + self.near + self.at_hand
+    }
 }
 
 /// Where the payloads of one member go.
+///
+/// In each part of the ring they follow one another. Those of [`CELLS`] rounds and what is left over fit any part that they may lie in, and parts
+/// do not meet, so no two of them do.
 #[derive(Debug)]
 pub(super) struct Laps {
-    members: u32,
-    /// Where the next one begins, if it fits there.
-    next: usize,
+    parts: Parts,
+    /// Where the next one of any length begins, and the next near one in its part, if it fits there.
+    next: [usize; 2],
 }
 
 impl Laps {
-    pub(super) fn new(members: u32) -> Laps {
-        Laps { members, next: 0 }
+    /// The rings of `bytes` bytes for all members.
+    pub(super) fn new(members: u32, bytes: u64, crowded: bool) -> Laps {
+        let ring = (bytes / u64::from(members.max(1))) as usize / PAGE * PAGE;
+        Laps { parts: Parts::of(members, ring, crowded), next: [0; 2] }
     }
 
-    /// Where the payload of a round begins in the ring; `len`: its bytes, at most [`slot_bytes`]. Once for a round.
+    /// Bytes of the ring.
+    #[inline]
+    pub(super) fn ring(&self) -> usize {
+        self.parts.ring()
+    }
+
+    /// Bytes of the longest payload.
+    #[inline]
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.parts.slot_bytes()
+    }
+
+    /// Where the payload of a round begins in the ring; `len`: its bytes, at most [`Laps::slot_bytes`]. Once for a round.
     #[inline]
     pub(super) fn place(&mut self, round: u64, len: usize) -> usize {
-        let lap = lap_bytes(self.members);
-        if len <= AT_HAND && lap < ring_bytes(self.members) {
-            return lap + (round % CELLS) as usize * AT_HAND_STRIDE;
+        let Parts { any, near, at_hand } = self.parts;
+        if len <= AT_HAND && at_hand != 0 {
+            return any + near + (round % CELLS) as usize * AT_HAND_STRIDE;
         }
-        let at = if self.next + len <= lap { self.next } else { 0 };
-        self.next = (at + len).next_multiple_of(LINE);
-        at
+        let is_near = len <= NEAR && near != 0;
+        let (begin, lap) = if is_near { (any, near) } else { (0, any) };
+        let next = &mut self.next[usize::from(is_near)];
+        let at = if *next + len <= lap { *next } else { 0 };
+        *next = (at + len).next_multiple_of(LINE);
+        begin + at
     }
 }
 
@@ -73,8 +142,18 @@ mod tests {
 
     #[test]
     fn payloads_that_others_may_read_never_meet() {
-        for members in [2, 3, 4, 5, 16, 17, 63] {
-            let (mut laps, most) = (Laps::new(members), slot_bytes(members));
+        let all = [2, 3, 4, 5, 16, 17, 63].map(|members| [false, true].map(|crowded| (members, crowded)));
+        let sizes = all.as_flattened().iter().flat_map(|&(members, crowded)| {
+            let (wanted, least) = all_rings(members, crowded);
+            [wanted, wanted / 2, wanted * 3 / 4, least].map(|bytes| (members, crowded, bytes.max(least)))
+        });
+        for (members, crowded, bytes) in sizes {
+            let mut laps = Laps::new(members, bytes, crowded);
+            let (most, ring) = (laps.slot_bytes(), laps.ring());
+            assert!(
+                ring as u64 * u64::from(members) <= bytes && most >= 32 * members as usize,
+                "{members} of {bytes}"
+            );
             let mut there: Vec<Range<usize>> = Vec::new();
             let mut random = 88_172_645_463_325_252_u64;
             for round in 0..50_000 {
@@ -82,17 +161,19 @@ mod tests {
                 random ^= random >> 7;
                 random ^= random << 17;
                 // All lengths, among them runs of the longest, and of the longest that stays at hand.
+                // Long times of short ones, too, so that laps get shorter and longer.
+                let few = round / 64 % 3 != 0;
                 let len = match random % 8 {
+                    _ if few && !random.is_multiple_of(61) => {
+                        ((random >> 8) as usize % [200, NEAR][round as usize / 640 % 2] + 1).min(most)
+                    }
                     0..=2 => most,
                     3 => AT_HAND.min(most),
                     _ => (random >> 8) as usize % most + 1,
                 };
                 let at = laps.place(round, len);
                 let new = at..at + len;
-                assert!(
-                    new.end <= ring_bytes(members) && at.is_multiple_of(LINE),
-                    "{members} members: {new:?}"
-                );
+                assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
                 let meets = there.iter().any(|old| old.start < new.end && new.start < old.end);
                 assert!(!meets, "{members} members, round {round}: {new:?} meets one of {there:?}");
                 there.push(new);

@@ -3,7 +3,7 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::laps::{Laps, ring_bytes, slot_bytes};
+use super::laps::{Laps, wanted_slot_bytes};
 use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
@@ -61,12 +61,11 @@ pub(super) struct Memory {
     areas: NonNull<Area>,
     /// The slots; dangling while there are none.
     slots: Option<NonNull<u8>>,
-    slot_bytes: usize,
     me: u32,
     members: u32,
     /// The rounds that this member has finished.
     finished: u64,
-    /// Where its long payloads go.
+    /// Where its long payloads go; the rings of all members are alike.
     laps: Laps,
     wakes: Wakes,
     /// By member: its process's sleep words, which live as long as `segment`.
@@ -104,11 +103,10 @@ impl Memory {
         Memory {
             areas: areas.cast(),
             slots: None,
-            slot_bytes: slot_bytes(count),
             me: members.me,
             members: count,
             finished: 0,
-            laps: Laps::new(count),
+            laps: Laps::new(count, 0, wakes.crowded),
             wakes,
             doors: members.locals.iter().map(|&local| NonNull::from(&segment.slot(local).doors)).collect(),
             blocks: (block, None),
@@ -134,12 +132,19 @@ impl Memory {
     pub(super) fn add_slots(&mut self, block: Block) {
         assert!(self.slots.is_none(), "slots are added once");
         self.slots = NonNull::new(self.pool.at(block));
+        self.laps = Laps::new(self.members, self.pool.bytes(block), self.wakes.crowded);
         self.blocks.1 = Some(block);
     }
 
     #[inline]
     pub(super) fn has_slots(&self) -> bool {
         self.slots.is_some()
+    }
+
+    /// Bytes of the longest payload; without slots of one that there may be.
+    #[inline]
+    pub(super) fn slot_bytes(&self) -> usize {
+        if self.slots.is_some() { self.laps.slot_bytes() } else { wanted_slot_bytes(self.members) }
     }
 
     #[inline]
@@ -185,10 +190,10 @@ impl Memory {
             // SAFETY: mapped while `self` lives; only the address is taken.
             return (len <= IN_CELL).then(|| unsafe { (*self.cell(member, round)).payload.get().cast() });
         }
-        let (slots, ring) = (self.slots?, ring_bytes(self.members));
+        let (slots, ring) = (self.slots?, self.laps.ring());
         // Another process wrote it.
         let at = self.at_word(member, round).load(Ordering::Relaxed);
-        if len > self.slot_bytes || at > (ring - len) as u64 {
+        if len > ring || at > (ring - len) as u64 {
             return None;
         }
         // SAFETY: the block has a ring for each member, in which the payload lies.
@@ -206,7 +211,7 @@ impl Memory {
     pub(super) fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
         let len = if long { len } else { IN_CELL };
         if long {
-            assert!(len <= self.slot_bytes, "a payload that is longer than any");
+            assert!(len <= self.laps.slot_bytes(), "a payload that is longer than any");
             let at = self.laps.place(round, len);
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }

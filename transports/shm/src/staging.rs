@@ -13,7 +13,7 @@
 //! Partitions of up to 56 bytes share a group of one cache line; a longer one is a group of its own.
 //!
 //! A start can also be put down *whole*: then the word of its first group has a bit of its own, and the bytes of all partitions follow it
-//! without the words of other groups. What lies in a line that the receiver looks at all the time is fetched by it after each change,
+//! over the words of other groups. What lies in a line that the receiver looks at all the time is fetched by it after each change,
 //! and fetched back for the next: eight partitions of a byte take 0.20 us one by one and 0.09 together. So the receiver says
 //! what it looks for ([`Interest`]), and the sender does not hurry with what nobody sees. Of operations beyond [`MOST_BYTES`] there is nothing
 //! but the head, for that word.
@@ -22,16 +22,21 @@
 //! - The sender alone writes words. It writes the bytes of a partition first and stores the word with its bit last, with Release; the
 //!   receiver loads the word with Acquire and reads only partitions whose bit it saw under the number of the start that it awaits
 //!   (rule A). Other partitions of the group may be written meanwhile; they are other bytes. A word of an older start has another number, so
-//!   nothing is ever cleared.
+//!   it need not be cleared.
 //! - The receiver stores `taken` with Release after its last read of a start; the sender loads it with Acquire before it writes where that
 //!   start was (rule B). It keeps a copy and looks again only when the copy says that there is no room.
+//! - The words behind the first group are bytes of the program after a start that was whole, and while one is laid down. So the sender
+//!   clears them before a start in parts takes the place of a whole one, and stores the first word with [`PARTS`] afterwards, with
+//!   Release; the receiver loads them only after it saw, with Acquire, the first word with [`PARTS`] under the start that it awaits
+//!   (rule C). Of that start it then finds nothing but zeroes, words of older starts, and words shown since; and a start in parts is never
+//!   laid down whole as well, so what it loads is not written otherwise meanwhile. Zeroes are no partitions of any start, of number 0 neither.
 //! - What the receiver looks for is advice: relaxed, and nothing is read on the strength of it.
 //! - Starts are counted by 32 bits that wrap; what is kept is far below 2^31, so differences are exact.
 //!
 //! A sender that has put something down wakes its receiver as after a packet ([`crate::bell`]): a receiver that is about to sleep looks
 //! at its stages once more after arming.
 //!
-//! `tests/loom_staging.rs` checks [`show`], [`shown`], [`WHOLE`] and [`has_room`].
+//! `tests/loom_staging.rs` checks [`begin_parts`], [`show`], [`shown`], [`here`], [`WHOLE`] and [`has_room`].
 
 use crate::bell::{self, Doors};
 use crate::pool::{Block, Pool};
@@ -53,7 +58,7 @@ pub trait Words {
     fn taken(&self) -> u32;
 }
 
-/// Shows partitions of a group (one bit each), whose bytes were written just now.
+/// Shows partitions of a group (one bit each), whose bytes were written just now, of a start in parts ([`begin_parts`]).
 #[inline(always)]
 pub fn show(words: &impl Words, at: usize, start: u32, bits: u32) {
     let before = words.own_word(at);
@@ -64,11 +69,36 @@ pub fn show(words: &impl Words, at: usize, start: u32, bits: u32) {
 /// Bit of the word of the first group: the whole start is here, in one run.
 pub const WHOLE: u32 = 1 << 31;
 
-/// The partitions of a group that are here, one bit each; or [`WHOLE`].
+/// Bit of the word of the first group: the start comes in parts, so that what lies where its other groups have words are words (rule C).
+pub const PARTS: u32 = 1 << 30;
+
+/// Comes before anything of a start is shown in parts. `first`: the place of its first group; `others`: of the others.
+#[inline(always)]
+pub fn begin_parts(words: &impl Words, first: usize, others: impl Iterator<Item = usize>, start: u32) {
+    let before = words.own_word(first);
+    if (before >> 32) as u32 == start && before as u32 & PARTS != 0 {
+        return;
+    }
+    if before as u32 & WHOLE != 0 {
+        others.for_each(|at| words.set_word(at, 0));
+    }
+    words.set_word(first, u64::from(start) << 32 | u64::from(PARTS));
+}
+
+/// What the word of a group says of a start: the partitions that are here, one bit each, and in the first group [`WHOLE`] or [`PARTS`].
 #[inline(always)]
 pub fn shown(words: &impl Words, at: usize, start: u32) -> u32 {
     let word = words.word(at);
     if (word >> 32) as u32 == start { word as u32 } else { 0 }
+}
+
+/// As [`shown`], of any group of a start whose first one lies at `first`.
+#[inline(always)]
+pub fn here(words: &impl Words, first: usize, at: usize, start: u32) -> u32 {
+    if at != first && shown(words, first, start) & PARTS == 0 {
+        return 0;
+    }
+    shown(words, at, start)
 }
 
 /// Whether partitions of a start may be written, in a circle of `starts`; `taken` is what was read last.
@@ -91,8 +121,9 @@ const LINE: u32 = 64;
 const MOST_BYTES: u32 = 6 << 10;
 /// Bytes of the largest operation of which the receiver says what it looks for.
 const MOST_TOLD: u64 = 32 << 10;
-/// Most partitions of a group: below the bit [`WHOLE`].
+/// Most partitions of a group: their bits are below [`PARTS`] and [`WHOLE`].
 const MOST_EACH: u32 = 16;
+const _: () = assert!(MOST_EACH <= PARTS.trailing_zeros() && PARTS < WHOLE);
 /// Bytes of starts that are worth keeping at a time.
 const WANTED_BYTES: u32 = 16 << 10;
 /// Most starts kept at a time.
@@ -290,10 +321,11 @@ impl StageIn {
         &self.0.shape
     }
 
-    /// The partitions of a group that are here, one bit each.
+    /// The partitions of a group that are here, one bit each; other bits of the first group say that something of the start is here.
     #[inline]
     pub fn here(&self, start: u32, group: u32) -> u32 {
-        shown(&self.0, self.0.shape.at(start, group), start)
+        let shape = &self.0.shape;
+        here(&self.0, shape.at(start, 0), shape.at(start, group), start)
     }
 
     /// Lends the bytes of a whole start that was not given back; `None` when it is not here in one run.
@@ -373,7 +405,9 @@ impl StageOut {
     /// Whether partitions of this start may be put down.
     #[inline]
     pub fn has_room(&mut self, start: u32) -> bool {
-        has_room(&self.stage, &mut self.taken, start, self.stage.shape.starts)
+        let starts = self.stage.shape.starts;
+        // Without room nothing is ever taken, and start 0 would follow at once.
+        starts != 0 && has_room(&self.stage, &mut self.taken, start, starts)
     }
 
     /// Whether the receiver waits for whole starts and has never asked for a partition.
@@ -455,6 +489,8 @@ impl StageOut {
     #[inline]
     fn show(&self, start: u32, group: u32, within: u32) {
         let shape = &self.stage.shape;
+        let others = (1..shape.groups).map(|other| shape.at(start, other));
+        begin_parts(&self.stage, shape.at(start, 0), others, start);
         show(&self.stage, shape.at(start, group), start, 1 << within);
         self.ring();
     }
@@ -566,6 +602,41 @@ mod tests {
         }
     }
 
+    /// What a whole start lays over the words of later groups is taken for words by nobody, whatever the program's bytes are.
+    #[test]
+    fn bytes_of_a_whole_start_are_no_words() {
+        let pool = pool();
+        let segment = Arc::new(Segment::open(crate::create().expect("a memory file"), 2).expect("opened"));
+        for bytes in [4_u64, 8, 40] {
+            let shape = Shape::new(64, bytes).expect("short enough");
+            let mut into = StageIn::take(&pool, shape).expect("room");
+            let mut from = StageOut::join(&segment, &pool, into.word(), shape, 1, false).expect("known");
+            let nothing_behind = |into: &StageIn, start| {
+                (1..shape.groups()).all(|group| into.here(start, group) == 0 && into.whole(start).is_none())
+            };
+            // Number 0 comes after the wrap.
+            for start in [1, 7, 0_u32.wrapping_sub(shape.starts)] {
+                let later = start.wrapping_add(shape.starts);
+                for number in [start, later] {
+                    let data: Vec<u8> = number.to_le_bytes().repeat(16 * bytes as usize);
+                    into.give_back(start.wrapping_sub(1));
+                    from.taken = start.wrapping_sub(1);
+                    from.put_whole_run(start, &data);
+                    assert_eq!(into.whole(start), Some(&*data));
+                    assert!((1..shape.groups()).all(|group| into.here(start, group) == 0));
+                    into.give_back(later.wrapping_sub(1));
+                    assert!(from.has_room(later) && nothing_behind(&into, later));
+                    // A mark in the last group shows nothing of the others.
+                    from.put(later, 63, &vec![1; bytes as usize]);
+                    let within = 63 - shape.partitions(shape.groups() - 1).0;
+                    assert_eq!(into.here(later, shape.groups() - 1), 1 << within);
+                    assert!((1..shape.groups() - 1).all(|group| into.here(later, group) == 0));
+                    assert_eq!(into.whole(later), None);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_stage_without_room_tells_only_what_is_looked_for() {
         let pool = pool();
@@ -573,6 +644,8 @@ mod tests {
         let shape = Shape::new(8, 2 << 10).expect("short enough");
         let mut into = StageIn::take(&pool, shape).expect("room");
         let mut from = StageOut::join(&segment, &pool, into.word(), shape, 1, false).expect("known");
+        // Numbers wrap, and nothing has been taken when 0 comes again.
+        assert!([u32::MAX, 0, 1].iter().all(|&start| !from.has_room(start)));
         for start in 1..5 {
             assert!(!from.has_room(start) && into.whole(start).is_none());
             into.give_back(start);

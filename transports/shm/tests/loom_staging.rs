@@ -8,22 +8,33 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use weft_shm::staging::{self, Words};
 
-/// A stage for one start at a time, of one group of two partitions.
+/// A stage for one start at a time, of two groups of one partition.
 struct Model {
-    word: AtomicU64,
+    words: [AtomicU64; 2],
     taken: AtomicU32,
     partitions: [UnsafeCell<u32>; 2],
+    /// The second word as memory: written by plain stores, or loaded as a word.
+    laid_over: UnsafeCell<()>,
+    /// The second word as memory: stored as a word, or read by plain loads.
+    lent: UnsafeCell<()>,
 }
 
 impl Words for Model {
-    fn word(&self, _: usize) -> u64 {
-        self.word.load(Ordering::Acquire)
+    fn word(&self, at: usize) -> u64 {
+        match at {
+            // loom reports the race when the sender lays bytes over it.
+            1 => self.laid_over.with(|_| self.words[1].load(Ordering::Acquire)),
+            _ => self.words[at].load(Ordering::Acquire),
+        }
     }
-    fn own_word(&self, _: usize) -> u64 {
-        self.word.load(Ordering::Relaxed)
+    fn own_word(&self, at: usize) -> u64 {
+        self.words[at].load(Ordering::Relaxed)
     }
-    fn set_word(&self, _: usize, word: u64) {
-        self.word.store(word, Ordering::Release);
+    fn set_word(&self, at: usize, word: u64) {
+        match at {
+            1 => self.lent.with_mut(|_| self.words[1].store(word, Ordering::Release)),
+            _ => self.words[at].store(word, Ordering::Release),
+        }
     }
     fn taken(&self) -> u32 {
         self.taken.load(Ordering::Acquire)
@@ -34,11 +45,14 @@ impl Model {
     fn write(&self, start: u32, partition: usize) {
         // SAFETY: loom reports the race when the receiver reads it.
         self.partitions[partition].with_mut(|data| unsafe { *data = start });
-        staging::show(self, 0, start, 1 << partition);
+        staging::begin_parts(self, 0, 1..2, start);
+        staging::show(self, partition, start, 1);
     }
 
-    /// Both in one go.
-    fn write_whole(&self, start: u32) {
+    /// Both in one go; the second word becomes bytes of the program, which are by chance what shows a partition of start `like`.
+    fn write_whole(&self, start: u32, like: u32) {
+        let bytes = u64::from(like) << 32 | 1;
+        self.laid_over.with_mut(|_| self.words[1].store(bytes, Ordering::Relaxed));
         for partition in &self.partitions {
             // SAFETY: as above.
             partition.with_mut(|data| unsafe { *data = start });
@@ -48,8 +62,12 @@ impl Model {
 
     /// What of a start is here, read.
     fn read(&self, start: u32) -> u32 {
-        let shown = staging::shown(self, 0, start);
-        let here = if shown == staging::WHOLE { 0b11 } else { shown };
+        let whole = staging::shown(self, 0, start) == staging::WHOLE;
+        if whole {
+            self.lent.with(|_| ());
+        }
+        let part = |at| staging::here(self, 0, at, start) & 1;
+        let here = if whole { 0b11 } else { part(0) | part(1) << 1 };
         for partition in 0..2 {
             if here >> partition & 1 == 1 {
                 // SAFETY: loom reports the race when the sender writes it.
@@ -60,14 +78,17 @@ impl Model {
     }
 }
 
-fn two_starts_through_room_for_one(whole: bool) {
+/// `like`: the first start is put down whole, with bytes like the word of that start.
+fn two_starts_through_room_for_one(like: Option<u32>) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
         let stage = Arc::new(Model {
-            word: AtomicU64::new(0),
+            words: [AtomicU64::new(0), AtomicU64::new(0)],
             taken: AtomicU32::new(0),
             partitions: [UnsafeCell::new(0), UnsafeCell::new(0)],
+            laid_over: UnsafeCell::new(()),
+            lent: UnsafeCell::new(()),
         });
         let sender = {
             let stage = Arc::clone(&stage);
@@ -77,13 +98,15 @@ fn two_starts_through_room_for_one(whole: bool) {
                     while !staging::has_room(&*stage, &mut taken, start, 1) {
                         thread::yield_now();
                     }
-                    // The first start marks one after the other, or both at once; the second the other way round.
-                    if start == 1 && whole {
-                        stage.write_whole(start);
+                    // The first start marks one after the other, and the second the other way round; or the first is whole, and
+                    // the second marks what is not hidden by the first.
+                    if let (1, Some(like)) = (start, like) {
+                        stage.write_whole(start, like);
                         continue;
                     }
-                    stage.write(start, start as usize - 1);
-                    stage.write(start, 2 - start as usize);
+                    let first = if like.is_some() { 0 } else { start as usize - 1 };
+                    stage.write(start, first);
+                    stage.write(start, 1 - first);
                 }
             })
         };
@@ -105,10 +128,11 @@ fn two_starts_through_room_for_one(whole: bool) {
 
 #[test]
 fn two_starts_through_room_for_one_arrive_whole_in_any_order_of_marks() {
-    two_starts_through_room_for_one(false);
+    two_starts_through_room_for_one(None);
 }
 
 #[test]
 fn a_start_put_down_whole_and_one_put_down_in_parts_arrive_through_room_for_one() {
-    two_starts_through_room_for_one(true);
+    two_starts_through_room_for_one(Some(1));
+    two_starts_through_room_for_one(Some(2));
 }

@@ -15,6 +15,8 @@
 //! Above [`ALWAYS`] bytes it is better that partitions leave one by one when the program takes its time between them, because they are copied
 //! meanwhile. So such a send keeps them only while they become ready in a row: every [`TIMED`]th start is timed, and keeps them, for marks that
 //! send take time themselves.
+//!
+//! The clock is an argument, which starts that are not timed do not read.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +78,7 @@ impl Gathering {
         }
         self.first = None;
         self.timed = self.until_timed == 0;
-        self.until_timed = if self.timed { TIMED } else { self.until_timed - 1 };
+        self.until_timed = if self.timed { TIMED - 1 } else { self.until_timed - 1 };
         self.on = (self.in_a_row || self.timed) && self.all != 0;
         self.missing = if self.on && !self.timed { self.all } else { 0 };
         self.on
@@ -100,18 +102,20 @@ impl Gathering {
     }
 
     /// Before any partition of a start is marked that [`Gathering::keeps`] does not keep.
-    pub(super) fn time(&mut self) {
+    #[inline]
+    pub(super) fn time(&mut self, clock: impl FnOnce() -> Instant) {
         if std::mem::take(&mut self.timed) && self.on {
-            self.first = Some(Instant::now());
+            self.first = Some(clock());
             self.missing = self.all;
         }
     }
 
     /// All partitions of a start are ready.
-    pub(super) fn all_ready(&mut self) {
+    #[inline]
+    pub(super) fn all_ready(&mut self, clock: impl FnOnce() -> Instant) {
         self.missing = 0;
         if let Some(first) = self.first.take() {
-            self.in_a_row = first.elapsed() < in_a_row(self.bytes);
+            self.in_a_row = clock().saturating_duration_since(first) < in_a_row(self.bytes);
         }
     }
 
@@ -157,6 +161,10 @@ impl Gathering {
 mod tests {
     use super::*;
 
+    fn unread() -> Instant {
+        unreachable!("only timed starts read the clock")
+    }
+
     #[test]
     fn partitions_are_kept_until_one_is_awaited() {
         let mut few = Gathering::new(3, 24);
@@ -169,7 +177,7 @@ mod tests {
         assert_eq!(few.scatter(), Some((0b101, false)));
         assert!(!few.keeps(1) && few.scatter().is_none());
         assert!(few.begin() && few.keeps(0) && few.keeps(1));
-        few.all_ready();
+        few.all_ready(unread);
         assert_eq!(few.scatter(), Some((0b111, true)));
         assert!(!Gathering::new(65, 65).begin());
         assert!(Gathering::new(64, 64).begin());
@@ -177,23 +185,27 @@ mod tests {
 
     #[test]
     fn long_ones_are_kept_while_they_come_in_a_row() {
-        let mut long = Gathering::new(2, 2 << 20);
-        assert!(long.begin() && !long.keeps(0), "nothing is known of the first, so it is timed");
-        long.time();
-        assert!(long.keeps(0));
-        long.all_ready();
-        for start in 1..=TIMED {
-            assert!(long.begin() && long.keeps(0), "start {start}");
-            long.all_ready();
+        let bytes = 2 << 20;
+        let (mut long, mut now) = (Gathering::new(2, bytes), Instant::now());
+        // Each turn has one start that is timed, which takes so long, and those up to the next.
+        let short = in_a_row(bytes) - Duration::from_nanos(1);
+        for (turn, (takes, kept)) in
+            [(short, true), (in_a_row(bytes), false), (Duration::ZERO, true)].into_iter().enumerate()
+        {
+            assert!(long.begin() && !long.keeps(0), "turn {turn}: the first mark is timed");
+            assert_eq!(long.visit(), (false, true));
+            long.time(|| now);
+            assert!(long.keeps(0));
+            now += takes;
+            long.all_ready(|| now);
+            for start in 1..TIMED {
+                assert_eq!(long.begin(), kept, "turn {turn}, start {start}");
+                long.time(unread);
+                assert_eq!(long.keeps(0), kept, "turn {turn}, start {start}");
+                now += Duration::from_secs(1);
+                long.all_ready(unread);
+                assert_eq!(long.scatter(), kept.then_some((0b11, true)));
+            }
         }
-        assert!(long.begin() && !long.keeps(0), "the first mark is timed");
-        assert_eq!(long.visit(), (false, true));
-        long.time();
-        assert!(long.keeps(0));
-        // As if the program had taken its time.
-        long.first = Instant::now().checked_sub(Duration::from_secs(1));
-        long.all_ready();
-        assert!(!long.begin());
-        assert_eq!((long.scatter(), long.keeps(0)), (None, false));
     }
 }

@@ -7,6 +7,7 @@ use super::terms::{Answer, Counterpart, Introduction, Partitions};
 use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::board::Board;
 use weft_engine::{Engine, Envelope, LandingId, PartsOf, RequestId, SendMode, StageOut, Started};
@@ -245,7 +246,7 @@ impl SendSide {
 
     /// All partitions are ready, and were kept: they leave together.
     fn hand_over_whole(&mut self, engine: &mut Engine) {
-        self.gathering.all_ready();
+        self.gathering.all_ready(Instant::now);
         let start = self.started as u32;
         let Some(to) = self.to else { return };
         let total = self.partitions.total();
@@ -325,7 +326,7 @@ impl SendSide {
     #[inline(never)]
     pub(super) fn ready_at_once(&mut self, engine: &mut Engine, partition: i32) -> bool {
         let index = partition as u32;
-        self.gathering.time();
+        self.gathering.time(Instant::now);
         if self.gathering.keeps(index) {
             return true;
         }
@@ -343,7 +344,7 @@ impl SendSide {
         put_down(stage, start, index, &self.partitions);
         self.handed_over = self.ready.is_full();
         if self.handed_over {
-            self.gathering.all_ready();
+            self.gathering.all_ready(Instant::now);
         }
         true
     }
@@ -463,7 +464,7 @@ impl SendSide {
         }
         self.handed_over = self.ready.is_full();
         if self.handed_over {
-            self.gathering.all_ready();
+            self.gathering.all_ready(Instant::now);
         }
         Ok(())
     }

@@ -307,7 +307,11 @@ impl Cache {
             return Ok(());
         }
         let own = all.entry((holder, object)).or_default();
-        fresh.try_for_each(|attribute| keys.put(holder, own, attribute))
+        let put = fresh.try_for_each(|attribute| keys.put(holder, own, attribute));
+        if own.0.is_empty() {
+            all.remove(&(holder, object));
+        }
+        put
     }
 
     /// Removes an attribute; nothing happens when it is not set.
@@ -387,6 +391,7 @@ mod tests {
         let put = cache.put(Holder::Comm, comm, [Attribute { key, value: 1 }]);
         assert_eq!(put.expect_err("freed").class(), ErrorClass::KEYVAL);
         assert_eq!(cache.all(Holder::Comm, comm), Ok(Vec::new()));
+        assert!(cache.cached().attributes.is_empty(), "an object without attributes takes no room");
     }
 
     #[test]

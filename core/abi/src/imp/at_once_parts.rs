@@ -72,7 +72,8 @@ pub(super) fn pready_locked(mine: Mine, partition: c_int, request: MPI_Request) 
     let process = own.process();
     let done = match process.requests.keep_ready(request.handle(), partition) {
         Some(true) => {
-            own.end();
+            // It leaves with the next progress of anybody: of a thread that naps too.
+            own.leave(true);
             return DONE;
         }
         Some(false) => process.requests.ready_rarely(&mut process.engine, request.handle(), partition),

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! * [`Process`] is reached through [`with`], and by the short forms of calls through [`alone`] and [`own`], which keep the same
-//!   rules. What runs inside never calls user code (reduction, attribute and error handler functions run outside), never blocks and never calls `with` again, so there is one borrow at a time.
+//!   rules. What runs inside never calls user code (reduction, attribute and error handler functions run outside), never blocks and never
+//!   calls `with` again, so there is one borrow at a time.
 //! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: one branch on a plain load. From that
 //!   level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to
 //!   a thread that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write. MPI_THREAD_SERIALIZED needs it
@@ -37,6 +38,7 @@
 mod abort;
 pub(crate) mod agent;
 mod blocked;
+mod own;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -49,12 +51,13 @@ use weft::attributes::Cache;
 use weft::comm::Changes;
 use weft::group::NamedGroups;
 use weft::lanes::{Lanes, Turn};
-use weft_engine::bias::{self, BiasedLock, Guard, Mine};
+use weft_engine::bias::{BiasedLock, Guard};
 use weft_engine::handover::{self, Announced};
 use weft_types::{Error, ErrorClass};
 
 pub(crate) use self::abort::{abort, abort_ranks};
 pub(crate) use self::blocked::Blocked;
+pub(crate) use self::own::own;
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
 
@@ -312,52 +315,6 @@ fn look<R>(work: impl FnOnce(&mut Process) -> (bool, R)) -> (bool, R) {
     let result = work(process);
     give_back(guard, result.0);
     result
-}
-
-/// The process, lent to the thread to which its lock is biased, for the short forms of calls ([`crate::imp`]). Given back with
-/// [`Own::end`] after what can neither end a request nor let a probe find something (a send to another process, a receive that is posted),
-/// otherwise with [`Own::leave`].
-///
-/// Marks are not looked after here: who makes them waits for a holder that came in on the fast way (`weft_shm::bias`).
-pub(crate) struct Own {
-    inner: bias::Own<'static, ()>,
-}
-
-/// The process, for the thread to which its lock is biased; `None` to others. Only after the phase check.
-#[inline(always)]
-pub(crate) fn own(mine: Mine) -> Option<Own> {
-    let own = Own { inner: shared().lock.own(mine)? };
-    // No read-modify-write: the lock is held.
-    GATE.calls.store(GATE.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    Some(own)
-}
-
-impl Own {
-    /// What the lock protects.
-    #[inline(always)]
-    pub(crate) fn process(&mut self) -> &mut Process {
-        // SAFETY: the lock is held as long as this lives, and the reference borrows it; the phase check implies that the process was
-        // started, and nobody comes back to the gate while it has the reference.
-        unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
-    }
-
-    /// Gives the process back after what concerns nobody else.
-    #[inline(always)]
-    pub(crate) fn end(self) {
-        self.inner.end();
-    }
-
-    /// Gives the process back; `changed`: something moved that others may wait for.
-    #[inline(always)]
-    pub(crate) fn leave(mut self, changed: bool) {
-        // As in `unlock`.
-        let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
-        let rings = self.process().engine.take_ended_watched() || watched;
-        self.inner.end();
-        if rings {
-            ring();
-        }
-    }
 }
 
 /// Wakes the sleepers of this process, from outside the lock.

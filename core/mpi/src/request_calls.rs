@@ -149,8 +149,9 @@ impl Process {
         }
     }
 
-    /// `MPI_Request_free`: what is under way completes on its own, and what goes wrong is told to the error handler of its communicator. The generalized request, if it is one and complete: its
-    /// free function is due.
+    /// `MPI_Request_free`: what is under way completes on its own. What goes wrong with a message then is told to the error handler of its
+    /// communicator, unless it is a buffered one, whose request was complete before; of one-sided operations nothing is told. The
+    /// generalized request, if it is one and complete: its free function is due.
     ///
     /// # Errors
     /// `MPI_ERR_REQUEST` for the null handle and for collectives.

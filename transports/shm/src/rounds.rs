@@ -217,7 +217,7 @@ impl Rounds {
     /// The same for payloads of at most `payload` bytes.
     pub fn take_slots_for(pool: &Pool, members: u32, payload: u64, crowded: bool) -> Option<Block> {
         let (wanted, least) = laps::all_rings(members, crowded);
-        pool.take_share(if laps::stay_at_hand(payload) { least } else { wanted }, least)
+        pool.take_share(if laps::stay_at_hand(payload, crowded) { least } else { wanted }, least)
     }
 
     /// Takes a block of cells for `members` members; `None` when the pool is used up.

@@ -11,22 +11,29 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// Most bytes of a payload: what one round carries of each member.
 const MOST: usize = 64 << 10;
-/// Bytes of the longest payload that has a place by cell: up to there lines that both hold cost less than ones that neither has.
-const AT_HAND: usize = 4096;
-/// Bytes of the longest payload that goes in a lap of its own, ...
+/// Bytes of the longest payload of crowded members that goes in a lap of its own, ...
 const NEAR: usize = 14 << 10;
 /// ... which stays in the nearest caches.
 const NEAR_LAP: usize = NEAR * (CELLS as usize + 1);
 /// Bytes of the smallest ring with such a lap.
 const NEAR_FROM: usize = 4 * NEAR_LAP;
+
+/// Bytes of the longest payload that has a place by cell. Between two members with cores of their own a line that its writer wrote and the other has
+/// read since costs more to write again than one that has left both their caches: 4 KiB by cell .66 us, in a long lap .25 to .46, 8 KiB in a lap
+/// like [`NEAR_LAP`] 1.1 to 1.4 us and .42 to .8. Up to 1 KiB it is the same between near cores, and between distant ones a place by cell is faster.
+const fn at_hand(crowded: bool) -> usize {
+    if crowded { 4096 } else { 1024 }
+}
+
 /// Bytes from one such place to the next: they do not all begin at one place of the caches.
-const AT_HAND_STRIDE: usize = AT_HAND + LINE;
+const fn at_hand_stride(crowded: bool) -> usize {
+    at_hand(crowded) + LINE
+}
 
 /// Bytes of a member's ring where there is plenty of memory; `crowded`: where ranks share cores.
 ///
 /// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are written
-/// again: a line there costs a third of one that the other has just read. (From 16 KiB on; shorter payloads stay near anyway.) Where
-/// ranks share cores each round costs a change of processes, so payloads are to be as long as they can be.
+/// again: a line there costs a third of one that the other has just read. Where ranks share cores each round costs a change of processes, so payloads are to be as long as they can be.
 const fn wanted_ring(members: u32, crowded: bool) -> usize {
     match (members, crowded) {
         (0..=2, _) => 2 << 20,
@@ -49,8 +56,8 @@ pub(super) const fn all_rings(members: u32, crowded: bool) -> (u64, u64) {
 }
 
 /// Whether payloads of so many bytes at most gain nothing from a ring that is larger than they need.
-pub(super) const fn stay_at_hand(payload: u64) -> bool {
-    payload <= AT_HAND as u64
+pub(super) const fn stay_at_hand(payload: u64, crowded: bool) -> bool {
+    payload <= at_hand(crowded) as u64
 }
 
 /// Bytes of the longest payload in rings of the wanted size. Which calls need long payloads, and which are too long for them, follows
@@ -60,22 +67,22 @@ pub const fn wanted_slot_bytes(members: u32) -> usize {
 }
 
 /// How a ring is divided by the lengths of payloads: first those of any length, then those up to [`NEAR`], then those up to
-/// [`AT_HAND`], each with a place by cell. A part that is not there is empty, and what would go there goes before it.
+/// [`at_hand`], each with a place by cell. A part that is not there is empty, and what would go there goes before it.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     any: usize,
     near: usize,
     at_hand: usize,
+    crowded: bool,
 }
 
 impl Parts {
-    /// Two members, and those that share cores, find in their caches what they wrote there not long ago.
+    /// Members that share cores find in their caches what they wrote there not long ago; two members, when it is short.
     const fn of(members: u32, ring: usize, crowded: bool) -> Parts {
-        let divided = members <= 2 || crowded;
-        let at_hand = CELLS as usize * AT_HAND_STRIDE;
-        let at_hand = if divided && ring >= 8 * at_hand { at_hand } else { 0 };
-        let near = if divided && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
-        Parts { any: ring - near - at_hand, near, at_hand }
+        let at_hand = CELLS as usize * at_hand_stride(crowded);
+        let at_hand = if (members <= 2 || crowded) && ring >= 8 * at_hand { at_hand } else { 0 };
+        let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
+        Parts { any: ring - near - at_hand, near, at_hand, crowded }
     }
 
     /// Bytes of the longest payload: those of [`CELLS`] rounds and what is left over at the end of a lap, less than one more, fit a lap.
@@ -122,9 +129,9 @@ impl Laps {
     /// Where the payload of a round begins in the ring; `len`: its bytes, at most [`Laps::slot_bytes`]. Once for a round.
     #[inline]
     pub(super) fn place(&mut self, round: u64, len: usize) -> usize {
-        let Parts { any, near, at_hand } = self.parts;
-        if len <= AT_HAND && at_hand != 0 {
-            return any + near + (round % CELLS) as usize * AT_HAND_STRIDE;
+        let Parts { any, near, at_hand: by_cell, crowded } = self.parts;
+        if len <= at_hand(crowded) && by_cell != 0 {
+            return any + near + (round % CELLS) as usize * at_hand_stride(crowded);
         }
         let is_near = len <= NEAR && near != 0;
         let (begin, lap) = if is_near { (any, near) } else { (0, any) };
@@ -168,7 +175,7 @@ mod tests {
                         ((random >> 8) as usize % [200, NEAR][round as usize / 640 % 2] + 1).min(most)
                     }
                     0..=2 => most,
-                    3 => AT_HAND.min(most),
+                    3 => at_hand(crowded).min(most),
                     _ => (random >> 8) as usize % most + 1,
                 };
                 let at = laps.place(round, len);

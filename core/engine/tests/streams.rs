@@ -351,6 +351,27 @@ fn with_kept(ranks: u32, lengths: &[usize], work: impl Fn(Kept) + Send + Sync) {
 }
 
 #[test]
+fn a_persistent_call_gets_a_large_ring_where_it_needs_one_and_none_that_is_too_small_for_it() {
+    let mut engines = node::engines(2, true);
+    let what = |bytes: u64| (Shape::Allreduce, bytes, 8);
+    // Blocks of a size have it in the upper half of their words.
+    let class = |block: u64| block >> 32;
+    for members in [2, 3, 16, 17, 63] {
+        let large = engines[0].take_block(members, true);
+        engines[0].give_block_back(large);
+        let kept = engines[0].take_block_for(members, what(64 << 10));
+        assert!(large != 0 && class(kept) == class(large), "{members} members");
+        engines[0].give_block_back(kept);
+    }
+    // A long call goes without memory once only rings are left in which it would take many rounds, ...
+    let mut engines = node::engines(2, true);
+    let long = std::iter::from_fn(|| Some(engines[0].take_block_for(2, what(800 << 10))));
+    assert!((1..100).contains(&long.take_while(|&block| block != 0).count()));
+    // ... which short ones still find.
+    assert_ne!(engines[0].take_block_for(2, what(24 << 10)), 0);
+}
+
+#[test]
 fn persistent_calls_start_and_end_in_another_order_at_each_member() {
     for ranks in [2, 3, 5] {
         let seed = u64::from(ranks) * 17;

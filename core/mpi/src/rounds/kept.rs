@@ -10,7 +10,7 @@ use std::cell::Cell;
 use weft_coll::Call;
 use weft_coll::rounds::Shape;
 use weft_datatype::Kernel;
-use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later};
+use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later, wanted_room};
 use weft_types::{Handle, HandleKind, PeerId, Result};
 
 /// A persistent collective before its members have agreed on memory.
@@ -53,7 +53,9 @@ impl Process {
             return Ok(None);
         }
         let of = self.comms.get(comm)?;
-        let Some(is_long) = needs_slots_later(shape, of.size, bytes, element) else { return Ok(None) };
+        let Some(is_long) = needs_slots_later((shape, bytes, element), of.size, wanted_room(of.size)) else {
+            return Ok(None);
+        };
         if !pays(shape, is_long) {
             return Ok(None);
         }

@@ -112,7 +112,7 @@ pub enum Needed {
     Slots,
     /// Room for long payloads of nonblocking calls.
     LaterSlots,
-    /// Cells of that persistent collective, and room for its long payloads if it has any.
+    /// Cells of that persistent collective, and room for its long payloads.
     Kept(Handle),
 }
 

@@ -4,9 +4,9 @@
 mod node;
 
 use std::sync::mpsc;
-use weft_coll::rounds::Shape;
+use weft_coll::rounds::{Room, Shape};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
-use weft_engine::{Arguments, Engine, RequestId, RoundsCall, Stream, Waiter};
+use weft_engine::{Arguments, Engine, RequestId, RoundsCall, Stream, Waiter, needs_slots_later, wanted_room};
 use weft_sim::Random;
 use weft_types::{ContextId, PeerId, abi};
 
@@ -369,6 +369,27 @@ fn a_persistent_call_gets_a_large_ring_where_it_needs_one_and_none_that_is_too_s
     assert!((1..100).contains(&long.take_while(|&block| block != 0).count()));
     // ... which short ones still find.
     assert_ne!(engines[0].take_block_for(2, what(24 << 10)), 0);
+}
+
+#[test]
+fn a_nonblocking_call_is_judged_by_the_rings_that_there_are() {
+    let (long, short) = ((Shape::Allreduce, 896 << 10, 8), (Shape::Allreduce, 64 << 10, 8));
+    let least = Room { slot: 7232, crowded: false };
+    assert_eq!(needs_slots_later(long, 2, wanted_room(2)), Some(true));
+    assert_eq!(needs_slots_later(long, 2, least), None, "of two members in the smallest ring");
+    assert_eq!(needs_slots_later(short, 2, least), Some(true));
+    // Before there are slots of what is wanted, of what others have as well as it is known, and then of those that came.
+    let mut engines = node::engines(2, true);
+    let peers: Vec<PeerId> = (0..2).map(PeerId).collect();
+    let block = engines[0].take_block(2, false);
+    let mut rounds = engines[0].join_rounds(block, 0, &peers).expect("joined");
+    assert_eq!(rounds.room_later(false).slot, wanted_room(2).slot);
+    let others = rounds.room_later(true);
+    let slots = engines[0].take_block(2, true);
+    engines[0].add_slots(slots, &mut rounds).expect("added");
+    let own = rounds.room_later(false);
+    assert_eq!((own.slot, own.crowded), (others.slot, others.crowded), "there was plenty");
+    assert_eq!(own.slot, rounds.cells_here().slot_bytes());
 }
 
 #[test]

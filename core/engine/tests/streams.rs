@@ -369,6 +369,12 @@ fn a_persistent_call_gets_a_large_ring_where_it_needs_one_and_none_that_is_too_s
     assert!((1..100).contains(&long.take_while(|&block| block != 0).count()));
     // ... which short ones still find.
     assert_ne!(engines[0].take_block_for(2, what(24 << 10)), 0);
+    // 90 of 12 kB find no room together: that is what the conformance program of many persistent calls is for.
+    for members in [2, 3, 4] {
+        let mut engines = node::engines(2, true);
+        let there = (0..90).take_while(|_| engines[0].take_block_for(members, what(12_000)) != 0).count();
+        assert!((30..90).contains(&there), "{there} for {members} members");
+    }
 }
 
 #[test]

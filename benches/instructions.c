@@ -30,6 +30,8 @@ static void let_other(void)
     await_turn(++turn);
 }
 
+#include "counting_collectives.h"
+
 /* A message that the other takes before the next one is sent. */
 static void send_call(int size)
 {
@@ -198,56 +200,6 @@ static void start_of_receive(int size)
     } else {
         await_other();
         MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
-        done();
-    }
-}
-
-/* Starting collectives that were called before: their schedules are kept. */
-static void ibcast_call(int size)
-{
-    MPI_Request request;
-    if (rank == 0) {
-        COUNT(MPI_Ibcast(data, size, MPI_CHAR, 0, COMM, &request));
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        let_other();
-    } else {
-        await_other();
-        MPI_Ibcast(data, size, MPI_CHAR, 0, COMM, &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        done();
-    }
-}
-
-static void ialltoallv_call(int size)
-{
-    MPI_Request request;
-    int counts[2] = {size, size}, places[2] = {0, size};
-    if (rank == 0) {
-        COUNT(MPI_Ialltoallv(data, counts, places, MPI_CHAR, data + 64, counts, places, MPI_CHAR, COMM, &request));
-        let_other();
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-    } else {
-        await_other();
-        MPI_Ialltoallv(data, counts, places, MPI_CHAR, data + 64, counts, places, MPI_CHAR, COMM, &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
-        done();
-    }
-}
-
-static MPI_Request persistent_bcast = MPI_REQUEST_NULL;
-
-static void start_of_bcast(int size)
-{
-    if (persistent_bcast == MPI_REQUEST_NULL)
-        MPI_Bcast_init(data, size, MPI_CHAR, 0, COMM, MPI_INFO_NULL, &persistent_bcast);
-    if (rank == 0) {
-        COUNT(MPI_Start(&persistent_bcast));
-        MPI_Wait(&persistent_bcast, MPI_STATUS_IGNORE);
-        let_other();
-    } else {
-        await_other();
-        MPI_Start(&persistent_bcast);
-        MPI_Wait(&persistent_bcast, MPI_STATUS_IGNORE);
         done();
     }
 }
@@ -443,109 +395,6 @@ static void recv_behind_unexpected(int depth)
     recv_of_arrived(8);
 }
 
-#ifndef LANES
-/* Collectives inside a node in which one side waits for nobody, so that it is known to have been there. */
-static void bcast_call(int size)
-{
-    static int met;
-    /* The first calls agree on memory, for which all wait. */
-    for (; met < 3; met++)
-        MPI_Barrier(COMM);
-    if (rank == 0) {
-        COUNT(MPI_Bcast(data, size, MPI_CHAR, 0, COMM));
-        let_other();
-    } else {
-        await_other();
-        MPI_Bcast(data, size, MPI_CHAR, 0, COMM);
-        done();
-    }
-}
-
-static void reduce_of_arrived(int size)
-{
-    double *sum = (double *)data + MOST / sizeof(double) / 2;
-    if (rank == 0) {
-        let_other();
-        COUNT(MPI_Reduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, 0, COMM));
-    } else {
-        await_other();
-        MPI_Reduce(data, NULL, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, 0, COMM);
-        done();
-    }
-}
-
-/* Collectives in which each waits for the other: rank 1 has the given time to be there before rank 0, and after much of it it sleeps and
- * must be woken. So the least of all calls counts, each with another time. */
-static void meeting(int size, void (*call)(int))
-{
-    static int meetings;
-    if (rank == 0) {
-        give_turn(++turn);
-        usleep((useconds_t)(meetings++ % CALLS * 5));
-        COUNT(call(size));
-        await_turn(++turn);
-    } else {
-        await_other();
-        call(size);
-        done();
-    }
-}
-
-static void barrier(int size)
-{
-    (void)size;
-    MPI_Barrier(COMM);
-}
-
-static void allreduce(int size)
-{
-    double *sum = (double *)data + MOST / sizeof(double) / 2;
-    MPI_Allreduce(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM);
-}
-
-static void barrier_of_arrived(int size)
-{
-    meeting(size, barrier);
-}
-
-/* A start and its wait. Both make the request first: that is collective. */
-static MPI_Request persistent_barrier = MPI_REQUEST_NULL, persistent_allreduce = MPI_REQUEST_NULL;
-
-static void start_barrier(int size)
-{
-    (void)size;
-    MPI_Start(&persistent_barrier);
-    MPI_Wait(&persistent_barrier, MPI_STATUS_IGNORE);
-}
-
-static void persistent_barrier_of_arrived(int size)
-{
-    if (persistent_barrier == MPI_REQUEST_NULL)
-        MPI_Barrier_init(COMM, MPI_INFO_NULL, &persistent_barrier);
-    meeting(size, start_barrier);
-}
-
-static void start_allreduce(int size)
-{
-    (void)size;
-    MPI_Start(&persistent_allreduce);
-    MPI_Wait(&persistent_allreduce, MPI_STATUS_IGNORE);
-}
-
-static void persistent_allreduce_of_arrived(int size)
-{
-    double *sum = (double *)data + MOST / sizeof(double) / 2;
-    if (persistent_allreduce == MPI_REQUEST_NULL)
-        MPI_Allreduce_init(data, sum, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, COMM, MPI_INFO_NULL, &persistent_allreduce);
-    meeting(size, start_allreduce);
-}
-
-static void allreduce_of_arrived(int size)
-{
-    meeting(size, allreduce);
-}
-#endif
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -578,6 +427,7 @@ int main(int argc, char **argv)
         {NAME("MPI_Allreduce_of_arrived_8"), allreduce_of_arrived, 8, 1},
         {NAME("MPI_Start_and_Wait_of_barrier"), persistent_barrier_of_arrived, 0, 1},
         {NAME("MPI_Start_and_Wait_of_allreduce_8"), persistent_allreduce_of_arrived, 8, 1},
+        {NAME("MPI_Start_and_Wait_of_allreduce_1024"), persistent_allreduce_of_arrived, 1024, 1},
 #endif
         {NAME("MPI_Wait_behind_1_posted"), wait_behind_posted, 1},
         {NAME("MPI_Wait_behind_10_posted"), wait_behind_posted, 10},
@@ -640,8 +490,7 @@ int main(int argc, char **argv)
     }
     MPI_Request_free(&persistent_bcast);
 #ifndef LANES
-    MPI_Request_free(&persistent_barrier);
-    MPI_Request_free(&persistent_allreduce);
+    free_collectives();
 #endif
 #ifdef LANES
     MPI_Comm_free(&COMM);

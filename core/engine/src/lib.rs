@@ -38,7 +38,7 @@ pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use forced::Forced;
 pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
-pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script};
+pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};
 pub use schedule::{
     Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
 };

@@ -37,15 +37,22 @@ impl Engine {
         block.map_or(0, weft_shm::pool::Block::word)
     }
 
-    /// Takes memory for the long payloads of one call that comes again and again; 0 when there is none.
-    pub fn take_block_for(&mut self, members: u32, (shape, bytes, element): (Shape, u64, u64)) -> u64 {
+    /// Takes memory for the long payloads of one call that comes again and again, unattended; 0 when there is none in which the call
+    /// is short enough for that.
+    pub fn take_block_for(&mut self, members: u32, what: (Shape, u64, u64)) -> u64 {
         let Some(shm) = self.fabric.shm_mut() else { return 0 };
-        let room = Room { crowded: shm.is_crowded(), ..wanted_room(members) };
-        let script = script((shape, bytes, element), Group { rank: 0, size: members }, false, room);
-        let (payload, crowded) = (script.map_or(u64::MAX, |script| script.payload()), room.crowded);
+        let crowded = shm.is_crowded();
+        let cut = |slot| script(what, Group { rank: 0, size: members }, false, Room { slot, crowded });
+        let payload = cut(wanted_slot_bytes(members, crowded)).map_or(u64::MAX, |script| script.payload());
         let Ok(pool) = shm.pool() else { return 0 };
-        let block = weft_shm::Rounds::take_slots_for(pool, members, payload, crowded);
-        block.map_or(0, weft_shm::pool::Block::word)
+        let Some(block) = weft_shm::Rounds::take_slots_for(pool, members, payload, crowded) else { return 0 };
+        // The block may be smaller than the wanted one by which the members have judged the call.
+        let slot = weft_shm::Rounds::slot_bytes_of(pool, block, members, crowded);
+        if cut(slot).is_some_and(|script| script.rounds() <= MOST_UNATTENDED) {
+            return block.word();
+        }
+        pool.give_back_unused(block.word());
+        0
     }
 
     /// Gives back memory that was taken and that nobody joined.
@@ -174,6 +181,17 @@ impl Rounds {
     #[cold]
     pub fn leave_too(&mut self) -> Error {
         self.leave(self.0.cause())
+    }
+
+    /// The room by which it is judged whether a nonblocking call is too long for these cells: that of the slots; without slots that of
+    /// wanted ones. `others_have`: of those that the other members may have, as well as it is known here.
+    pub fn room_later(&self, others_have: bool) -> Room {
+        let (size, crowded) = (self.0.members(), self.0.is_crowded());
+        match self.0.has_slots() {
+            true => Room { slot: self.0.slot_bytes(), crowded },
+            false if others_have => Room { slot: wanted_slot_bytes(size, crowded), crowded },
+            false => wanted_room(size),
+        }
     }
 
     /// As [`Rounds::cells`], to look.
@@ -349,8 +367,8 @@ pub fn script(
 }
 
 /// The room in rings of the wanted size.
-fn wanted_room(size: u32) -> Room {
-    Room { slot: wanted_slot_bytes(size), crowded: false }
+pub fn wanted_room(size: u32) -> Room {
+    Room { slot: wanted_slot_bytes(size, false), crowded: false }
 }
 
 /// Whether a call needs long payloads; `None` when it does not fit them either. The same at all members.
@@ -364,9 +382,9 @@ pub fn needs_slots(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<
 /// attention again and again, where a message waits once.
 const MOST_UNATTENDED: u64 = 14;
 
-/// As [`needs_slots`] for a nonblocking call; `None` also for what is too long for one. The same at all members.
-pub fn needs_slots_later(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<bool> {
-    let script = script((shape, bytes, element), Group { rank: 0, size }, false, wanted_room(size))?;
+/// As [`needs_slots`] for a nonblocking call; `None` also for what is too long for one in that room. The same at all members if the room is.
+pub fn needs_slots_later(what: (Shape, u64, u64), size: u32, room: Room) -> Option<bool> {
+    let script = script(what, Group { rank: 0, size }, false, room)?;
     (script.rounds() <= MOST_UNATTENDED).then(|| script.payload() > IN_CELL as u64)
 }
 

@@ -4,9 +4,9 @@
 mod node;
 
 use std::sync::mpsc;
-use weft_coll::rounds::Shape;
+use weft_coll::rounds::{Room, Shape};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
-use weft_engine::{Arguments, Engine, RequestId, RoundsCall, Stream, Waiter};
+use weft_engine::{Arguments, Engine, RequestId, RoundsCall, Stream, Waiter, needs_slots_later, wanted_room};
 use weft_sim::Random;
 use weft_types::{ContextId, PeerId, abi};
 
@@ -348,6 +348,54 @@ fn with_kept(ranks: u32, lengths: &[usize], work: impl Fn(Kept) + Send + Sync) {
             });
         }
     });
+}
+
+#[test]
+fn a_persistent_call_gets_a_large_ring_where_it_needs_one_and_none_that_is_too_small_for_it() {
+    let mut engines = node::engines(2, true);
+    let what = |bytes: u64| (Shape::Allreduce, bytes, 8);
+    // Blocks of a size have it in the upper half of their words.
+    let class = |block: u64| block >> 32;
+    for members in [2, 3, 16, 17, 63] {
+        let large = engines[0].take_block(members, true);
+        engines[0].give_block_back(large);
+        let kept = engines[0].take_block_for(members, what(64 << 10));
+        assert!(large != 0 && class(kept) == class(large), "{members} members");
+        engines[0].give_block_back(kept);
+    }
+    // A long call goes without memory once only rings are left in which it would take many rounds, ...
+    let mut engines = node::engines(2, true);
+    let long = std::iter::from_fn(|| Some(engines[0].take_block_for(2, what(800 << 10))));
+    assert!((1..100).contains(&long.take_while(|&block| block != 0).count()));
+    // ... which short ones still find.
+    assert_ne!(engines[0].take_block_for(2, what(24 << 10)), 0);
+    // 90 of 12 kB find no room together: that is what the conformance program of many persistent calls is for.
+    for members in [2, 3, 4] {
+        let mut engines = node::engines(2, true);
+        let there = (0..90).take_while(|_| engines[0].take_block_for(members, what(12_000)) != 0).count();
+        assert!((30..90).contains(&there), "{there} for {members} members");
+    }
+}
+
+#[test]
+fn a_nonblocking_call_is_judged_by_the_rings_that_there_are() {
+    let (long, short) = ((Shape::Allreduce, 896 << 10, 8), (Shape::Allreduce, 64 << 10, 8));
+    let least = Room { slot: 7232, crowded: false };
+    assert_eq!(needs_slots_later(long, 2, wanted_room(2)), Some(true));
+    assert_eq!(needs_slots_later(long, 2, least), None, "of two members in the smallest ring");
+    assert_eq!(needs_slots_later(short, 2, least), Some(true));
+    // Before there are slots of what is wanted, of what others have as well as it is known, and then of those that came.
+    let mut engines = node::engines(2, true);
+    let peers: Vec<PeerId> = (0..2).map(PeerId).collect();
+    let block = engines[0].take_block(2, false);
+    let mut rounds = engines[0].join_rounds(block, 0, &peers).expect("joined");
+    assert_eq!(rounds.room_later(false).slot, wanted_room(2).slot);
+    let others = rounds.room_later(true);
+    let slots = engines[0].take_block(2, true);
+    engines[0].add_slots(slots, &mut rounds).expect("added");
+    let own = rounds.room_later(false);
+    assert_eq!((own.slot, own.crowded), (others.slot, others.crowded), "there was plenty");
+    assert_eq!(own.slot, rounds.cells_here().slot_bytes());
 }
 
 #[test]

@@ -112,7 +112,7 @@ pub enum Needed {
     Slots,
     /// Room for long payloads of nonblocking calls.
     LaterSlots,
-    /// Cells of that persistent collective, and room for its long payloads if it has any.
+    /// Cells of that persistent collective, and room for its long payloads.
     Kept(Handle),
 }
 
@@ -252,14 +252,14 @@ impl Process {
         let (Some((shape, bytes, element, in_place)), Some(kernel)) = (shape(call), kernel(reduction)) else {
             return Ok(None);
         };
-        let Some(long) = needs_slots_later(shape, of.size, bytes, element) else { return Ok(None) };
+        // What rings have become of the wanted ones all members see that have them.
+        let fails = of.node.later_slots == Without::Fail;
+        let room = self.engine.rounds_of(stream).room_later(fails);
+        let Some(long) = needs_slots_later((shape, bytes, element), of.size, room) else { return Ok(None) };
         if of.hints.text(KEY).is_some() {
             return Ok(None);
         }
-        if long
-            && of.node.later_slots != Without::Fail
-            && !self.engine.rounds_of(stream).cells_here().has_slots()
-        {
+        if long && !fails && !self.engine.rounds_of(stream).cells_here().has_slots() {
             // A start is local: the members agree in the next call that is not.
             if of.node.later_slots == Without::Agree {
                 of.node.way = match std::mem::take(&mut of.node.way) {

@@ -14,7 +14,7 @@ enum { MANY = 150, LONG = 3000, TURNS = 3 };
 static int *in[MANY], *out[MANY];
 static MPI_Request request[MANY];
 
-static int is_bcast(int i) { return i % 3 == 1; }
+static int is_bcast(int i) { return i % 15 == 1; }
 static int length(int i) { return i % 3 == 0 ? 1 + i % 20 : LONG; }
 static int root(int i) { return i % check_size; }
 

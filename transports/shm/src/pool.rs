@@ -181,8 +181,10 @@ impl Pool {
             if let Some(page) = pop(&self.stack(class)?) {
                 return Some(Block::new(page, class));
             }
-            if self.page << class <= self.fresh_bytes() / LARGEST_SHARE {
-                return self.take(bytes);
+            let fits = self.page << class <= self.fresh_bytes() / LARGEST_SHARE;
+            // Where the node is short of memory a smaller one may still be backed.
+            if fits && let Some(block) = self.take(bytes) {
+                return Some(block);
             }
         }
         self.take(least)
@@ -339,6 +341,17 @@ mod tests {
         );
         pool.give_back(blocks[0]);
         assert_eq!(pool.take_share(wanted, least), Some(blocks[0]), "what came back is as good as new");
+    }
+
+    #[test]
+    fn where_no_fresh_memory_can_be_backed_a_smaller_free_block_serves() {
+        let mut pool = pool();
+        let (wanted, least) = (4 << 20, 128 << 10);
+        let free = pool.take(least).expect("room");
+        pool.give_back(free);
+        pool.file = Arc::new(File::open("/dev/null").expect("a file that cannot be written"));
+        assert_eq!(pool.take_share(wanted, least), Some(free));
+        assert_eq!(pool.take_share(wanted, least), None);
     }
 
     #[test]

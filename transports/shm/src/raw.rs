@@ -274,10 +274,13 @@ impl RingMemory for RawRing {
 
     #[inline]
     fn own(&self, offset: u32, len: usize) {
-        let Some(record) = self.at(offset, len) else { return };
+        // Whole lines; and another process wrote the offset.
+        let whole = len.next_multiple_of(RECORD_ALIGN as usize);
+        let record = self.at(offset, whole).filter(|_| offset.is_multiple_of(RECORD_ALIGN));
+        let Some(record) = record else { return };
         for line in (0..len).step_by(RECORD_ALIGN as usize) {
-            // SAFETY: inside the record, whose last line is whole; the consumer has not reported it, so by rule B nobody else touches
-            // it, and no reference to it is left in this process. Volatile: the store is wanted for the line, not for its value.
+            // SAFETY: `record` begins a line and `whole` bytes are there, so each store is inside and aligned; the consumer has not
+            // reported the record, so by rule B nobody else touches it, and no reference to it is left in this process. Volatile: the store is wanted for the line, not for its value.
             unsafe { record.add(line).cast::<u64>().write_volatile(0) };
         }
     }
@@ -422,6 +425,30 @@ mod tests {
             assert_eq!(to[1..=len], from[..len]);
             assert_eq!((to[0], to[len + 1]), (0, 0));
         }
+    }
+
+    #[test]
+    fn only_whole_lines_of_the_data_area_are_stored_to() {
+        let layout = Layout::new(1024, 4096);
+        let heap = Heap::new(&layout);
+        let bytes = layout.ring_bytes() as usize;
+        // SAFETY: the block is the test's own, and has so many bytes.
+        unsafe { heap.0.write_bytes(0xff, bytes) };
+        // SAFETY: the block is a ring, of which only the data area is used, and outlives its user.
+        let ring = unsafe { RawRing::new(heap.0, &layout, false, None) };
+        let end = layout.data_bytes;
+        // SAFETY: as above; nobody writes meanwhile.
+        let stored =
+            || unsafe { std::slice::from_raw_parts(heap.0, bytes) }.iter().filter(|&&byte| byte == 0).count();
+        // What a damaged segment might tell: the last bytes of the area, a record that ends beyond it, places elsewhere.
+        for (offset, len) in
+            [(end - 4, 4), (end - 60, 60), (end - 64, 65), (end, 1), (1, 200), (SLOT - 64, 1)]
+        {
+            ring.own(offset, len);
+            assert_eq!(stored(), 0, "{len} bytes at {offset}");
+        }
+        ring.own(end - 128, 100);
+        assert_eq!(stored(), 16, "a word of each line");
     }
 
     #[test]

@@ -220,6 +220,11 @@ impl Rounds {
         pool.take_share(if laps::stay_at_hand(payload, crowded) { least } else { wanted }, least)
     }
 
+    /// Bytes of the longest payload in a block of slots for `members` members.
+    pub fn slot_bytes_of(pool: &Pool, block: Block, members: u32, crowded: bool) -> usize {
+        laps::Laps::new(members, pool.bytes(block), crowded).slot_bytes()
+    }
+
     /// Takes a block of cells for `members` members; `None` when the pool is used up.
     pub fn take_cells(pool: &Pool, members: u32) -> Option<Block> {
         let block = pool.take(Rounds::cells_bytes(members))?;
@@ -438,7 +443,7 @@ impl Rounds {
         self.memory.is_crowded()
     }
 
-    /// Bytes of the longest payload: the same at all members.
+    /// Bytes of the longest payload: the same at all members that have slots, and at all that have none.
     #[inline]
     pub fn slot_bytes(&self) -> usize {
         self.memory.slot_bytes()

@@ -39,7 +39,8 @@ impl Process {
         Ok(Agreement { comm, needed, request, heard, taken })
     }
 
-    fn begin_agreement(&mut self, comm: Handle, blocks: [u64; 2]) -> Result<(RequestId, Memory)> {
+    /// Says of two blocks what this member has to say; the request, and where its result comes.
+    pub(super) fn begin_agreement(&mut self, comm: Handle, blocks: [u64; 2]) -> Result<(RequestId, Memory)> {
         let reduction = least()?;
         let (said, heard) =
             (Memory::scratch(&reduction.datatype, 2)?, Memory::scratch(&reduction.datatype, 2)?);

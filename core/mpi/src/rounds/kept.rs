@@ -10,7 +10,7 @@ use std::cell::Cell;
 use weft_coll::Call;
 use weft_coll::rounds::Shape;
 use weft_datatype::Kernel;
-use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later};
+use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later, wanted_room};
 use weft_types::{Handle, HandleKind, PeerId, Result};
 
 /// A persistent collective before its members have agreed on memory.
@@ -21,14 +21,12 @@ pub(crate) struct KeptCall {
     arguments: Arguments,
     kernel: Option<Kernel>,
     in_place: bool,
-    /// Whether it has long payloads.
-    is_long: bool,
     sequence: u32,
 }
 
-/// Whether cells are worth their memory. Measured from start to end of one call: an allreduce of 8 KiB takes a third of the time of
-/// messages where ranks share cores, and no more than they where two members have a core each. What fits a cell and what only moves data took
-/// longer (8 bytes .38 instead of .26 us, a broadcast of 8 KiB .70 instead of .53): there the way from a start to its wait is all there is,
+/// Whether cells are worth their memory. Measured from start to end of one call: an allreduce of 8 KiB took a third of the time of
+/// messages in one pair of runs where ranks share cores, and as much as they in a later pair, as where two members have a core each. What fits
+/// a cell and what only moves data took longer (8 bytes .38 instead of .26 us, a broadcast of 8 KiB .70 instead of .53): there the way from a start to its wait is all there is,
 /// and that of a message is shorter.
 fn pays(shape: Shape, is_long: bool) -> bool {
     is_long && matches!(shape, Shape::Allreduce | Shape::ReduceScatter)
@@ -53,14 +51,16 @@ impl Process {
             return Ok(None);
         }
         let of = self.comms.get(comm)?;
-        let Some(is_long) = needs_slots_later(shape, of.size, bytes, element) else { return Ok(None) };
+        let Some(is_long) = needs_slots_later((shape, bytes, element), of.size, wanted_room(of.size)) else {
+            return Ok(None);
+        };
         if !pays(shape, is_long) {
             return Ok(None);
         }
         arguments.send.check_distinct(&arguments.recv)?;
         let (what, arguments) = ((shape, bytes, element), arguments.clone());
         let sequence = of.persistent_collectives;
-        Ok(Some(KeptCall { what, arguments, kernel, in_place, is_long, sequence }))
+        Ok(Some(KeptCall { what, arguments, kernel, in_place, sequence }))
     }
 
     /// The request of a persistent collective is there.
@@ -113,8 +113,7 @@ impl Process {
         }
     }
 
-    /// Takes the memory, for rank 0 to tell to the others: cells, and the room for long payloads (all bits set: none is needed). Zeroes
-    /// when there is none.
+    /// Takes the memory, for rank 0 to tell to the others: cells, and the room for long payloads. Zeroes when there is none.
     pub(super) fn take_to_keep(&mut self, request: Handle, size: u32) -> [u64; 2] {
         let Local::Persistent(persistent) = self.requests.local(request) else { return [0; 2] };
         let OnCells::Wanted(call) = &persistent.cells else { return [0; 2] };
@@ -122,7 +121,7 @@ impl Process {
         if cells == 0 {
             return [0; 2];
         }
-        let room = if call.is_long { self.engine.take_block_for(size, call.what) } else { u64::MAX };
+        let room = self.engine.take_block_for(size, call.what);
         if room == 0 {
             self.engine.give_block_back(cells);
             return [0; 2];
@@ -140,8 +139,8 @@ impl Process {
         }
         let peers: Vec<PeerId> = of.group.peers().collect();
         let Ok(mut rounds) = self.engine.join_rounds(cells, of.rank.0, &peers) else { return };
-        let has_room = !call.is_long || self.engine.add_slots(room, &mut rounds).is_ok();
-        let KeptCall { what, arguments, kernel, in_place, sequence, .. } = *call;
+        let has_room = self.engine.add_slots(room, &mut rounds).is_ok();
+        let KeptCall { what, arguments, kernel, in_place, sequence } = *call;
         let kept =
             RoundsCall::new(&rounds, what, arguments, kernel, in_place).expect("what fits was asked before");
         rounds.cells().join_in(0);

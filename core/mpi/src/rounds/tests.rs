@@ -1,6 +1,9 @@
 //! Members that do not hear the same of an agreement on memory, over real shared memory, a thread for each.
 
 use super::*;
+use crate::collective::Work;
+use crate::persistent::{OnCells, Persistent};
+use crate::request::{Kind, Local};
 use std::cell::Cell;
 use std::time::Duration;
 use weft_coll::Vector;
@@ -155,4 +158,62 @@ fn an_agreement_that_all_have_heard_serves_blocking_and_nonblocking_calls() {
         }
         assert_eq!(agreed, [Needed::Cells, Needed::LaterSlots, Needed::Slots]);
     });
+}
+
+/// Makes a persistent allreduce; the blocks that this member took for it. `can`: whether it says that it can reach memory.
+fn keep(process: &mut Process, can: bool) -> (Handle, [u64; 2]) {
+    let (call, arguments, reduction) = call(LONG);
+    let work = Work::Collective(&call);
+    let kept = process.keep_work(COMM, &work, arguments, Some(reduction)).expect("made");
+    let agreement = if can {
+        process.agree_to_keep(kept).expect("begun").expect("long reductions may go by cells")
+    } else {
+        let (request, heard) = process.begin_agreement(COMM, [0; 2]).expect("begun");
+        Agreement { comm: COMM, needed: Needed::Kept(kept), request, heard, taken: [0; 2] }
+    };
+    let well = ended_well(process, agreement.request);
+    process.agreed(&agreement, well);
+    let missing = Cell::new(0);
+    wait(process, |process| process.have_joined_to_keep(kept, &missing).then_some(()));
+    (kept, agreement.taken)
+}
+
+fn persistent(process: &Process, kept: Handle) -> &Persistent {
+    let Local::Persistent(persistent) = process.requests.local(kept) else { unreachable!("just made") };
+    persistent
+}
+
+/// One start and its end; whether it ended well.
+fn start_kept(process: &mut Process, kept: Handle) -> bool {
+    process.start_request(kept).expect("started");
+    let active = persistent(process, kept).active().expect("it is under way");
+    let Ok(Kind::Engine(request)) = process.requests.kind(&process.engine, active) else {
+        unreachable!("the request of a collective is the engine's")
+    };
+    let well = ended_well(process, request);
+    persistent(process, kept).end();
+    well
+}
+
+#[test]
+fn a_persistent_collective_has_cells_when_all_members_can_reach_them_and_otherwise_goes_by_messages() {
+    for cannot in [None, Some(0), Some(1), Some(2)] {
+        members(3, |process, rank| {
+            let mut all = |_: Needed| true;
+            assert!((0..3).all(|_| allreduce(process, 2, &mut all)));
+            let (kept, taken) = keep(process, cannot != Some(rank));
+            let by_cells = matches!(persistent(process, kept).cells, OnCells::Yes(_));
+            assert_eq!(by_cells, cannot.is_none());
+            if rank == 0 && cannot != Some(0) {
+                assert!(!taken.contains(&0), "{taken:?}");
+                // What came to nothing was given back, and is there for the next.
+                let next = process.engine.take_block(3, false);
+                assert_eq!(next == taken[0], !by_cells);
+                process.engine.give_block_back(next);
+            }
+            assert!((0..5).all(|_| start_kept(process, kept)));
+            process.free_request(kept).expect("inactive");
+            assert!(allreduce(process, 2, &mut all));
+        });
+    }
 }

@@ -60,10 +60,10 @@ pub(super) const fn stay_at_hand(payload: u64, crowded: bool) -> bool {
     payload <= at_hand(crowded) as u64
 }
 
-/// Bytes of the longest payload in rings of the wanted size. Which calls need long payloads, and which are too long for them, follows
-/// from this and not from the ring that the members have, so that it is the same at all of them whatever became of it.
-pub const fn wanted_slot_bytes(members: u32) -> usize {
-    Parts::of(members, wanted_ring(members, false), false).slot_bytes()
+/// Bytes of the longest payload in rings of the wanted size; `crowded`: where ranks share cores. Which calls need long payloads follows
+/// from this (not crowded) and not from the ring that the members have, so that it is the same at all of them whatever became of it.
+pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
+    Parts::of(members, wanted_ring(members, crowded), crowded).slot_bytes()
 }
 
 /// How a ring is divided by the lengths of payloads: first those of any length, then those up to [`NEAR`], then those up to

@@ -144,7 +144,7 @@ impl Memory {
     /// Bytes of the longest payload; without slots of one that there may be.
     #[inline]
     pub(super) fn slot_bytes(&self) -> usize {
-        if self.slots.is_some() { self.laps.slot_bytes() } else { wanted_slot_bytes(self.members) }
+        if self.slots.is_some() { self.laps.slot_bytes() } else { wanted_slot_bytes(self.members, false) }
     }
 
     #[inline]

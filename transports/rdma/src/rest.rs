@@ -17,10 +17,11 @@ use crate::peers::State;
 use crate::transport::Rdma;
 use weft_api::verbs::{Hca, Nanos};
 
-/// The pause before it is said again, which doubles each time, and how often: 511 ms together. Where there is a connection: 63 ms.
+/// The pause before it is said again, which doubles each time, and how often: with the one after the last, 511 ms together. Where there is a
+/// connection: 63 ms.
 const FIRST_PAUSE: Nanos = 1_000_000;
-const REPEATS: u8 = 9;
-const REPEATS_TO_CONNECTED: u8 = 6;
+const REPEATS: u8 = 8;
+const REPEATS_TO_CONNECTED: u8 = 5;
 
 /// How far the word has come.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Paths: by which rail, and by which addresses of the two devices there, a peer is reached.
 //!
-//! A port has several addresses, and nobody is asked which of them work: [`ways`] numbers the pairs between two devices alike at both ends, and
+//! A port has several addresses, and nobody is asked which of them work: [`ways`](weft_api::verbs::ways) numbers the pairs between two devices alike at both ends, and
 //! a question says its number. Whoever is asked takes the way of the question, so what works in one direction only is left by whoever hears no
 //! answer: the next question goes by the next path, rails in turn, then ways. What worked is kept for each peer, and where it was not the first one, it is the
 //! first that is tried towards others of that network.
@@ -10,7 +10,7 @@
 use crate::card::PeerCard;
 use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
-use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways};
+use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways_seen};
 use weft_types::PeerId;
 
 /// How a peer's device is reached.
@@ -104,11 +104,7 @@ impl<H: Hca> Rdma<H> {
     fn ways_to(&self, id: PeerId, card: &PeerCard, rail: u8) -> Vec<Pairing> {
         let Some(theirs) = card.rail(rail).filter(|_| rail < self.rails_to(card)) else { return Vec::new() };
         let own = &self.rails[usize::from(rail)].card.addresses;
-        if self.me < id {
-            ways(own, &theirs.addresses)
-        } else {
-            ways(&theirs.addresses, own).into_iter().map(Pairing::turned).collect()
-        }
+        ways_seen(own, &theirs.addresses, self.me < id)
     }
 
     /// One of the ways to a process by a rail.

@@ -94,14 +94,14 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// A peer says that it rests.
-    pub(crate) fn peer_rests(&mut self, index: u32, hello: Hello) {
+    pub(crate) fn peer_rests(&mut self, index: u32, rail: u8, hello: Hello) {
         let peer = self.peers.at(index);
         let settled = matches!(peer.state, State::Open { .. } | State::Parting { .. } | State::Datagrams);
         let known = peer.life == hello.life || peer.life == 0;
         // Its count has 24 bits.
         let has_sent_since = (peer.received.wrapping_sub(hello.first_packet) << 8) as i32 > 0;
         if matches!(peer.state, State::Gone) {
-            return self.say(Step::Heard, index);
+            return self.answer_gone(Step::Heard, index, rail, hello.way);
         }
         if !known || settled && hello.epoch < peer.epoch || has_sent_since {
             return;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Air, Virtual, addresses_on, fabric_over, with_several};
+use std::time::Duration;
 use weft_api::Transport;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -132,5 +133,25 @@ fn a_path_that_dies_is_left_for_another() {
         let counts = fabric.ends[0].counts();
         assert!(counts.reconnections > 3 && counts.letters > 10, "{counts:?} (seed {seed})");
         assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
+    }
+}
+
+/// Who was given up is refused by the path that it asks by, whatever was used before.
+#[test]
+fn a_refusal_goes_by_the_path_of_the_question() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    let mut fabric = fabric_over(with_several(air, 2), 2);
+    talk(&mut fabric, (0, 1), 0..2);
+    fabric.ends[0].give_up(PeerId(1));
+    cut(&fabric, (0, 1), &[(0, false)]);
+    // So that nothing else ends it.
+    fabric.ends[1].set_patience(Duration::from_secs(3_600));
+    let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+    fabric.ends[1].send_inline(PeerId(0), header, b"are you there").unwrap();
+    let begun = fabric.air.borrow().now;
+    while fabric.ends[1].lost() != Some(PeerId(0)) {
+        fabric.round();
+        assert!(fabric.air.borrow().now - begun < 60_000_000_000, "it asks for ever");
     }
 }

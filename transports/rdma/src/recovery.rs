@@ -78,8 +78,9 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn leave_way(&mut self, index: u32, until: Nanos) {
         let peer = self.peers.at_mut(index);
         let (id, state, rail, pair) = (peer.id, peer.state, peer.rail, peer.pair);
-        if self.peers.get(id).is_some_and(|peer| peer.resting) {
-            // It need not answer any more.
+        let asks = self.questions.iter().any(|&(of, ..)| of == index);
+        if !asks && self.peers.get(id).is_some_and(|peer| peer.resting) {
+            // It need not answer any more. Whose question is here is answered: it may look once more.
             return self.lose(index);
         }
         let until = match state {

@@ -8,7 +8,7 @@
 //!   too, and does not look any more, has said so itself. Who computes is not waited for: the datagrams lie in its device. Peers with a
 //!   connection are told for 63 ms, since in the end their retries tell them, after some seconds and as of a loss.
 //! * It counts in every state. A connection that was about to be given back is kept, and another that is asked for is so no longer than
-//!   [`Rdma::set_patience`] says.
+//!   [`Rdma::set_patience`] says; a question of whoever rests is answered all the same. Who comes back later than that is refused.
 //! * Every question and answer says whether its sender rests: one that crosses the word does not undo it. A word is late, and means nothing,
 //!   when its sender has sent messages since, or when it is about a way that both have left.
 
@@ -114,6 +114,8 @@ impl<H: Hca> Rdma<H> {
     /// Nobody waits for a peer any more.
     pub(crate) fn take_for_resting(&mut self, index: u32) {
         let latest = self.now().saturating_add(self.patience);
+        // What it has asked before does not undo it.
+        self.questions.iter_mut().filter(|(of, ..)| *of == index).for_each(|(.., hello)| hello.rests = true);
         let peer = self.peers.at_mut(index);
         peer.resting = true;
         match &mut peer.state {

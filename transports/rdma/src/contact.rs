@@ -362,7 +362,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn ask_the_silent(&mut self, now: Nanos) {
         for index in 0..self.peers.all().len() as u32 {
             let peer = self.peers.at_mut(index);
-            let silent = now.saturating_sub(peer.heard) >= SILENCE;
+            let silent = now.saturating_sub(peer.heard.max(peer.asked)) >= SILENCE;
             let open = matches!(peer.state, State::Open { .. });
             if !silent || peer.channel > 0 || peer.resting || !peer.flight.is_empty() || !open {
                 continue;
@@ -372,7 +372,7 @@ impl<H: Hca> Rdma<H> {
                 continue;
             }
             let peer = self.peers.at_mut(index);
-            peer.heard = now;
+            peer.asked = now;
             // A question is no use.
             peer.mark = peer.mark.wrapping_add(1);
             // One that finds no room now is asked the next time.

@@ -155,3 +155,22 @@ fn a_refusal_goes_by_the_path_of_the_question() {
         assert!(fabric.air.borrow().now - begun < 60_000_000_000, "it asks for ever");
     }
 }
+
+/// Where datagrams pass and connections do not, another address is taken, also when nobody says anything but whether all are alive.
+#[test]
+fn a_path_that_carries_no_connection_is_left_by_those_who_are_silent() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    for (a, b) in addresses_on(0, 0).into_iter().zip(addresses_on(1, 0)).take(1) {
+        air.datagrams_only.extend([(a, b), (b, a)]);
+    }
+    let mut fabric = fabric_over(with_several(air, 2), 2);
+    fabric.ends[0].connect(PeerId(1)).unwrap();
+    while fabric.air.borrow().now < 20_000_000_000 {
+        fabric.round();
+    }
+    let moves = fabric.ends.iter().map(|end| end.counts().moves).sum::<u64>();
+    let anew = fabric.ends.iter().map(|end| end.counts().reconnections).max().unwrap();
+    assert_eq!((moves > 0, anew), (true, 1), "{moves} moves");
+    assert!(talk(&mut fabric, (0, 1), 0..1) < 20_000_000, "the message is not what finds out");
+}

@@ -168,10 +168,21 @@ impl<H: Hca> Rdma<H> {
     /// A peer has answered by the path in use.
     pub(crate) fn like_path(&mut self, index: u32) {
         let peer = self.peers.at(index);
-        let Some(path) = peer.paths.on(peer.rail).filter(|path| path.number > 0) else { return };
+        let (id, rail) = (peer.id, peer.rail);
+        let Some(&path) = peer.paths.on(rail).filter(|path| path.number > 0 || !self.liked.is_empty()) else {
+            return;
+        };
+        // What was liked for one of its networks is the choice of another peer: this one has settled it anew.
+        let card = self.directory.find(id).ok();
+        let theirs =
+            card.as_ref().and_then(|card| card.rail(rail)).map_or(&[][..], |theirs| &theirs.addresses);
+        self.liked
+            .retain(|liked| liked.rail != rail || theirs.iter().all(|it| it.network() != liked.network));
+        if path.number == 0 {
+            return;
+        }
         let network = PortAddress::from(path.to).network();
-        let liked = Liked { rail: peer.rail, by: path.by, network };
-        self.liked.retain(|other| *other != liked);
+        let liked = Liked { rail, by: path.by, network };
         if self.liked.len() == MOST_LIKED {
             self.liked.remove(0);
         }

@@ -111,6 +111,33 @@ fn what_worked_is_tried_first() {
     assert_eq!(fabric.ends[0].counts().moves, moves);
 }
 
+/// A peer that computes is asked by all paths in turn, and answers the last: that becomes the one that is tried first. When it does not work, one
+/// peer finds out, not each.
+#[test]
+fn what_does_not_work_any_more_is_forgotten() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    let mut fabric = fabric_over(with_several(air, 7), 7);
+    fabric.ends[0].connect(PeerId(1)).unwrap();
+    let begun = fabric.air.borrow().now;
+    while fabric.air.borrow().now < begun + 250_000_000 {
+        fabric.round_of(&[0]);
+    }
+    talk(&mut fabric, (0, 1), 0..1);
+    let moves = fabric.ends[0].counts().moves;
+    assert!(moves > 0, "this shows nothing");
+    for peer in 2..7 {
+        cut(&fabric, (0, peer), &[(1, false), (2, false)]);
+    }
+    assert!(talk(&mut fabric, (0, 2), 0..1) > 50_000_000, "this shows nothing");
+    let moves = fabric.ends[0].counts().moves;
+    for peer in 3..7 {
+        let took = talk(&mut fabric, (0, peer), 0..1);
+        assert!(took < 20_000_000, "{peer} is not found at once but after {took} ns");
+    }
+    assert_eq!(fabric.ends[0].counts().moves, moves);
+}
+
 /// Addresses die one after another, of a connection and of a peer by datagrams, and come back: nothing is lost, and nobody.
 #[test]
 fn a_path_that_dies_is_left_for_another() {

@@ -147,6 +147,29 @@ fn asked_for_a_way_and_rested(computes: u32) -> Virtual {
     fabric
 }
 
+/// Whoever does not look is told for as long as the readme says.
+#[test]
+fn the_word_of_a_rest_is_said_for_so_long() {
+    for (connections, lasts) in [(8, 63), (1, 511)] {
+        let mut air = Air::quiet();
+        air.tells = false;
+        let mut fabric = fabric_on(air, 3, 1);
+        fabric.ends.iter_mut().for_each(|end| end.set_connections(connections));
+        for other in [1, 2] {
+            say(&mut fabric, (0, other));
+            hear(&mut fabric, (other, 0));
+        }
+        (0..200).for_each(|_| fabric.round());
+        fabric.ends[2].rest();
+        let begun = fabric.air.borrow().now;
+        while !fabric.ends[2].has_rested() {
+            fabric.round_of(&[2]);
+        }
+        let took = (fabric.air.borrow().now - begun) / 1_000_000;
+        assert!((lasts..lasts + 4).contains(&took), "{took} ms instead of {lasts}");
+    }
+}
+
 const COMPUTES: [u32; 8] = [0, 1, 5, 10, 30, 100, 400, 1_200];
 
 /// Whose last question was on its way when it rested may come back: it is no dead one, and is not refused.

@@ -7,7 +7,7 @@ mod addresses;
 mod work;
 
 pub use addresses::{
-    DeviceAddress, MOST_ADDRESSES, MOST_WAYS, Packets, Pairing, PortAddress, Scope, scope, ways,
+    DeviceAddress, MOST_ADDRESSES, MOST_WAYS, Packets, Pairing, PortAddress, Scope, scope, ways, ways_seen,
 };
 pub use work::{CompletedWork, Completion, CompletionStatus, Data, Work, WorkRequest};
 

@@ -142,7 +142,7 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         let (mine, here) = (peer.epoch, peer.rail == rail && peer.paths.number(rail) == hello.way);
         match hello.step {
-            Step::Rest => return self.peer_rests(index, hello),
+            Step::Rest => return self.peer_rests(index, rail, hello),
             Step::Heard if peer.life == hello.life || peer.life == 0 => return self.has_heard(index),
             _ => {}
         }
@@ -151,7 +151,7 @@ impl<H: Hca> Rdma<H> {
             return self.lose(index);
         }
         match (peer.state, hello.step) {
-            (State::Gone, Step::Ask | Step::Yield) => self.say(Step::Refuse, index),
+            (State::Gone, Step::Ask | Step::Yield) => self.answer_gone(Step::Refuse, index, rail, hello.way),
             (State::Gone, _) | (_, Step::Rest | Step::Heard) => {}
             (State::Open { remote_pair }, Step::Part)
                 if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
@@ -203,6 +203,14 @@ impl<H: Hca> Rdma<H> {
             // Late ones.
             _ => {}
         }
+    }
+
+    /// Answers a peer that is no more, by the path that it was heard by.
+    pub(crate) fn answer_gone(&mut self, step: Step, index: u32, rail: u8, way: u8) {
+        if self.take_path(index, rail, way) {
+            self.peers.at_mut(index).rail = rail;
+        }
+        self.say(step, index);
     }
 
     /// Somebody asks who was not known.
@@ -258,7 +266,7 @@ impl<H: Hca> Rdma<H> {
         let rail = usize::from(peer.rail);
         self.peers.at_mut(index).mtu = hello.mtu.min(self.rails[rail].hca.limits().mtu).min(4096) as u16;
         if !datagrams && !self.open_pair(index, hello) {
-            return self.lose(index);
+            return self.cannot_open(index, hello.epoch);
         }
         let now = self.now();
         let peer = self.peers.at_mut(index);
@@ -275,6 +283,35 @@ impl<H: Hca> Rdma<H> {
             self.say(Step::Answer, index);
         }
         self.go_on(index, hello.received);
+    }
+
+    /// The device has no way by the two addresses that a question or an answer was about. Where there are others they are asked for, also by
+    /// whoever was asked, for as long as after a failure: the peer may not have heard that this one works in neither direction.
+    fn cannot_open(&mut self, index: u32, epoch: u32) {
+        let now = self.now();
+        let latest = now.saturating_add(self.patience);
+        let peer = self.peers.at_mut(index);
+        let (rail, old) = (peer.rail, peer.pair);
+        let State::Asking { next, pause, until } = &mut peer.state else { return self.lose(index) };
+        if !peer.paths.has_others() {
+            return self.lose(index);
+        }
+        // The next question is by another path, and newer than what the peer has said.
+        (*next, *pause) = (now.saturating_add(FIRST_RETRY).min(*next), UNANSWERED.max(*pause));
+        *until = latest.min(*until);
+        peer.epoch = peer.epoch.max(epoch);
+        let bare = peer.channel == 0 && peer.flight.is_messages() && !peer.needs;
+        // It may be half open, and is of use to nobody. Where there is no other, datagrams carry messages.
+        self.rails[usize::from(rail)].destroy_pair(old);
+        self.peers.forget_pair(rail, old);
+        let made = self.make_pair(rail);
+        self.peers.has_pair(index, rail, made.as_ref().map_or(NO_PAIR, |&pair| pair));
+        if made.is_err() && !bare {
+            return self.lose(index);
+        }
+        if !self.asking.contains(&index) {
+            self.asking.push(index);
+        }
     }
 
     /// Whether the way to a peer becomes datagrams, as both sides want; `None`: it is not agreed yet, and will be asked for again.
@@ -325,7 +362,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn ask_the_silent(&mut self, now: Nanos) {
         for index in 0..self.peers.all().len() as u32 {
             let peer = self.peers.at_mut(index);
-            let silent = now.saturating_sub(peer.heard) >= SILENCE;
+            let silent = now.saturating_sub(peer.heard.max(peer.asked)) >= SILENCE;
             let open = matches!(peer.state, State::Open { .. });
             if !silent || peer.channel > 0 || peer.resting || !peer.flight.is_empty() || !open {
                 continue;
@@ -335,7 +372,7 @@ impl<H: Hca> Rdma<H> {
                 continue;
             }
             let peer = self.peers.at_mut(index);
-            peer.heard = now;
+            peer.asked = now;
             // A question is no use.
             peer.mark = peer.mark.wrapping_add(1);
             // One that finds no room now is asked the next time.

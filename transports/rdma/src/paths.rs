@@ -1,6 +1,6 @@
 //! Paths: by which rail, and by which addresses of the two devices there, a peer is reached.
 //!
-//! A port has several addresses, and nobody is asked which of them work: [`ways`] numbers the pairs between two devices alike at both ends, and
+//! A port has several addresses, and nobody is asked which of them work: [`ways`](weft_api::verbs::ways) numbers the pairs between two devices alike at both ends, and
 //! a question says its number. Whoever is asked takes the way of the question, so what works in one direction only is left by whoever hears no
 //! answer: the next question goes by the next path, rails in turn, then ways. What worked is kept for each peer, and where it was not the first one, it is the
 //! first that is tried towards others of that network.
@@ -10,7 +10,7 @@
 use crate::card::PeerCard;
 use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
-use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways};
+use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways_seen};
 use weft_types::PeerId;
 
 /// How a peer's device is reached.
@@ -104,11 +104,7 @@ impl<H: Hca> Rdma<H> {
     fn ways_to(&self, id: PeerId, card: &PeerCard, rail: u8) -> Vec<Pairing> {
         let Some(theirs) = card.rail(rail).filter(|_| rail < self.rails_to(card)) else { return Vec::new() };
         let own = &self.rails[usize::from(rail)].card.addresses;
-        if self.me < id {
-            ways(own, &theirs.addresses)
-        } else {
-            ways(&theirs.addresses, own).into_iter().map(Pairing::turned).collect()
-        }
+        ways_seen(own, &theirs.addresses, self.me < id)
     }
 
     /// One of the ways to a process by a rail.
@@ -172,10 +168,21 @@ impl<H: Hca> Rdma<H> {
     /// A peer has answered by the path in use.
     pub(crate) fn like_path(&mut self, index: u32) {
         let peer = self.peers.at(index);
-        let Some(path) = peer.paths.on(peer.rail).filter(|path| path.number > 0) else { return };
+        let (id, rail) = (peer.id, peer.rail);
+        let Some(&path) = peer.paths.on(rail).filter(|path| path.number > 0 || !self.liked.is_empty()) else {
+            return;
+        };
+        // What was liked for one of its networks is the choice of another peer: this one has settled it anew.
+        let card = self.directory.find(id).ok();
+        let theirs =
+            card.as_ref().and_then(|card| card.rail(rail)).map_or(&[][..], |theirs| &theirs.addresses);
+        self.liked
+            .retain(|liked| liked.rail != rail || theirs.iter().all(|it| it.network() != liked.network));
+        if path.number == 0 {
+            return;
+        }
         let network = PortAddress::from(path.to).network();
-        let liked = Liked { rail: peer.rail, by: path.by, network };
-        self.liked.retain(|other| *other != liked);
+        let liked = Liked { rail, by: path.by, network };
         if self.liked.len() == MOST_LIKED {
             self.liked.remove(0);
         }

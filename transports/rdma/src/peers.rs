@@ -81,6 +81,8 @@ pub(crate) struct Peer {
     pub(crate) resting: bool,
     /// When it was heard last, as far as anybody looked.
     pub(crate) heard: Nanos,
+    /// When it was asked last whether it is alive.
+    pub(crate) asked: Nanos,
     /// When this connection was made.
     pub(crate) made: Nanos,
 }
@@ -137,6 +139,7 @@ impl Peers {
             open: false,
             resting: false,
             heard: now,
+            asked: now,
             made: now,
         });
         self.by_id[usize::from(channel)].insert(id.0, index);

@@ -78,8 +78,9 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn leave_way(&mut self, index: u32, until: Nanos) {
         let peer = self.peers.at_mut(index);
         let (id, state, rail, pair) = (peer.id, peer.state, peer.rail, peer.pair);
-        if self.peers.get(id).is_some_and(|peer| peer.resting) {
-            // It need not answer any more.
+        let asks = self.questions.iter().any(|&(of, ..)| of == index);
+        if !asks && self.peers.get(id).is_some_and(|peer| peer.resting) {
+            // It need not answer any more. Whose question is here is answered: it may look once more.
             return self.lose(index);
         }
         let until = match state {
@@ -176,6 +177,8 @@ impl<H: Hca> Rdma<H> {
 
     /// Asks for the next connection, or answers the question for it.
     fn ask_anew(&mut self, index: u32, until: Nanos) {
+        let peer = self.peers.at(index);
+        let before = (peer.rail, peer.paths.number(peer.rail));
         let question = self.questions.iter().position(|&(of, ..)| of == index);
         let question = question.map(|place| self.questions.swap_remove(place));
         let question = question.filter(|&(_, rail, hello)| self.take_path(index, rail, hello.way));
@@ -207,7 +210,7 @@ impl<H: Hca> Rdma<H> {
         };
         let peer = self.peers.at_mut(index);
         peer.needs = must;
-        self.counts.moves += u64::from(rail != peer.rail);
+        self.counts.moves += u64::from((rail, peer.paths.number(rail)) != before);
         self.peers.has_pair(index, rail, pair);
         match question {
             // It does not know yet that datagrams will not do.

@@ -8,7 +8,7 @@
 //!   too, and does not look any more, has said so itself. Who computes is not waited for: the datagrams lie in its device. Peers with a
 //!   connection are told for 63 ms, since in the end their retries tell them, after some seconds and as of a loss.
 //! * It counts in every state. A connection that was about to be given back is kept, and another that is asked for is so no longer than
-//!   [`Rdma::set_patience`] says.
+//!   [`Rdma::set_patience`] says; a question of whoever rests is answered all the same. Who comes back later than that is refused.
 //! * Every question and answer says whether its sender rests: one that crosses the word does not undo it. A word is late, and means nothing,
 //!   when its sender has sent messages since, or when it is about a way that both have left.
 
@@ -17,10 +17,11 @@ use crate::peers::State;
 use crate::transport::Rdma;
 use weft_api::verbs::{Hca, Nanos};
 
-/// The pause before it is said again, which doubles each time, and how often: 511 ms together. Where there is a connection: 63 ms.
+/// The pause before it is said again, which doubles each time, and how often: with the one after the last, 511 ms together. Where there is a
+/// connection: 63 ms.
 const FIRST_PAUSE: Nanos = 1_000_000;
-const REPEATS: u8 = 9;
-const REPEATS_TO_CONNECTED: u8 = 6;
+const REPEATS: u8 = 8;
+const REPEATS_TO_CONNECTED: u8 = 5;
 
 /// How far the word has come.
 #[derive(Debug, Default)]
@@ -93,14 +94,14 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// A peer says that it rests.
-    pub(crate) fn peer_rests(&mut self, index: u32, hello: Hello) {
+    pub(crate) fn peer_rests(&mut self, index: u32, rail: u8, hello: Hello) {
         let peer = self.peers.at(index);
         let settled = matches!(peer.state, State::Open { .. } | State::Parting { .. } | State::Datagrams);
         let known = peer.life == hello.life || peer.life == 0;
         // Its count has 24 bits.
         let has_sent_since = (peer.received.wrapping_sub(hello.first_packet) << 8) as i32 > 0;
         if matches!(peer.state, State::Gone) {
-            return self.say(Step::Heard, index);
+            return self.answer_gone(Step::Heard, index, rail, hello.way);
         }
         if !known || settled && hello.epoch < peer.epoch || has_sent_since {
             return;
@@ -113,6 +114,8 @@ impl<H: Hca> Rdma<H> {
     /// Nobody waits for a peer any more.
     pub(crate) fn take_for_resting(&mut self, index: u32) {
         let latest = self.now().saturating_add(self.patience);
+        // What it has asked before does not undo it.
+        self.questions.iter_mut().filter(|(of, ..)| *of == index).for_each(|(.., hello)| hello.rests = true);
         let peer = self.peers.at_mut(index);
         peer.resting = true;
         match &mut peer.state {

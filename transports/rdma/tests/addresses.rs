@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Air, Virtual, addresses_on, fabric_over, with_several};
+use std::time::Duration;
 use weft_api::Transport;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -110,6 +111,33 @@ fn what_worked_is_tried_first() {
     assert_eq!(fabric.ends[0].counts().moves, moves);
 }
 
+/// A peer that computes is asked by all paths in turn, and answers the last: that becomes the one that is tried first. When it does not work, one
+/// peer finds out, not each.
+#[test]
+fn what_does_not_work_any_more_is_forgotten() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    let mut fabric = fabric_over(with_several(air, 7), 7);
+    fabric.ends[0].connect(PeerId(1)).unwrap();
+    let begun = fabric.air.borrow().now;
+    while fabric.air.borrow().now < begun + 250_000_000 {
+        fabric.round_of(&[0]);
+    }
+    talk(&mut fabric, (0, 1), 0..1);
+    let moves = fabric.ends[0].counts().moves;
+    assert!(moves > 0, "this shows nothing");
+    for peer in 2..7 {
+        cut(&fabric, (0, peer), &[(1, false), (2, false)]);
+    }
+    assert!(talk(&mut fabric, (0, 2), 0..1) > 50_000_000, "this shows nothing");
+    let moves = fabric.ends[0].counts().moves;
+    for peer in 3..7 {
+        let took = talk(&mut fabric, (0, peer), 0..1);
+        assert!(took < 20_000_000, "{peer} is not found at once but after {took} ns");
+    }
+    assert_eq!(fabric.ends[0].counts().moves, moves);
+}
+
 /// Addresses die one after another, of a connection and of a peer by datagrams, and come back: nothing is lost, and nobody.
 #[test]
 fn a_path_that_dies_is_left_for_another() {
@@ -133,4 +161,43 @@ fn a_path_that_dies_is_left_for_another() {
         assert!(counts.reconnections > 3 && counts.letters > 10, "{counts:?} (seed {seed})");
         assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
     }
+}
+
+/// Who was given up is refused by the path that it asks by, whatever was used before.
+#[test]
+fn a_refusal_goes_by_the_path_of_the_question() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    let mut fabric = fabric_over(with_several(air, 2), 2);
+    talk(&mut fabric, (0, 1), 0..2);
+    fabric.ends[0].give_up(PeerId(1));
+    cut(&fabric, (0, 1), &[(0, false)]);
+    // So that nothing else ends it.
+    fabric.ends[1].set_patience(Duration::from_secs(3_600));
+    let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+    fabric.ends[1].send_inline(PeerId(0), header, b"are you there").unwrap();
+    let begun = fabric.air.borrow().now;
+    while fabric.ends[1].lost() != Some(PeerId(0)) {
+        fabric.round();
+        assert!(fabric.air.borrow().now - begun < 60_000_000_000, "it asks for ever");
+    }
+}
+
+/// Where datagrams pass and connections do not, another address is taken, also when nobody says anything but whether all are alive.
+#[test]
+fn a_path_that_carries_no_connection_is_left_by_those_who_are_silent() {
+    let mut air = Air::quiet();
+    (air.tells, air.pause) = (false, 1_000_000);
+    for (a, b) in addresses_on(0, 0).into_iter().zip(addresses_on(1, 0)).take(1) {
+        air.datagrams_only.extend([(a, b), (b, a)]);
+    }
+    let mut fabric = fabric_over(with_several(air, 2), 2);
+    fabric.ends[0].connect(PeerId(1)).unwrap();
+    while fabric.air.borrow().now < 20_000_000_000 {
+        fabric.round();
+    }
+    let moves = fabric.ends.iter().map(|end| end.counts().moves).sum::<u64>();
+    let anew = fabric.ends.iter().map(|end| end.counts().reconnections).max().unwrap();
+    assert_eq!((moves > 0, anew), (true, 1), "{moves} moves");
+    assert!(talk(&mut fabric, (0, 1), 0..1) < 20_000_000, "the message is not what finds out");
 }

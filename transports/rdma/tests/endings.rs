@@ -30,6 +30,7 @@ enum Life {
 fn nobody_waits_for_who_has_ended() {
     let seeds = std::env::var("WEFT_SEEDS").map_or(32, |seeds| seeds.parse().expect("a number"));
     let [mut letters, mut changes, mut lost, mut longest] = [0_u64; 4];
+    let mut lost_without_loss = 0;
     for seed in 0..seeds {
         let mut air = Air::deaf(seed);
         (air.loss, air.pause) = ((seed % 4) as f64 * 0.1, 1_000_000);
@@ -51,7 +52,9 @@ fn nobody_waits_for_who_has_ended() {
                     taken[me] += 1;
                     end.advance(peer);
                 }
-                lost += u64::from(end.lost().is_some());
+                let is_lost = u64::from(end.lost().is_some());
+                lost += is_lost;
+                lost_without_loss += is_lost * u64::from(seed % 4 == 0);
                 if lives[me] == Life::Talks && sent[me] < MESSAGES {
                     // Most with its neighbour, so that there is a wish for a connection.
                     let other = if random.chance(0.7) { 1 } else { 1 + random.below(PROCESSES as u64 - 1) };
@@ -86,6 +89,128 @@ fn nobody_waits_for_who_has_ended() {
         "{letters} messages by datagrams, {changes} changes of the way, {lost} found by retries, at most {longest} ns, in {seeds} worlds"
     );
     assert!(letters > 50 * seeds && changes > 0, "this shows nothing");
+    assert_eq!(lost_without_loss, 0, "an end that everybody was told of is no loss");
+}
+
+fn header() -> Header {
+    Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0))
+}
+
+fn say(fabric: &mut Virtual, (me, peer): (usize, usize)) {
+    fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
+    while fabric.ends[me].send_inline(PeerId(peer as u32), header(), b"hello").is_err() {
+        fabric.round();
+    }
+}
+
+fn hear(fabric: &mut Virtual, (me, peer): (usize, usize)) {
+    while fabric.ends[me].peek(PeerId(peer as u32)).is_none() {
+        fabric.round();
+    }
+    fabric.ends[me].advance(PeerId(peer as u32));
+}
+
+/// Process 0 talks to 2 by datagrams until 2 wants a connection, and then computes while 2 asks for it, rests and goes on resting for so many
+/// milliseconds. What 0 finds when it looks again is a question and the word of the rest.
+fn asked_for_a_way_and_rested(computes: u32) -> Virtual {
+    let mut air = Air::quiet();
+    air.tells = false;
+    let mut fabric = fabric_on(air, 3, 1);
+    fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
+    say(&mut fabric, (0, 1));
+    hear(&mut fabric, (1, 0));
+    for _ in 1..64 {
+        say(&mut fabric, (0, 2));
+        hear(&mut fabric, (2, 0));
+        (0..50).for_each(|_| fabric.round());
+    }
+    say(&mut fabric, (0, 2));
+    [0, 2].into_iter().for_each(|end| fabric.ends[end].set_connections(8));
+    while fabric.ends[2].peek(PeerId(0)).is_none() {
+        fabric.round_of(&[2]);
+    }
+    fabric.ends[2].advance(PeerId(0));
+    assert_eq!(fabric.ends[2].counts().changes, 1, "this shows nothing");
+    while !fabric.ends[2].has_left() {
+        fabric.round_of(&[2]);
+    }
+    fabric.ends[2].rest();
+    for _ in 0..computes {
+        // Whoever looks again has come back.
+        let looks = if fabric.ends[2].has_rested() { &[][..] } else { &[2] };
+        fabric.round_of(looks);
+        fabric.air.borrow_mut().now += 1_000_000;
+    }
+    while !fabric.ends[2].has_rested() {
+        fabric.round();
+    }
+    fabric
+}
+
+/// Whoever does not look is told for as long as the readme says.
+#[test]
+fn the_word_of_a_rest_is_said_for_so_long() {
+    for (connections, lasts) in [(8, 63), (1, 511)] {
+        let mut air = Air::quiet();
+        air.tells = false;
+        let mut fabric = fabric_on(air, 3, 1);
+        fabric.ends.iter_mut().for_each(|end| end.set_connections(connections));
+        for other in [1, 2] {
+            say(&mut fabric, (0, other));
+            hear(&mut fabric, (other, 0));
+        }
+        (0..200).for_each(|_| fabric.round());
+        fabric.ends[2].rest();
+        let begun = fabric.air.borrow().now;
+        while !fabric.ends[2].has_rested() {
+            fabric.round_of(&[2]);
+        }
+        let took = (fabric.air.borrow().now - begun) / 1_000_000;
+        assert!((lasts..lasts + 4).contains(&took), "{took} ms instead of {lasts}");
+    }
+}
+
+const COMPUTES: [u32; 8] = [0, 1, 5, 10, 30, 100, 400, 1_200];
+
+/// Whose last question was on its way when it rested may come back: it is no dead one, and is not refused.
+#[test]
+fn who_asked_for_a_way_and_rested_may_come_back() {
+    for computes in COMPUTES {
+        let mut fabric = asked_for_a_way_and_rested(computes);
+        for _ in 0..2_000 {
+            fabric.round_of(&[0]);
+        }
+        assert!(!fabric.ends[0].is_gone(PeerId(2)), "after {computes} ms");
+        say(&mut fabric, (2, 0));
+        let begun = fabric.air.borrow().now;
+        while fabric.ends[0].peek(PeerId(2)).is_none() {
+            fabric.round();
+            let lost = [0, 2].map(|end| fabric.ends[end].lost());
+            assert_eq!(lost, [None; 2], "after {computes} ms");
+            assert!(fabric.air.borrow().now - begun < 9_000_000_000, "after {computes} ms: never");
+        }
+        // Both ways.
+        fabric.ends[0].advance(PeerId(2));
+        say(&mut fabric, (0, 2));
+        hear(&mut fabric, (2, 0));
+    }
+}
+
+/// Nor does that question undo the word: when the process ends, that is no loss.
+#[test]
+fn who_asked_for_a_way_and_rested_may_end() {
+    for computes in COMPUTES {
+        let mut fabric = asked_for_a_way_and_rested(computes);
+        fabric.air.borrow_mut().tells = true;
+        fabric.kill(2);
+        let begun = fabric.air.borrow().now;
+        while fabric.air.borrow().now - begun < 30_000_000_000 {
+            fabric.round_of(&[0, 1]);
+            fabric.air.borrow_mut().now += 1_000_000;
+            assert_eq!(fabric.ends[0].lost(), None, "after {computes} ms");
+        }
+        assert!(fabric.ends[0].has_left(), "after {computes} ms");
+    }
 }
 
 /// Who has rested may come back: then it is waited for again, whether messages go by a connection or by datagrams.
@@ -94,19 +219,6 @@ fn who_comes_back_is_waited_for_again() {
     for peer in [1, 2] {
         let mut fabric = fabric_on(Air::quiet(), 3, 1);
         fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
-        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
-        let say = |fabric: &mut Virtual, (me, peer): (usize, usize)| {
-            fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
-            while fabric.ends[me].send_inline(PeerId(peer as u32), header, b"hello").is_err() {
-                fabric.round();
-            }
-        };
-        let hear = |fabric: &mut Virtual, (me, peer): (usize, usize)| {
-            while fabric.ends[me].peek(PeerId(peer as u32)).is_none() {
-                fabric.round();
-            }
-            fabric.ends[me].advance(PeerId(peer as u32));
-        };
         for other in [1, 2] {
             say(&mut fabric, (0, other));
             hear(&mut fabric, (other, 0));

@@ -4,7 +4,10 @@ mod common;
 
 use common::{Air, Cards, fabric_on, virtual_fabric};
 use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicU8;
 use weft_api::kit::{self, Fabric};
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{LocalRun, MemoryRange, Outcome, RemoteRun, Token};
 use weft_api::{Refused, Transport};
 use weft_rdma::Rdma;
 use weft_softroce::{Card, Udp};
@@ -149,6 +152,51 @@ fn a_long_conversation_does_not_stop() {
             assert!(fabric.air.borrow().now < begun + 1_000_000, "message {number} stays where it is");
         }
         fabric.ends[1 - me].advance(PeerId(me as u32));
+    }
+}
+
+/// An operation on memory that may not be touched fails, and it alone: what is under way beside it arrives, and the peer stays.
+#[test]
+fn an_operation_on_forbidden_memory_fails_alone() {
+    for seed in 0..20 {
+        let mut fabric = virtual_fabric(2, seed, 0.01);
+        fabric.introduce();
+        for (end, peer) in [(0, 1), (1, 0)] {
+            fabric.ends[end].advance(PeerId(peer));
+        }
+        let byte = AtomicU8::new(3);
+        let range = MemoryRange { address: (&raw const byte) as u64, length: 1 };
+        let [mine, theirs] = [0, 1].map(|end| fabric.ends[end].register(range, Access::ALL).unwrap());
+        fabric.ends[1].deregister(theirs.id);
+        let header = |number| Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(number));
+        let here = [LocalRun { address: range.address, length: 1, region: mine.id }];
+        let there = [RemoteRun { memory: theirs.remote, length: 1 }];
+        for number in 0..60 {
+            while fabric.ends[0].send_inline(PeerId(1), header(number), b"beside").is_err() {
+                fabric.round();
+            }
+            while number % 20 == 5 && fabric.ends[0].put(PeerId(1), &here, &there, Some(Token(1))).is_err() {
+                fabric.round();
+            }
+            let _ = fabric.ends[1].send_inline(PeerId(0), header(0), b"the other way");
+        }
+        let mut failures = 0;
+        for number in 0..60 {
+            while fabric.ends[1].peek(PeerId(0)).is_none() {
+                fabric.round();
+            }
+            assert_eq!(fabric.ends[1].peek(PeerId(0)).unwrap().0, header(number), "seed {seed}");
+            fabric.ends[1].advance(PeerId(0));
+        }
+        while fabric.ends.iter().any(|end| !end.has_left()) {
+            fabric.round();
+        }
+        while let Some(done) = fabric.ends[0].completed() {
+            assert_eq!(done.outcome, Outcome::Failed, "seed {seed}");
+            failures += 1;
+        }
+        assert_eq!(failures, 3, "seed {seed}");
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
     }
 }
 

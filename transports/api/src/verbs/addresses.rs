@@ -178,6 +178,12 @@ pub fn ways(first: &[PortAddress], second: &[PortAddress]) -> Vec<Pairing> {
     }
 }
 
+/// The same as one of the two sees them, its own addresses first. `goes_first`: its list is the first for both; of two processes that of the lower
+/// number is.
+pub fn ways_seen(own: &[PortAddress], theirs: &[PortAddress], goes_first: bool) -> Vec<Pairing> {
+    if goes_first { ways(own, theirs) } else { ways(theirs, own).into_iter().map(Pairing::turned).collect() }
+}
+
 impl From<DeviceAddress> for PortAddress {
     fn from(address: DeviceAddress) -> PortAddress {
         PortAddress::routable(address)
@@ -219,11 +225,18 @@ mod tests {
         text.split_whitespace().map(one).collect()
     }
 
+    /// The ways as two processes find them, each on its own: both name the same pair of addresses by the same number.
     fn named(first: &str, second: &str) -> Vec<(u8, u8)> {
-        let found = ways(&list(first), &list(second));
-        let turned: Vec<_> = found.iter().map(|way| way.turned().turned()).collect();
-        assert_eq!(found, turned);
-        found.into_iter().map(|way| (way.first, way.second)).collect()
+        let (first, second) = (list(first), list(second));
+        let pairs = |(own, theirs): (&[PortAddress], &[PortAddress]), goes_first| -> Vec<_> {
+            let seen = ways_seen(own, theirs, goes_first).into_iter();
+            seen.map(|way| (own[usize::from(way.first)], theirs[usize::from(way.second)])).collect()
+        };
+        let here = pairs((&first, &second), true);
+        let there = pairs((&second, &first), false);
+        assert_eq!(here, there.into_iter().map(|(own, theirs)| (theirs, own)).collect::<Vec<_>>());
+        let place = |list: &[PortAddress], one| list.iter().position(|it| *it == one).unwrap() as u8;
+        here.into_iter().map(|(a, b)| (place(&first, a), place(&second, b))).collect()
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Air {
     pub pause: Nanos,
     /// Ways (from, to) on which nothing arrives.
     pub cut: BTreeSet<(SocketAddr, SocketAddr)>,
+    /// Ways on which datagrams arrive, and nothing of connections.
+    pub datagrams_only: BTreeSet<(SocketAddr, SocketAddr)>,
     /// Further addresses of devices, by the first.
     pub more: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     /// Where the datagram arrived that a device took last.
@@ -84,6 +86,7 @@ impl Air {
             asked: false,
             pause: 200_000,
             cut: BTreeSet::new(),
+            datagrams_only: BTreeSet::new(),
             more: BTreeMap::new(),
             at: BTreeMap::new(),
             flying: BTreeMap::new(),
@@ -233,7 +236,10 @@ impl Fabric for Virtual {
             }
             let (_, (from, to, datagram)) = air.flying.pop_first().unwrap();
             let (sender, device) = (air.device(from), air.device(to));
-            let (dead, cut) = (air.dead.contains(&device), air.cut.contains(&(from, to)));
+            // The upper three bits of the operation (IBTA, volume 1, section 9.2.1) name the service.
+            let is_datagram = datagram.first().is_some_and(|operation| operation >> 5 == 0b011);
+            let passes = is_datagram || !air.datagrams_only.contains(&(from, to));
+            let (dead, cut) = (air.dead.contains(&device), air.cut.contains(&(from, to)) || !passes);
             if dead || cut {
                 if air.tells && !air.asked {
                     let news = Unreachable { address: to, certain: dead };

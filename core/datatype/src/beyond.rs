@@ -185,8 +185,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Packs the blocks that have `behind` packed bytes behind them, or all but one where blocks are longer; the others become the first
-    /// ones.
+    /// Packs the blocks that have `behind` packed bytes behind them, or all but one where blocks are longer, and half of the list in any
+    /// case, or all where `behind` is 0; the others become the first ones.
     ///
     /// # Safety
     /// As [`Lines::append`] for each block, with AVX2.
@@ -205,7 +205,8 @@ impl Ahead {
                 fetched += 1;
             }
             let (block, length) = blocks[done];
-            if fetched == blocks.len() && behind > 0 && under_way - length < behind {
+            let few_left = done >= AT_ONCE / 2 && under_way - length < behind;
+            if fetched == blocks.len() && behind > 0 && few_left {
                 break;
             }
             // SAFETY: the caller's promise.
@@ -355,6 +356,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// Blocks of every length and place, cut anywhere, against the ordinary way.
         #[test]
         fn past_the_caches_the_same_bytes_arrive(
@@ -396,5 +399,64 @@ mod tests {
             }
             prop_assert_eq!(&rooms[0], &rooms[1]);
         }
+
+        /// More blocks than are listed at once, short ones and a few long ones.
+        #[test]
+        fn long_lists_of_blocks_are_packed_alike(
+            blocks in prop::collection::vec((1_i64..9, 1_usize..40), 250..600),
+            long in prop::collection::vec((0_usize..250, 1_usize..9000), 0..4),
+            cut in 0_usize..1000,
+        ) {
+            let mut lengths = blocks;
+            for (index, length) in long {
+                lengths[index].1 = length;
+            }
+            let mut end = 0;
+            let blocks: Vec<_> = lengths
+                .into_iter()
+                .map(|(gap, length)| {
+                    let at = end + gap;
+                    end = at + length as i64;
+                    (at, length)
+                })
+                .collect();
+            packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
+        }
+
+        /// Blocks of one length at a stride, forwards and backwards, which are not listed.
+        #[test]
+        fn blocks_at_a_stride_are_packed_alike(
+            length in 1_usize..700,
+            gap in 1_i64..200,
+            count in 2_usize..60,
+            backwards: bool,
+            cut in 0_usize..1000,
+        ) {
+            let stride = length as i64 + gap;
+            let first = if backwards { (count as i64 - 1) * stride } else { 0 };
+            let step = if backwards { -stride } else { stride };
+            let blocks: Vec<_> = (0..count as i64).map(|i| (first + i * step, length)).collect();
+            packs_alike(&Layout::from_blocks(&blocks, count as i64 * stride), cut)?;
+        }
+    }
+
+    /// One element, whole and from a place inside it.
+    fn packs_alike(layout: &Layout, cut: usize) -> Result<(), TestCaseError> {
+        if !has_streams() {
+            return Ok(());
+        }
+        let mut memory: Vec<u8> = (0..layout.extent as usize).map(|i| (i % 253) as u8).collect();
+        for skip in [0, cut % layout.size] {
+            let (length, inside) = (layout.size - skip, cut % 80);
+            let mut rooms = [vec![0xee_u8; length + 80], vec![0xee_u8; length + 80]];
+            // SAFETY: the memory holds an element, and the rooms as many bytes as are packed.
+            unsafe {
+                let origin = memory.as_mut_ptr();
+                layout.transfer::<true>(origin, skip, length, rooms[0].as_mut_ptr().add(inside));
+                layout.pack_past_caches(origin, skip, length, rooms[1].as_mut_ptr().add(inside));
+            }
+            prop_assert_eq!(&rooms[0], &rooms[1]);
+        }
+        Ok(())
     }
 }

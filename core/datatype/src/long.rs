@@ -57,7 +57,7 @@ unsafe fn each<P: Places, const PACK: bool>(packed: *mut u8, memory: P, count: u
         for i in 0..count {
             let (here, packed) = (memory.at(i), packed.wrapping_add(i * length));
             let (to, from) = if PACK { (packed, here) } else { (here, packed) };
-            copy_nonoverlapping(from, to, length);
+            copy(to, from, length);
         }
     }
 }

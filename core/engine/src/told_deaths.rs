@@ -18,9 +18,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// See the module. Times are arguments.
 #[derive(Debug, Default)]
 pub(crate) struct ToldDeaths {
-    told: VecDeque<PeerId>,
-    /// When the first of them was told.
-    since: Option<Instant>,
+    /// With the time when each was told.
+    told: VecDeque<(PeerId, Instant)>,
     /// Since when looks have found nothing, and how many.
     silent_since: Option<Instant>,
     looks: u32,
@@ -36,9 +35,8 @@ impl ToldDeaths {
     /// The launcher says that a process is gone. Looks so far say nothing of what it has sent.
     #[cold]
     pub(crate) fn hear(&mut self, peer: PeerId, now: Instant) {
-        self.since.get_or_insert(now);
         (self.silent_since, self.looks) = (None, 0);
-        self.told.push_back(peer);
+        self.told.push_back((peer, now));
     }
 
     /// The fabric was looked at; `found`: whether it had something.
@@ -57,14 +55,15 @@ impl ToldDeaths {
     pub(crate) fn next(&mut self, now: Instant) -> Option<PeerId> {
         let lasts = |since: Option<Instant>, least| since.is_some_and(|since| now - since >= least);
         let silent = self.looks >= LOOKS && lasts(self.silent_since, SILENCE);
-        if !silent && !lasts(self.since, LONGEST) {
+        let (peer, since) = *self.told.front()?;
+        if !silent && !lasts(Some(since), LONGEST) {
             return None;
         }
-        let peer = self.told.pop_front();
+        self.told.pop_front();
         if self.told.is_empty() {
             *self = ToldDeaths::default();
         }
-        peer
+        Some(peer)
     }
 }
 
@@ -131,5 +130,17 @@ mod tests {
             deaths.looked(true, now);
         }
         assert_eq!([deaths.next(now), deaths.next(now), deaths.next(now)], [Some(A), Some(B), None]);
+    }
+
+    #[test]
+    fn a_late_death_is_not_told_because_an_early_one_has_waited_long() {
+        let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
+        deaths.hear(A, now);
+        now += LONGEST - SILENCE / 10;
+        deaths.hear(B, now);
+        now += SILENCE / 10;
+        deaths.looked(true, now);
+        assert_eq!([deaths.next(now), deaths.next(now)], [Some(A), None]);
+        assert_eq!(look(&mut deaths, &mut now, LOOKS + 1, 2 * SILENCE), [B]);
     }
 }

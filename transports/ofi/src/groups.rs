@@ -240,9 +240,8 @@ impl Ofi {
             _ => outline.bytes,
         });
         let room = room.max().unwrap_or(0) as usize;
-        let clock = self.clock;
         let group = self.groups.get(place).expect("the caller has looked");
-        group.waits_since = clock;
+        group.waits_since = Instant::now();
         group.running = Some(Running { program, token, stage: first, then, begun: false, failed: None });
         if matches!(outline.collective, Collective::Barrier) {
             // Nothing is touched, but there is always room.

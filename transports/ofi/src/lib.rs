@@ -20,6 +20,7 @@ pub mod sys;
 mod bell;
 mod contact;
 mod device;
+mod environment;
 mod groups;
 mod knock;
 mod library;

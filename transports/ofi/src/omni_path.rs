@@ -1,7 +1,7 @@
 //! What Omni-Path's providers want to be told beside their interface: a number of 128 bits that the processes of one job share
 //! and no other job on the fabric has (fi_opx(7), fi_psm2(7), fi_psm3(7)). Without it all jobs have the same one.
 
-use std::ffi::CString;
+use crate::environment;
 use std::path::Path;
 
 /// The variables by which the providers are told, and whether they read the number with dashes. `opx` takes hexadecimal digits and nothing
@@ -35,14 +35,8 @@ pub(crate) fn name_job(job: &str) {
     if !has_device(Path::new(DEVICES)) {
         return;
     }
-    for (variable, dashes) in
-        VARIABLES.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_none())
-    {
-        let value = CString::new(uuid(job, dashes)).expect("digits");
-        let name = CString::new(variable).expect("letters");
-        // SAFETY: two C strings, which are copied. Another thread that reads the environment by a pointer at this very moment would be at
-        // risk: this runs once, when MPI is opened, and only where these devices are.
-        unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0) };
+    for (variable, dashes) in VARIABLES {
+        environment::tell(variable, &uuid(job, dashes));
     }
 }
 

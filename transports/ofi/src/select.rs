@@ -112,8 +112,9 @@ pub struct Choice {
 /// better than one of a link, and than those of InfiniBand itself, by which layers above it cannot be asked.
 fn at_address(offer: &Offer, wanted: &Wanted) -> u8 {
     match offer.ip {
-        Some(ip) if wanted.address.is_none_or(|address| address == ip) => 2,
+        Some(ip) if wanted.address == Some(ip) => 2,
         Some(IpAddr::V6(ip)) if ip.is_unicast_link_local() => 0,
+        Some(_) if wanted.address.is_none() => 2,
         Some(_) => 1,
         None if offer.addr_format == sys::FI_SOCKADDR_IB => 0,
         // Datagrams of the same adapter: no better than its connections at any address.

@@ -1,7 +1,7 @@
 //! How many processes a job has, which providers ask for: the layer over message endpoints makes its completion queue so long that each of
 //! them has room in it, by libfabric's own guess (256) longer than some adapters have queues (the kernel's emulated one: 32767 entries).
 
-use std::ffi::CString;
+use crate::environment;
 
 /// By which libfabric is told, for all its providers (fabric(7)).
 const VARIABLE: &str = "FI_UNIVERSE_SIZE";
@@ -17,14 +17,7 @@ fn size(processes: u32) -> u32 {
 
 /// Tells libfabric, which must not have been opened yet, unless the user has.
 pub(crate) fn tell(processes: u32) {
-    if std::env::var_os(VARIABLE).is_some() {
-        return;
-    }
-    let name = CString::new(VARIABLE).expect("letters");
-    let value = CString::new(size(processes).to_string()).expect("digits");
-    // SAFETY: two C strings, which are copied. Another thread that reads the environment by a pointer at this very moment would be at
-    // risk: this runs once, when MPI is opened.
-    unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0) };
+    environment::tell(VARIABLE, &size(processes).to_string());
 }
 
 #[cfg(test)]

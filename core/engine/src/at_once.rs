@@ -22,8 +22,6 @@ impl Engine {
         let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));
-        } else {
-            rare();
         }
         sent
     }
@@ -110,14 +108,6 @@ impl Engine {
     pub fn take_well(&mut self, request: RequestId) -> Status {
         self.state.requests.take_well(request)
     }
-}
-
-/// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for it. A call of nothing that stays one: of
-/// a function that is inlined nothing would be told.
-#[cold]
-#[inline(never)]
-pub(crate) fn rare() {
-    std::hint::black_box(());
 }
 
 /// The very message that a blocking receive waits for; any other packet stays.

@@ -18,7 +18,6 @@
 use super::stage::{BYTES, STAGED};
 use super::transfer::{Plan, Way, range_of};
 use super::{Cache, MOST_BYTES, MOST_REGIONS};
-use crate::at_once::rare;
 use crate::engine::{Engine, State};
 use crate::requests::{Buffer, Phase};
 use crate::types::{RequestId, Started};
@@ -126,11 +125,7 @@ impl Engine {
     #[inline(always)]
     pub fn put_at_once(&mut self, peer: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         let peer = self.state.peers.at(peer);
-        let put = bytes.len() <= peer.max_put as usize && self.fabric.put_now(peer.route, bytes, to);
-        if !put {
-            rare();
-        }
-        put
+        bytes.len() <= peer.max_put as usize && self.fabric.put_now(peer.route, bytes, to)
     }
 
     /// Makes what [`Engine::get_exposed`] needs. False: it cannot be had.

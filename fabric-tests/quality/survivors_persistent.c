@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         CHECK_INT(check_class_of(code), MPI_ERR_PROC_ABORTED);
     }
     for (int i = 0; i < REQUESTS; i++) CHECK_OK(MPI_Request_free(&all[i]));
-    MPI_Finalize();
+    CHECK_OK(MPI_Finalize());
     if (check_failures == 0) fprintf(stderr, "rank %d went on to its end\n", check_rank);
     return 0;
 }

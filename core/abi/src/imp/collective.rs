@@ -30,9 +30,11 @@ use crate::raise::Raised;
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
 pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
-    let request = gate::with(|process| {
-        start_barrier(Start("finalize"), process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD))
+    let begun = gate::with(|process| {
+        let begun = start_barrier(Start("finalize"), process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD));
+        if begun.is_err() && process.engine.knows_losses() { Ok(None) } else { begun.map(Some) }
     })?;
+    let Some(request) = begun else { return Ok(()) };
     let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
         match process.engine.is_complete(request) {
             true => Some(process.engine.take(request).error),

@@ -11,7 +11,7 @@ use weft::comm::Comm;
 use weft_coll::Call;
 use weft_datatype::Memory;
 use weft_engine::Arguments;
-use weft_types::{Handle, Result as Outcome, abi};
+use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
 use super::collective_inter as inter;
@@ -31,8 +31,10 @@ use crate::raise::Raised;
 /// to their end without it (section 11.2.2).
 pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
     let begun = gate::with(|process| {
-        let begun = start_barrier(Start("finalize"), process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD));
-        if begun.is_err() && process.engine.knows_losses() { Ok(None) } else { begun.map(Some) }
+        match start_barrier(Start("finalize"), process, MPI_Comm::from_raw(abi::MPI_COMM_WORLD)) {
+            Err(error) if tells_of_a_loss(process, &error) => Ok(None),
+            begun => begun.map(Some),
+        }
     })?;
     let Some(request) = begun else { return Ok(()) };
     let error = gate::wait_for(call, crate::watch::Awaited::Own(request), |process| {
@@ -42,9 +44,14 @@ pub(super) fn last_barrier(call: &'static str) -> Result<(), Raised> {
         }
     });
     match error {
-        Some(error) if !gate::with(|process| process.engine.knows_losses()) => Err(error.into()),
+        Some(error) if !gate::with(|process| tells_of_a_loss(process, &error)) => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Whether a barrier fails because a process is gone: an operation with it may find that before its death is told.
+fn tells_of_a_loss(process: &Process, error: &Error) -> bool {
+    process.engine.knows_losses() || error.class() == ErrorClass::PROC_ABORTED
 }
 
 /// Returns once every process of the communicator, in both groups of an intercommunicator, has called it.

@@ -1,6 +1,8 @@
 /* A process is killed while the others have persistent collectives with it, some under way: those that need it fail with
  * MPI_ERR_PROC_ABORTED at every start from then on, whichever was started first, and nobody waits for ever.
  *
+ * Where messages carry them, a member that needs nothing of the dead directly may wait for one that has failed and gone on: so this is of one node.
+ *
  * Covers: 9.3, 11.4.2, 6.13
  * Ranks: 2 3 4 5
  * Exit: 137

@@ -365,15 +365,7 @@ mod tests {
             offset in 0_usize..80,
             cut in 0_usize..1000,
         ) {
-            let mut end = 0;
-            let blocks: Vec<_> = blocks
-                .into_iter()
-                .map(|(gap, length)| {
-                    let at = end + gap;
-                    end = at + length as i64;
-                    (at, length)
-                })
-                .collect();
+            let (blocks, end) = laid_out(blocks);
             let layout = Layout::from_blocks(&blocks, end + 3);
             let all = 3 * layout.size;
             let skip = cut % all;
@@ -411,15 +403,7 @@ mod tests {
             for (index, length) in long {
                 lengths[index].1 = length;
             }
-            let mut end = 0;
-            let blocks: Vec<_> = lengths
-                .into_iter()
-                .map(|(gap, length)| {
-                    let at = end + gap;
-                    end = at + length as i64;
-                    (at, length)
-                })
-                .collect();
+            let (blocks, end) = laid_out(lengths);
             packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
         }
 
@@ -438,6 +422,17 @@ mod tests {
             let blocks: Vec<_> = (0..count as i64).map(|i| (first + i * step, length)).collect();
             packs_alike(&Layout::from_blocks(&blocks, count as i64 * stride), cut)?;
         }
+    }
+
+    /// Blocks one behind the other, each with a gap before it: where they begin, with their lengths, and where the last one ends.
+    fn laid_out(blocks: Vec<(i64, usize)>) -> (Vec<(i64, usize)>, i64) {
+        let mut end = 0;
+        let place = |(gap, length): (i64, usize)| {
+            let at = end + gap;
+            end = at + length as i64;
+            (at, length)
+        };
+        (blocks.into_iter().map(place).collect(), end)
     }
 
     /// One element, whole and from a place inside it.

@@ -104,6 +104,12 @@ fn fetch_lines(block: *const u8, length: usize, fetch: impl Fn(*const u8)) {
 const NEAREST: i32 = 3;
 const SECOND: i32 = 2;
 
+/// Asks for the line of `address`, which is read soon.
+#[inline(always)]
+pub(crate) fn fetch_near(address: *const u8) {
+    fetch::<NEAREST>(address);
+}
+
 #[inline(always)]
 fn fetch<const HOW: i32>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

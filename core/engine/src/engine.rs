@@ -56,9 +56,9 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
-    /// Processes that others lost, as they said: why messages of collectives with them have a wrong length. Nothing else is believed of
-    /// it. At most one for each process of the job, and empty as long as none is lost.
-    pub(crate) hearsay: Vec<PeerId>,
+    /// Processes that this one or, as they said, others lost: collectives with them fail. Nothing else is believed of what others say. At
+    /// most one for each process of the job, and empty as long as none is lost.
+    pub(crate) gone: Vec<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -93,7 +93,7 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
-            hearsay: Vec::new(),
+            gone: Vec::new(),
             changes: 0,
             ended_watched: false,
             wary: false,
@@ -563,7 +563,7 @@ impl State {
             return;
         }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
-            self.notices.push_back(Notice { token, completion: request.completion() });
+            self.notices.push_back(Notice::Ended(token, request.completion()));
         } else if request.flags & ABANDONED != 0
             && let Some(error) = &request.error
         {

@@ -3,6 +3,7 @@
 
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
+use crate::internal::Notice;
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ABANDONED, ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::schedule::{Callback, PeerMap};
@@ -103,6 +104,7 @@ impl Engine {
         state.any_dead = true;
         state.wary = true;
         state.losses += 1;
+        state.note_gone(id);
         let concerned: Vec<u32> = state
             .requests
             .in_use()
@@ -198,11 +200,19 @@ impl State {
         }
     }
 
+    /// A process is gone, as this one knows or has heard: collectives with it are looked through at the next progress.
+    #[cold]
+    pub(crate) fn note_gone(&mut self, id: PeerId) {
+        if !self.gone.contains(&id) {
+            self.gone.push(id);
+            self.notices.push_back(Notice::Lost);
+        }
+    }
+
     /// Some process of these that was lost, as this one knows or has heard.
+    #[inline]
     pub(crate) fn any_lost_of(&self, processes: &dyn PeerMap) -> Option<PeerId> {
-        let known = (0..self.peers.len()).map(|index| self.peers.at(index)).filter(|peer| peer.dead);
-        let mut lost = known.map(|peer| peer.id).chain(self.hearsay.iter().copied());
-        lost.find(|&peer| processes.contains(peer))
+        self.gone.iter().copied().find(|&peer| processes.contains(peer))
     }
 
     /// Whether a process is known to be gone.

@@ -250,6 +250,7 @@ impl Engine {
         match lowered {
             Some(lowered) => self.hand_over(slot, active, &lowered),
             None => {
+                active.error = self.loss_in(&active.run);
                 self.advance(slot, active);
                 self.notice_schedules();
             }
@@ -279,11 +280,15 @@ impl Engine {
         self.notice_schedules();
     }
 
-    /// Steps every schedule whose requests have ended. True when there were any.
+    /// Steps every schedule whose requests have ended, and ends those that have lost somebody. True when there were any.
     pub(crate) fn notice_schedules(&mut self) -> bool {
         let mut moved = false;
-        while let Some(Notice { token, completion }) = self.pop_notice() {
+        while let Some(notice) = self.pop_notice() {
             moved = true;
+            let Notice::Ended(token, completion) = notice else {
+                self.end_bereft();
+                continue;
+            };
             let (slot, step) = from_token(token);
             let mut active = self.take_active(slot);
             let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
@@ -374,7 +379,10 @@ impl Engine {
             Err(error) => Err(error),
         };
         match prepared {
-            Ok(()) => self.advance(slot, active),
+            Ok(()) => {
+                active.error = self.loss_in(&active.run);
+                self.advance(slot, active);
+            }
             Err(error) => {
                 let request = active.request;
                 self.end(slot, active, request, Some(error));

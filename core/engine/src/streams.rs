@@ -117,10 +117,8 @@ fn step(
         Outcome::Done => Stepped::Done,
         Outcome::Blocked if !any_dead && !rounds.has_cause() => Stepped::Waits,
         Outcome::Blocked => {
-            let missing = call.missing(rounds);
-            let members = (0..).zip(peers).filter(|(member, _)| missing >> member & 1 == 1);
-            let mut processes = members.map(|(_, &peer)| peer);
-            if let Some(lost) = processes.find(|&peer| is_dead(peer)) {
+            // Whether it is waited for or not: those that are may have failed over this loss and gone on.
+            if let Some(&lost) = peers.iter().find(|&&peer| is_dead(peer)) {
                 return Stepped::Failed(rounds.leave_for_loss(lost));
             }
             let gone = rounds.cells_here().gone();

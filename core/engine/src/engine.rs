@@ -59,6 +59,8 @@ pub(crate) struct State {
     /// Processes that this one or, as they said, others lost: collectives with them fail. Nothing else is believed of what others say. At
     /// most one for each process of the job, and empty as long as none is lost.
     pub(crate) gone: Vec<PeerId>,
+    /// Who has left and is being heard for the last time.
+    pub(crate) parting: Option<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -94,6 +96,7 @@ impl Engine {
             losses: 0,
             any_dead: false,
             gone: Vec::new(),
+            parting: None,
             changes: 0,
             ended_watched: false,
             wary: false,
@@ -419,16 +422,6 @@ impl Engine {
     /// Whether everything sent has arrived at its process's end.
     pub fn has_left(&self) -> bool {
         self.fabric.has_left()
-    }
-
-    /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half
-    /// a second. It may go on later all the same.
-    pub fn rest(&mut self) {
-        self.fabric.rest();
-        while !self.fabric.has_rested() {
-            self.fabric.progress();
-            std::thread::yield_now();
-        }
     }
 
     /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel

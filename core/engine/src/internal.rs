@@ -24,6 +24,8 @@ pub(crate) enum Notice {
     Ended(NonZeroU64, Completion),
     /// A process is known to be gone that was not before.
     Lost,
+    /// A run that failed still waits for somebody.
+    Owed,
 }
 
 impl Engine {

@@ -181,6 +181,8 @@ pub(crate) struct Schedules {
     #[allow(clippy::vec_box, reason = "the boxes are what is kept, so that a start allocates nothing")]
     spares: Vec<Box<Active>>,
     pool: ScratchPool,
+    /// Runs that failed and are not over.
+    owed: u32,
     /// Runs that the device has.
     handed_over: u32,
     /// Runs that it has been given so far.
@@ -284,11 +286,19 @@ impl Engine {
     pub(crate) fn notice_schedules(&mut self) -> bool {
         let mut moved = false;
         while let Some(notice) = self.pop_notice() {
-            moved = true;
-            let Notice::Ended(token, completion) = notice else {
-                self.end_bereft();
-                continue;
+            let (token, completion) = match notice {
+                Notice::Ended(token, completion) => (token, completion),
+                Notice::Lost => {
+                    moved = true;
+                    self.end_bereft();
+                    continue;
+                }
+                Notice::Owed => {
+                    self.part_from_leavers();
+                    continue;
+                }
             };
+            moved = true;
             let (slot, step) = from_token(token);
             let mut active = self.take_active(slot);
             let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
@@ -298,6 +308,10 @@ impl Engine {
             }
             active.ended(step, completion);
             self.advance(slot, active);
+        }
+        if self.state.schedules.owed > 0 && !self.state.gone.is_empty() {
+            // Looked at again at the next progress.
+            self.state.notices.push_back(Notice::Owed);
         }
         moved
     }
@@ -341,6 +355,7 @@ impl Engine {
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
+            self.state.schedules.owed += 1;
             self.explain_failure(&mut active);
             self.take_back(&active);
         }
@@ -356,6 +371,7 @@ impl Engine {
     fn conclude(&mut self, slot: u32, mut active: Box<Active>) {
         let (request, error) = (active.request, active.error.take());
         let schedules = &mut self.state.schedules;
+        schedules.owed -= u32::from(active.taken_back);
         active.vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
         if error.is_none()
             && let Some(then) = active.then.take()

@@ -347,7 +347,7 @@ impl Process {
         if self.engine.knows_losses() {
             let of = self.comms.get(comm).ok()?;
             // Whether it is waited for or not: those that are may have failed over this loss and gone on.
-            if let Some(lost) = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some()) {
+            if let Some(lost) = self.engine.lost_among(of.group.peers()) {
                 return Some(steps.rounds().leave_for_loss(lost));
             }
         }

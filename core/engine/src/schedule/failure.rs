@@ -17,16 +17,18 @@ use super::Active;
 use super::bound::Run;
 use crate::engine::{Engine, State};
 use crate::types::{Envelope, Selector, SendMode, Started};
+use weft_api::Transport;
 use weft_coll::{Step, StepId};
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_types::{Error, ErrorClass, PeerId, Rank};
 use weft_wire::{Header, Kind};
 
 impl Engine {
-    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before.
+    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before, and
+    /// who has ended did so over that.
     pub(super) fn explain_failure(&mut self, active: &mut Active) {
         if let Some(error) = &active.error
-            && error.class() == ErrorClass::TRUNCATE
+            && matches!(error.class(), ErrorClass::TRUNCATE | ErrorClass::PROC_ABORTED)
             && let Some(lost) = self.state.any_lost_of(&*active.run.channel.peers)
         {
             active.error = Some(State::gone(lost));
@@ -62,6 +64,24 @@ impl Engine {
                 active.error = Some(error);
                 self.advance(slot as u32, active);
             }
+        }
+    }
+
+    /// Whoever leaves without having lost anybody has nothing under way. After a loss a process may end while a run that failed waits
+    /// for its word on what was taken back, which will not come.
+    #[cold]
+    pub(super) fn part_from_leavers(&mut self) {
+        let runs = self.state.schedules.active.iter().flatten().filter(|active| active.taken_back);
+        let pending = runs.flat_map(|active| &active.vectors.pending).map(|&(_, request)| request);
+        let awaited = pending.filter(|&request| self.exists(request));
+        let mut leavers: Vec<PeerId> = awaited
+            .map(|request| self.state.requests.at(request.slot()).peer)
+            .filter(|&peer| !self.state.is_dead(peer) && self.fabric.is_gone(peer))
+            .collect();
+        leavers.sort_unstable();
+        leavers.dedup();
+        for leaver in leavers {
+            self.refused(leaver, State::gone(leaver));
         }
     }
 

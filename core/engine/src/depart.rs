@@ -171,7 +171,7 @@ impl Engine {
             Ok(index) => index,
             // Budget for a process that has left in order is of no use to anybody, and no sign of failure.
             Err(_) if header.kind() == Some(Kind::Credit) => return,
-            Err(error) => return self.bury(id, error),
+            Err(error) => return self.refused(id, error),
         };
         if !self.state.peers.at(index).queue.is_empty()
             || self.send_packet(index, header, payload) == Sent::Full
@@ -290,7 +290,8 @@ impl Engine {
             Ok(()) => Sent::Yes,
             Err(Refused::Full) => Sent::Full,
             Err(Refused::Dead) => {
-                self.lose(self.state.peers.at(index).id);
+                let id = self.state.peers.at(index).id;
+                self.refused(id, State::gone(id));
                 Sent::Dead
             }
         }

@@ -423,6 +423,15 @@ impl Transport for Transports {
         }
     }
 
+    fn has_ended(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Alone(_) | Transports::Fabric(_) => false,
+            Transports::Shm(shm) => shm.has_ended(peer),
+            Transports::Both(both) => both.has_ended(peer),
+            Transports::Sim(port) => port.has_ended(peer),
+        }
+    }
+
     fn zero_copy(&self, peer: PeerId) -> Option<ZeroCopy> {
         match self {
             Transports::Fabric(forced) => forced.fabric.zero_copy(peer),

@@ -305,13 +305,22 @@ impl Process {
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
         if self.sessions.is_empty() {
-            self.engine.rest();
+            self.rest();
         }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
             self.goes_on();
         }
         Ok(())
+    }
+
+    /// This process has ended MPI: nobody shall wait for it.
+    pub fn rest(&mut self) {
+        for (_, lane) in self.lanes.iter() {
+            lane.with(|inner| inner.engine.farewell());
+        }
+        self.engine.farewell();
+        self.engine.rest();
     }
 
     /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.

@@ -157,7 +157,7 @@ impl Process {
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return true };
         let OnCells::Yes(stream) = &persistent.cells else { return true };
         let Ok(of) = self.comms.get(persistent.comm) else { return true };
-        let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+        let lost = self.engine.lost_among(of.group.peers());
         let rounds = self.engine.rounds_of(stream);
         let absent = rounds.cells_here().absent();
         if absent == 0 || rounds.has_cause() {

@@ -534,7 +534,8 @@ impl State {
         if error.is_some() {
             request.error = error;
         }
-        let concerns_others = request.token != 0 || request.flags & (RELEASED | WATCHED | LEASED) != 0;
+        let concerns_others =
+            request.token != 0 || request.flags & (RELEASED | WATCHED | LEASED | ABANDONED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
@@ -552,7 +553,8 @@ impl State {
         if request.flags & LEASED != 0 {
             self.zero_copies.request_ended(slot);
         }
-        if request.token == 0 && request.flags & RELEASED == 0 {
+        let stays = request.token == 0 && request.flags & RELEASED == 0;
+        if stays && request.flags & ABANDONED == 0 {
             return;
         }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
@@ -560,9 +562,11 @@ impl State {
         } else if request.flags & ABANDONED != 0
             && let Some(error) = &request.error
         {
-            self.schedules.callbacks.push_back(Callback::of_failure(request.owner, error.clone()));
+            self.schedules.callbacks.push_back(Callback::of_failure(request.owner, error.clone(), !stays));
         }
-        self.requests.remove(slot);
+        if !stays {
+            self.requests.remove(slot);
+        }
     }
 
     /// Makes a request the executor's; it may have ended already.

@@ -26,11 +26,17 @@ impl Engine {
         if entry.phase == Phase::Complete
             && let Some(error) = entry.error.take()
         {
-            let failure = Callback::of_failure(entry.owner, error);
+            let failure = Callback::of_failure(entry.owner, error, true);
             self.state.schedules.callbacks.push_back(failure);
         }
         self.state.requests.at_mut(request.slot()).flags |= ABANDONED;
         self.release(request);
+    }
+
+    /// For a request under way that is complete for the program already (a buffered send, section 3.4): should it fail, that is told as by
+    /// [`Engine::abandon`]. It stays until it is taken.
+    pub fn tell_failure_of(&mut self, request: RequestId) {
+        self.state.requests.at_mut(request.slot()).flags |= ABANDONED;
     }
 
     /// Marks a request for cancellation (section 3.8.4). It still completes: cancelled, or as if nothing had been

@@ -114,16 +114,27 @@ impl Channel {
 #[must_use]
 pub struct Callback(Due);
 
+/// A request has failed whose error no call returns.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its owner word.
+    pub owner: u32,
+    /// What went wrong.
+    pub error: Error,
+    /// Whether the program had freed it; otherwise it was complete for the program before.
+    pub freed: bool,
+}
+
 #[derive(Debug)]
 enum Due {
     Operation { token: NonZeroU64, operation: Arc<dyn UserOperation>, left: Elements, into: Elements },
-    Failure { owner: u32, error: Error },
+    Failure(Failure),
 }
 
 impl Callback {
-    /// An abandoned request of that owner word has failed.
-    pub(crate) fn of_failure(owner: u32, error: Error) -> Callback {
-        Callback(Due::Failure { owner, error })
+    /// A request of that owner word has failed whose error no call returns.
+    pub(crate) fn of_failure(owner: u32, error: Error, freed: bool) -> Callback {
+        Callback(Due::Failure(Failure { owner, error, freed }))
     }
 
     /// Calls the user's operation; for a failure nothing.
@@ -133,10 +144,10 @@ impl Callback {
         }
     }
 
-    /// The owner word and the error of an abandoned request ([`Engine::abandon`]); `None`: that is an operation.
-    pub fn failure(&self) -> Option<(u32, &Error)> {
+    /// The failure of a request ([`Engine::abandon`], [`Engine::tell_failure_of`]); `None`: that is an operation.
+    pub fn failure(&self) -> Option<&Failure> {
         match &self.0 {
-            Due::Failure { owner, error } => Some((*owner, error)),
+            Due::Failure(failure) => Some(failure),
             Due::Operation { .. } => None,
         }
     }

@@ -201,7 +201,7 @@ impl Process {
                 return Ok(false);
             }
         };
-        let begun = rounds.begin(of.collectives);
+        let begun = rounds.begin(of.collectives.get());
         if let Ok(Begin::Over) = begun {
             of.node.way = OnNode::Never;
             return Ok(false);
@@ -224,10 +224,10 @@ impl Process {
         }
         if let Err(error) = begun {
             of.node.way = OnNode::Ready(rounds);
-            of.collectives = of.collectives.wrapping_add(1);
+            of.collectives.advance();
             return Err(error);
         }
-        of.collectives = of.collectives.wrapping_add(1);
+        of.collectives.advance();
         let call = RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
             .expect("what fits was asked before");
         self.asked = Asked::Answered(Begun::Rounds(UnderWay { comm, rounds, call }));
@@ -270,13 +270,13 @@ impl Process {
             return Ok(None);
         }
         arguments.send.check_distinct(&arguments.recv)?;
-        let started = self.engine.start_in_stream(stream, of.collectives, |rounds| {
+        let started = self.engine.start_in_stream(stream, of.collectives.get(), |rounds| {
             let what = (shape, bytes, element);
             RoundsCall::new(rounds, what, arguments.clone(), kernel, in_place).map(RoundsCall::unattended)
         })?;
         match started {
             Some(request) => {
-                of.collectives = of.collectives.wrapping_add(1);
+                of.collectives.advance();
                 self.engine.tag_request(request, of.handle.0 | COLLECTIVE);
             }
             // The stream has ended.
@@ -409,7 +409,7 @@ impl Comms {
     pub fn numbered_rounds(&mut self, raw: usize) -> Option<(&mut Cells, u32)> {
         let of = self.at(raw)?;
         match &mut of.node.way {
-            OnNode::Ready(rounds) => Some((rounds.cells(), of.collectives)),
+            OnNode::Ready(rounds) => Some((rounds.cells(), of.collectives.get())),
             _ => None,
         }
     }
@@ -418,7 +418,7 @@ impl Comms {
     #[inline(always)]
     pub fn count_collective(&mut self, raw: usize) {
         if let Some(of) = self.at(raw) {
-            of.collectives = of.collectives.wrapping_add(1);
+            of.collectives.advance();
         }
     }
 
@@ -427,7 +427,7 @@ impl Comms {
         let of = self.at(raw)?;
         match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => {
-                of.collectives = of.collectives.wrapping_add(1);
+                of.collectives.advance();
                 Some(rounds)
             }
             way => {

@@ -69,7 +69,7 @@ impl Process {
             return;
         }
         let Ok(of) = self.comms.get_mut(agreement.comm) else { return };
-        let number = of.collectives;
+        let number = of.collectives.get();
         // The others may have heard of memory though this member did not, or cannot use it: what they do in it must fail.
         let alone = block != 0 || !ended_well;
         let lost = self.engine.lost_among(of.group.peers());

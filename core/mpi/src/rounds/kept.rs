@@ -82,7 +82,7 @@ impl Process {
         let comm = persistent.comm;
         let of = self.comms.get_mut(comm)?;
         // Whoever has left the communicator's cells does not know of memory any more, and the others find that out here.
-        let number = of.collectives;
+        let number = of.collectives.get();
         if let OnNode::Ready(rounds) | OnNode::Wants(rounds) = &mut of.node.way
             && let Ok(Begin::Over) = rounds.begin(number)
         {

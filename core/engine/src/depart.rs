@@ -57,7 +57,7 @@ impl Engine {
         if mode != SendMode::Synchronous
             && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
-            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack_to_transport(0, out)).is_ok()
+            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
             peer.window.spend_open(charge(length as u32));
             return Ok(Started::Complete);
@@ -355,10 +355,10 @@ impl Engine {
                     self.fabric.send_copy(peer.id, header, length + SyncPrefix::BYTES, |out| {
                         let (front, data) = out.split_at_mut(SyncPrefix::BYTES);
                         front.copy_from_slice(&SyncPrefix { request: id }.emit());
-                        buffer.pack_to_transport(0, data);
+                        buffer.pack(0, data);
                     })
                 } else {
-                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack_to_transport(0, out))
+                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack(0, out))
                 };
                 if sent.is_ok() {
                     peer.window.spend(charge(length as u32));
@@ -413,7 +413,7 @@ impl Engine {
                 let whole = u64::from(lead) == request.length;
                 let first = if whole { lead.min(piece) as usize } else { 0 };
                 let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
-                    buffer.pack_to_transport(0, announce.put(out));
+                    buffer.pack(0, announce.put(out));
                 });
                 if sent.is_ok() {
                     if lead > 0 {
@@ -448,10 +448,7 @@ impl Engine {
             let len = (end - offset).min(piece) as usize;
             let header = Header::control(Kind::Fragment, remote, offset);
             let buffer = request.send_buf();
-            match self
-                .fabric
-                .send_copy(peer.id, header, len, |out| buffer.pack_to_transport(offset as usize, out))
-            {
+            match self.fabric.send_copy(peer.id, header, len, |out| buffer.pack(offset as usize, out)) {
                 Ok(()) => request.moved += len as u64,
                 refused => return self.judge(index, refused),
             }

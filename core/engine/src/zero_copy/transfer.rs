@@ -297,7 +297,7 @@ impl Engine {
             Way::WritePacked => {
                 let length = length.min(transfer.most_copied as u64);
                 let buffer = self.state.requests.at(transfer.slot).send_buf();
-                let fill = |room: &mut [u8]| buffer.pack_to_transport(start as usize, room);
+                let fill = |room: &mut [u8]| buffer.pack(start as usize, room);
                 // The last one tells for all, where somebody must know.
                 let last = start + length == transfer.end;
                 let tells = transfer.one_sided || last && !transfer.ordered;

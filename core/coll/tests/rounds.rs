@@ -8,6 +8,9 @@ use weft_coll::rounds::{
 
 const CELLS: u64 = 8;
 
+/// A round with a long payload, and where in a ring it begins and ends.
+type Place = (u64, usize, usize);
+
 /// The cells of all members, checked against the rules at every access.
 struct Node {
     stamps: Vec<Vec<(u64, u16)>>,
@@ -18,7 +21,7 @@ struct Node {
     /// Bytes of a ring, so few that payloads of the longest kind wait for one another before their cells do.
     ring: usize,
     /// Each member's count of places: where the next begins, and the last rounds with theirs.
-    places: Vec<(usize, Vec<(u64, usize, usize)>)>,
+    places: Vec<(usize, Vec<Place>)>,
 }
 
 impl Node {

@@ -24,7 +24,8 @@
 //! Payload and stamp: the writer stores the stamp with Release after the payload, a reader loads it with Acquire before. So
 //! rule A gives the reader the whole payload. Finished rounds: a reader stores their number with Release after its last
 //! load of payloads, the writer loads it with Acquire before it writes the cell again (rule B); so no load of the reader can
-//! see the later write. A stamp of round r of member j says as well that j has finished every round before the operation that r
+//! see the later write. In the rings that later write may be another member's, and the earlier payload a third one's: the writer loads the finished
+//! rounds of all of them, and who wrote the payload stored it before it said that it has finished the round. A stamp of round r of member j says as well that j has finished every round before the operation that r
 //! belongs to: its finishing is before the stamp in j's program order, and the stamp is Release; so the reader may write
 //! on that knowledge as if it had loaded the number itself ([`Pace::heard_of`]).
 //!

@@ -141,7 +141,7 @@ impl Engine {
         peers: Vec<PeerId>,
         (sequence, call): (u32, RoundsCall),
     ) -> Stream {
-        let kept = Kept { sequence, starts: 0, call: call.unattended(), request: None };
+        let kept = Kept { sequence, starts: 0, call, request: None };
         self.open(rounds, context, peers, Some(kept))
     }
 

@@ -272,7 +272,7 @@ impl Process {
         arguments.send.check_distinct(&arguments.recv)?;
         let started = self.engine.start_in_stream(stream, of.collectives.get(), |rounds| {
             let what = (shape, bytes, element);
-            RoundsCall::new(rounds, what, arguments.clone(), kernel, in_place).map(RoundsCall::unattended)
+            RoundsCall::unattended(rounds, what, arguments.clone(), kernel, in_place)
         })?;
         match started {
             Some(request) => {

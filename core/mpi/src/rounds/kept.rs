@@ -141,8 +141,8 @@ impl Process {
         let Ok(mut rounds) = self.engine.join_rounds(cells, of.rank.0, &peers) else { return };
         let has_room = self.engine.add_slots(room, &mut rounds).is_ok();
         let KeptCall { what, arguments, kernel, in_place, sequence } = *call;
-        let kept =
-            RoundsCall::new(&rounds, what, arguments, kernel, in_place).expect("what fits was asked before");
+        let kept = RoundsCall::unattended(&rounds, what, arguments, kernel, in_place)
+            .expect("what fits was asked before");
         rounds.cells().join_in(0);
         if !has_room {
             // What the others begin there must fail.

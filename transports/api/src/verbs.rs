@@ -228,6 +228,9 @@ pub struct HcaLimits {
     /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
     /// does something else. False for whatever works by itself, a thread included.
     pub works_in_calls: bool,
+    /// Whether the bytes of a packet that a connection writes into a buffer of [`Hca::allocate`] are seen in the order of their addresses: whoever
+    /// sees the last one, sees all. The verbs promise it of no device (section 9.5, o9-20); some say it of themselves.
+    pub writes_in_order: bool,
     /// Whether short requests in a row are better told of at once: telling costs, or what is told of later waits anyhow.
     pub chains: bool,
     /// Model: seconds from a request to its completion, of one without data.
@@ -297,6 +300,15 @@ pub trait Hca {
     /// # Panics
     /// When the range lies in no buffer.
     fn bytes(&self, address: u64, length: usize) -> &[u8];
+
+    /// Eight aligned bytes of a buffer that it made, which others may be writing: an acquire, so what is read after it is at least as new.
+    ///
+    /// # Panics
+    /// As [`Hca::bytes`].
+    fn word(&self, address: u64) -> u64 {
+        // Of a device that works in calls of its own; others say how.
+        u64::from_le_bytes(self.bytes(address, 8).try_into().expect("eight bytes"))
+    }
 
     /// As [`Hca::bytes`], to write to. The caller keeps off what is posted.
     ///

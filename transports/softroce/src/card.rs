@@ -218,6 +218,8 @@ impl<W: Wire> Hca for Card<W> {
             atomic_with_processors: false,
             // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
             works_in_calls: true,
+            // Also in `progress`: nobody looks meanwhile.
+            writes_in_order: true,
             // What follows a request in the same turn leaves with the next turn: see `Card::ring`.
             chains: true,
             latency: 30e-6,

@@ -47,7 +47,7 @@ impl<H: Hca> Rdma<H> {
         let card = self.directory.find(id)?;
         // The other connection prefers the other rail.
         let paths = match self.peers.find_channel(id, 0) {
-            Some(first) if channel > 0 => self.peers.at(first).paths,
+            Some(first) if channel > 0 => self.peers.at(first).paths.clone(),
             _ => self.first_paths(id, &card),
         };
         let rail = channel.min(paths.rails() - 1);

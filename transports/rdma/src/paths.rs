@@ -26,10 +26,11 @@ pub(crate) struct Path {
     pub(crate) qkey: u32,
 }
 
-/// The paths to a peer that are in use, by rail.
-#[derive(Clone, Copy, Debug)]
+/// The paths to a peer that are in use, by rail. Few processes have two, so the second is elsewhere.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
-    rails: [Option<Path>; MOST_RAILS],
+    first: Option<Path>,
+    second: Option<Box<Path>>,
     /// How many there are to choose from.
     choices: u8,
 }
@@ -61,12 +62,16 @@ impl Path {
 impl Paths {
     /// By a rail.
     pub(crate) fn on(&self, rail: u8) -> Option<&Path> {
-        self.rails.get(usize::from(rail))?.as_ref()
+        match rail {
+            0 => self.first.as_ref(),
+            1 => self.second.as_deref(),
+            _ => None,
+        }
     }
 
     /// Rails that lead there.
     pub(crate) fn rails(&self) -> u8 {
-        self.rails.iter().flatten().count() as u8
+        u8::from(self.first.is_some()) + u8::from(self.second.is_some())
     }
 
     /// Whether there is another path.
@@ -76,16 +81,18 @@ impl Paths {
 
     /// By this way on a rail from now on. `false`: there is none.
     pub(crate) fn take(&mut self, path: Option<Path>, rail: u8) -> bool {
-        let Some(place) = self.rails.get_mut(usize::from(rail)).filter(|_| path.is_some()) else {
-            return false;
-        };
-        *place = path;
+        let Some(path) = path else { return false };
+        match rail {
+            0 => self.first = Some(path),
+            1 => self.second = Some(Box::new(path)),
+            _ => return false,
+        }
         true
     }
 
     /// Whether an address is that of one of the paths in use.
     pub(crate) fn leads_to(&self, address: DeviceAddress) -> bool {
-        self.rails.iter().flatten().any(|path| path.to == address)
+        (0..MOST_RAILS as u8).filter_map(|rail| self.on(rail)).any(|path| path.to == address)
     }
 
     /// The number of the way on a rail.
@@ -122,7 +129,7 @@ impl<H: Hca> Rdma<H> {
 
     /// The first paths to a process: on each rail the first way, or one that has worked towards that network.
     pub(crate) fn first_paths(&self, id: PeerId, card: &PeerCard) -> Paths {
-        let mut paths = Paths { rails: [None; MOST_RAILS], choices: 0 };
+        let mut paths = Paths::default();
         for rail in 0..self.rails_to(card) {
             let ways = self.ways_to(id, card, rail);
             let theirs = card.rail(rail).map_or(&[][..], |theirs| &theirs.addresses);
@@ -133,7 +140,7 @@ impl<H: Hca> Rdma<H> {
                 })
             });
             paths.choices += ways.len() as u8;
-            paths.rails[usize::from(rail)] = self.path(id, card, rail, liked.unwrap_or(0) as u8);
+            paths.take(self.path(id, card, rail, liked.unwrap_or(0) as u8), rail);
         }
         paths
     }

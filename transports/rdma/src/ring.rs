@@ -114,11 +114,8 @@ impl Word {
             Word::TakeBack => (2, None, 0, 0),
             Word::Returned => (3, None, 0, 0),
         };
-        let words = [
-            kind | told << 8 | sizes,
-            to.map_or(0, |to| to.address),
-            to.map_or(0, |to| u64::from(to.key.0)),
-        ];
+        let words =
+            [kind | told << 8 | sizes, to.map_or(0, |to| to.address), to.map_or(0, |to| u64::from(to.key.0))];
         let mut bytes = [0; Word::BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -129,9 +126,8 @@ impl Word {
     /// `None` for bytes that are none of ours, or a ring that cannot be.
     pub fn parse(bytes: &[u8]) -> Option<Word> {
         let bytes: &[u8; Word::BYTES] = bytes.try_into().ok()?;
-        let mut words = bytes.chunks_exact(8).map(|word| {
-            u64::from_le_bytes(word.try_into().expect("eight bytes"))
-        });
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let [first, address, key] = [words.next()?, words.next()?, words.next()?];
         let (places, place_bytes) = ((first >> 16) as u16, (first >> 32) as u16);
         let word = match first & 0xff {

@@ -15,7 +15,9 @@ use crate::slots::Slots;
 use crate::transport::{HEADER_BYTES, MOST_POSTED, Rdma, SEND_SLOTS};
 use std::time::Duration;
 use weft_api::Refused;
-use weft_api::verbs::{Access, Completion, Data, Hca, HcaLimits, Nanos, RemoteAddress, Segment, Work, WorkRequest};
+use weft_api::verbs::{
+    Access, Completion, Data, Hca, HcaLimits, Nanos, RemoteAddress, Segment, Work, WorkRequest,
+};
 use weft_types::params::Choice;
 use weft_wire::Header;
 
@@ -65,12 +67,16 @@ impl Rings {
     pub(crate) fn new(choice: Choice, limits: &HcaLimits) -> Rings {
         let (most, why) = match choice {
             Choice::Off => (0, "no rings: asked for (WEFT_RINGS)"),
-            Choice::On if limits.writes_in_order => (MOST_RINGS, "rings for peers that talk often: asked for (WEFT_RINGS)"),
+            Choice::On if limits.writes_in_order => {
+                (MOST_RINGS, "rings for peers that talk often: asked for (WEFT_RINGS)")
+            }
             Choice::On => (
                 MOST_RINGS,
                 "rings for peers that talk often, told of by completions, since the device does not promise to write bytes in order: asked for (WEFT_RINGS)",
             ),
-            Choice::Auto if limits.works_in_calls => (0, "no rings: the device is a program, and looks at every packet anyway"),
+            Choice::Auto if limits.works_in_calls => {
+                (0, "no rings: the device is a program, and looks at every packet anyway")
+            }
             Choice::Auto if limits.writes_in_order => {
                 (MOST_RINGS, "rings for peers that talk often: the device writes bytes in order")
             }
@@ -189,7 +195,10 @@ impl<H: Hca> Rdma<H> {
     fn post_word(&mut self, index: u32, word: Word) -> Result<(), Refused> {
         let peer = self.peers.at(index);
         let open = matches!(peer.state, State::Open { .. });
-        if !open || peer.flight.len() >= MOST_POSTED - 2 || self.rails[usize::from(peer.rail)].hca.is_crowded() {
+        if !open
+            || peer.flight.len() >= MOST_POSTED - 2
+            || self.rails[usize::from(peer.rail)].hca.is_crowded()
+        {
             return Err(Refused::Full);
         }
         let work = Work::Send { immediate: Some(Word::MARK) };
@@ -219,8 +228,12 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// A write completed a receive request: what it says of records that the peer took.
+    /// A write completed a receive request: it is a record, or it says how many the peer took, or both.
     pub(crate) fn written(&mut self, index: u32, done: &Completion, now: Nanos) {
+        if done.bytes > 0 && self.rings.told {
+            // This one alone is known to be there whole.
+            self.drain_own(index, 1, now);
+        }
         let peer = self.peers.at_mut(index);
         peer.heard = now;
         if let Some(taken) = done.immediate
@@ -230,23 +243,25 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Takes in the records of a peer that are there and next. Whether there was one.
+    /// Takes in the records of a peer that are there and next, where nothing tells of them. Whether there was one.
     #[inline]
     pub(crate) fn drain(&mut self, index: u32, now: Nanos) -> bool {
         match &self.peers.at(index).rings {
-            Some(pair) if pair.own.is_some() => self.drain_own(index, now),
+            Some(pair) if pair.own.is_some() && !self.rings.told => self.drain_own(index, PLACES, now),
             _ => false,
         }
     }
 
-    fn drain_own(&mut self, index: u32, now: Nanos) -> bool {
+    fn drain_own(&mut self, index: u32, most: u16, now: Nanos) -> bool {
         let mut news = false;
         let peer = self.peers.at_mut(index);
         let rail = usize::from(peer.rail);
         let Some(Pair { out, own: Some(own), .. }) = peer.rings.as_deref_mut() else { return false };
         let Some(blocks) = &self.rings.blocks[rail] else { return false };
         let begin = blocks.address(0, own.block);
-        while let Some(at) = own.next()
+        let mut left = most;
+        while left > 0
+            && let Some(at) = own.next()
             && let Some(tail) = own.is_next(self.rails[rail].hca.word(begin + at), peer.received)
         {
             if !fits(tail) {
@@ -255,6 +270,7 @@ impl<H: Hca> Rdma<H> {
                 return true;
             }
             let place = own.saw();
+            left -= 1;
             own.used = now;
             peer.received = peer.received.wrapping_add(1);
             peer.inbox.push_back(Arrived::Record { place, bytes: tail.length });
@@ -277,7 +293,9 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at(index);
         let own = peer.rings.as_ref().and_then(|pair| pair.own);
         let blocks = self.rings.blocks[usize::from(peer.rail)].as_ref();
-        let (Some(own), Some(blocks)) = (own, blocks) else { unreachable!("records are copied before their ring goes") };
+        let (Some(own), Some(blocks)) = (own, blocks) else {
+            unreachable!("records are copied before their ring goes")
+        };
         let tail = blocks.address(0, own.block) + tail_at(place.into(), PLACES, PLACE_BYTES);
         self.rails[usize::from(peer.rail)].hca.bytes(tail - u64::from(bytes), bytes.into())
     }
@@ -312,7 +330,7 @@ impl<H: Hca> Rdma<H> {
         let told = self.rings.told;
         for at in 0..self.rings.given.len() {
             let index = self.rings.given[at];
-            if told || !self.drain_own(index, now) {
+            if told || !self.drain_own(index, PLACES, now) {
                 self.ask_back(index, now, FORGOTTEN);
             } else {
                 news = true;
@@ -466,7 +484,8 @@ impl<H: Hca> Rdma<H> {
     ) -> Result<(), Refused> {
         let peer = self.peers.at(index);
         let holds_slot = matches!(holds, Holds::Slot(_));
-        let signaled = peer.flight.must_signal() || holds_slot && self.send_slots.left() < SEND_SLOTS as usize / 4;
+        let signaled =
+            peer.flight.must_signal() || holds_slot && self.send_slots.left() < SEND_SLOTS as usize / 4;
         let id = peer.flight.next();
         let request = WorkRequest { id, work, data, signaled, fence: false, solicited: false };
         if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {

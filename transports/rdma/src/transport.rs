@@ -596,6 +596,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     }
 
     fn bell(&self) -> Bells<H::Bell> {
-        Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell())).at_most(self.nap())
+        Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell()))
+            .at_most(self.nap())
     }
 }

@@ -389,7 +389,10 @@ fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
     println!(
         "{anew} connections made anew, {moved} moved, {shared} operations shared, {saved} doorbells saved, {records} messages by rings in {seeds} worlds"
     );
-    assert!(anew > seeds && moved > 0 && shared > seeds && saved > seeds && records > seeds, "this shows nothing");
+    assert!(
+        anew > seeds && moved > 0 && shared > seeds && saved > seeds && records > seeds,
+        "this shows nothing"
+    );
 }
 
 /// The same where there is one connection for two peers: messages of the other go by datagrams, those who talk much and those who put, get or

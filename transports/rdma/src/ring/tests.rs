@@ -41,7 +41,8 @@ fn words_come_back() {
 /// and not before, in every lap, the wrapping ones too.
 #[test]
 fn a_record_counts_when_its_last_byte_is_there() {
-    let tail = |record: u32, length: u16, number: u16| Tail { lap: lap(record, PLACES), length, taken: 9, number };
+    let tail =
+        |record: u32, length: u16, number: u16| Tail { lap: lap(record, PLACES), length, taken: 9, number };
     for record in [0, 64, 255 * 64, 256 * 64, 65_534 * 64, 65_535 * 64, 65_536 * 64, u32::MAX - 63] {
         let old = match record {
             0 => [0; 8],

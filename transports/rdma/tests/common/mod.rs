@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
 
+pub mod device;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -16,6 +16,7 @@ use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Tran
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
+use weft_types::params::Choice as Setting;
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_verbs::{Verbs, VerbsBell, Wish, choose, own_numa_node, survey};
 use weft_wire::Header;
@@ -170,15 +171,24 @@ impl Fabric {
         }
     }
 
+    /// Sets whether peers that talk often get rings, where there are connections.
+    pub fn set_rings(&mut self, choice: Setting) {
+        match self {
+            Fabric::Softroce(rdma) => rdma.set_rings(choice),
+            Fabric::Verbs(rdma) => rdma.set_rings(choice),
+            Fabric::Ofi(_) => {}
+        }
+    }
+
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
             Fabric::Softroce(_) => None,
             Fabric::Verbs(rdma) => {
                 let most = rdma.connections().1;
-                let why = &rdma.hca().choice().why;
+                let (why, rings) = (&rdma.hca().choice().why, rdma.why_rings());
                 Some(format!(
-                    "{why}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)"
+                    "{why}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)\n  rings for short messages: {rings}"
                 ))
             }
             Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),

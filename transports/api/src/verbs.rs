@@ -228,9 +228,6 @@ pub struct HcaLimits {
     /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
     /// does something else. False for whatever works by itself, a thread included.
     pub works_in_calls: bool,
-    /// Whether the bytes of a packet that a connection writes into a buffer of [`Hca::allocate`] are seen in the order of their addresses: whoever
-    /// sees the last one, sees all. The verbs promise it of no device (section 9.5, o9-20); some say it of themselves.
-    pub writes_in_order: bool,
     /// Whether short requests in a row are better told of at once: telling costs, or what is told of later waits anyhow.
     pub chains: bool,
     /// Model: seconds from a request to its completion, of one without data.
@@ -357,6 +354,13 @@ pub trait Hca {
     /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
     /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
+
+    /// Whether what an open connection writes into a buffer of [`Hca::allocate`] is seen in the order of its addresses, a request at a time: whoever
+    /// sees the last byte, sees all. The specification promises it of no device (section 9.5, o9-20); some say it of their connections.
+    fn writes_in_order(&self, number: QueuePairNumber) -> bool {
+        let _ = number;
+        false
+    }
 
     /// Posts a send request.
     ///

@@ -6,7 +6,7 @@
 //! # When a record is there
 //! The tail holds the lap of the ring. Before the record comes, its place holds what came a lap earlier (or zeroes before the first), so a tail with the expected lap is
 //! the new one, or the new one in part. It says more than itself only where the device makes the bytes of one packet visible in the order of
-//! their addresses ([`HcaLimits::writes_in_order`](weft_api::verbs::HcaLimits::writes_in_order)): the lap is in the last two bytes of the record, so whoever sees it, sees
+//! their addresses ([`Hca::writes_in_order`](weft_api::verbs::Hca::writes_in_order)): the lap is in the last two bytes of the record, so whoever sees it, sees
 //! all bytes before it, if the look was an acquire ([`Hca::word`](weft_api::verbs::Hca::word)). The two bytes may come apart: then one of them is new and the other is that of the lap
 //! before; where they differ in one byte only, the other one is no matter, and where they differ in both, half a lap is a number that is not expected.
 //! A record never has more bytes than one packet, since packets may be written in any order by cards that route them by several ways.
@@ -234,11 +234,13 @@ pub(crate) struct Incoming {
     pub(crate) used: Nanos,
     /// It was asked back.
     pub(crate) asked: bool,
+    /// Each record completes a receive request.
+    pub(crate) told: bool,
 }
 
 impl Incoming {
-    pub(crate) const fn new(block: u32, now: Nanos) -> Incoming {
-        Incoming { block, seen: 0, taken: 0, said: 0, used: now, asked: false }
+    pub(crate) const fn new(block: u32, told: bool, now: Nanos) -> Incoming {
+        Incoming { block, seen: 0, taken: 0, said: 0, used: now, asked: false, told }
     }
 
     /// Where the tail of the next record is; `None`: all places hold some that are not taken.

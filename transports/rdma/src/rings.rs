@@ -47,50 +47,36 @@ pub(crate) struct Pair {
 /// All rings of this process.
 #[derive(Debug)]
 pub(crate) struct Rings {
+    choice: Choice,
     /// How many there may be, and how many messages of a peer it takes (a power of two); 0 rings: none.
     most: u32,
     many: u32,
-    /// Whether each record completes a receive request: the device does not promise in which order its bytes are seen.
-    told: bool,
     /// Whether the device works while nobody calls it, and so also while this process sleeps.
     by_itself: bool,
     /// Memory of rings by rail, once there was one.
     blocks: [Option<Slots>; MOST_RAILS],
-    /// Peers that have one.
+    /// Peers that have one, and how many of those are looked at, since nothing tells of records.
     given: Vec<u32>,
+    watched: usize,
     /// Peers to whom something must be said.
     owing: Vec<u32>,
-    why: &'static str,
+    /// A device did not promise to write in order.
+    unpromised: bool,
 }
 
 impl Rings {
     pub(crate) fn new(choice: Choice, limits: &HcaLimits) -> Rings {
-        let (most, why) = match choice {
-            Choice::Off => (0, "no rings: asked for (WEFT_RINGS)"),
-            Choice::On if limits.writes_in_order => {
-                (MOST_RINGS, "rings for peers that talk often: asked for (WEFT_RINGS)")
-            }
-            Choice::On => (
-                MOST_RINGS,
-                "rings for peers that talk often, told of by completions, since the device does not promise to write bytes in order: asked for (WEFT_RINGS)",
-            ),
-            Choice::Auto if limits.works_in_calls => {
-                (0, "no rings: the device is a program, and looks at every packet anyway")
-            }
-            Choice::Auto if limits.writes_in_order => {
-                (MOST_RINGS, "rings for peers that talk often: the device writes bytes in order")
-            }
-            Choice::Auto => (0, "no rings: the device does not promise to write bytes in order"),
-        };
+        let none = choice == Choice::Off || choice == Choice::Auto && limits.works_in_calls;
         Rings {
-            most,
+            choice,
+            most: if none { 0 } else { MOST_RINGS },
             many: MANY,
-            told: !limits.writes_in_order,
             by_itself: !limits.works_in_calls,
             blocks: [None, None],
             given: Vec::new(),
+            watched: 0,
             owing: Vec::new(),
-            why,
+            unpromised: false,
         }
     }
 }
@@ -110,9 +96,24 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Whether there are rings, and why or why not.
+    /// Whether there are rings, and why or why not, as far as is known.
     pub fn why_rings(&self) -> &'static str {
-        self.rings.why
+        let Rings { choice, most, by_itself, unpromised, .. } = &self.rings;
+        match (choice, unpromised) {
+            (Choice::Off, _) => "none (WEFT_RINGS=no)",
+            (Choice::Auto, _) if !by_itself => {
+                "none: the device is a program that looks at every packet anyway (WEFT_RINGS=yes has some)"
+            }
+            (Choice::Auto, true) => "none: the device does not promise to write bytes in order",
+            _ if *most == 0 => "none: there was no memory for them",
+            (Choice::Auto, false) => {
+                "for peers that talk often, where the device says of a connection that it writes bytes in order"
+            }
+            (Choice::On, false) => "for peers that talk often (WEFT_RINGS=yes)",
+            (Choice::On, true) => {
+                "for peers that talk often, and each record completes a receive request, since the device does not promise to write bytes in order (WEFT_RINGS=yes)"
+            }
+        }
     }
 
     /// Peers that have a ring now.
@@ -122,8 +123,7 @@ impl<H: Hca> Rdma<H> {
 
     /// How long a sleep may be at most.
     pub(crate) fn nap(&self) -> Option<Duration> {
-        let Rings { told, by_itself, given, .. } = &self.rings;
-        (*by_itself && !told && !given.is_empty()).then_some(NAP)
+        (self.rings.by_itself && self.rings.watched > 0).then_some(NAP)
     }
 
     /// A message of a peer came by send: it may be one that talks often.
@@ -153,14 +153,23 @@ impl<H: Hca> Rdma<H> {
             }
             return;
         }
+        // Asked of the connection: what is open may be in order where others are not.
+        let told = !self.rails[usize::from(rail)].hca.writes_in_order(self.peers.at(index).pair);
+        self.rings.unpromised |= told;
+        if told && self.rings.choice == Choice::Auto {
+            // The device will say the same of the next one.
+            self.rings.most = self.rings.given.len() as u32;
+            return;
+        }
         let Some((block, to)) = self.take_block(rail) else { return };
-        let word = Word::Give { to, places: PLACES, place_bytes: PLACE_BYTES, told: self.rings.told };
+        let word = Word::Give { to, places: PLACES, place_bytes: PLACE_BYTES, told };
         if self.post_word(index, word).is_err() {
             return self.free_block(rail, block);
         }
         let pair = self.peers.at_mut(index).rings.get_or_insert_default();
-        pair.own = Some(Incoming::new(block, now));
+        pair.own = Some(Incoming::new(block, told, now));
         self.rings.given.push(index);
+        self.rings.watched += usize::from(!told);
     }
 
     /// A free block on a rail, with no tail in it, and where peers find it.
@@ -230,7 +239,8 @@ impl<H: Hca> Rdma<H> {
 
     /// A write completed a receive request: it is a record, or it says how many the peer took, or both.
     pub(crate) fn written(&mut self, index: u32, done: &Completion, now: Nanos) {
-        if done.bytes > 0 && self.rings.told {
+        let own = self.peers.at(index).rings.as_ref().and_then(|pair| pair.own);
+        if done.bytes > 0 && own.is_some_and(|own| own.told) {
             // This one alone is known to be there whole.
             self.drain_own(index, 1, now);
         }
@@ -246,10 +256,8 @@ impl<H: Hca> Rdma<H> {
     /// Takes in the records of a peer that are there and next, where nothing tells of them. Whether there was one.
     #[inline]
     pub(crate) fn drain(&mut self, index: u32, now: Nanos) -> bool {
-        match &self.peers.at(index).rings {
-            Some(pair) if pair.own.is_some() && !self.rings.told => self.drain_own(index, PLACES, now),
-            _ => false,
-        }
+        let own = self.peers.at(index).rings.as_ref().and_then(|pair| pair.own.as_ref());
+        own.is_some_and(|own| !own.told) && self.drain_own(index, PLACES, now)
     }
 
     fn drain_own(&mut self, index: u32, most: u16, now: Nanos) -> bool {
@@ -327,10 +335,9 @@ impl<H: Hca> Rdma<H> {
 
     fn look_at_all(&mut self, now: Nanos) -> bool {
         let mut news = false;
-        let told = self.rings.told;
         for at in 0..self.rings.given.len() {
             let index = self.rings.given[at];
-            if told || !self.drain_own(index, PLACES, now) {
+            if !self.drain(index, now) {
                 self.ask_back(index, now, FORGOTTEN);
             } else {
                 news = true;
@@ -420,6 +427,7 @@ impl<H: Hca> Rdma<H> {
             pair.own = None;
         }
         self.free_block(rail, own.block);
+        self.rings.watched -= usize::from(!own.told);
         self.rings.given.retain(|&given| given != index);
     }
 

@@ -180,7 +180,6 @@ fn limits_of<H: Hca>(rails: &Rails<H>) -> HcaLimits {
         atomics: [a, b].iter().all(|it| it.atomics && (it.atomic_with_processors || it.works_in_calls)),
         atomic_with_processors: a.atomic_with_processors && b.atomic_with_processors,
         works_in_calls: a.works_in_calls && b.works_in_calls,
-        writes_in_order: a.writes_in_order && b.writes_in_order,
         chains: a.chains || b.chains,
         latency: a.latency.max(b.latency),
         bandwidth: a.bandwidth + b.bandwidth,

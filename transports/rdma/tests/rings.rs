@@ -143,7 +143,10 @@ fn who_talks_often_gets_a_ring() {
         assert!(counts.records > 1_400, "{counts:?} with {at_a_time} at a time");
         assert_eq!(fabric.ends[1].rings(), 1);
         let receives = fabric.ends[1].counts().receives;
-        assert!(receives < 1_000, "{receives} receive requests with {at_a_time} at a time");
+        assert!(
+            at_a_time > usize::from(PLACES) as u32 || receives < 1_000,
+            "{receives} receive requests with {at_a_time} at a time"
+        );
     }
 }
 
@@ -153,7 +156,7 @@ fn there_are_no_rings_unless_they_are_wanted() {
         let mut fabric = fabric_over(Air::quiet(), 2);
         fabric.ends.iter_mut().for_each(|end| end.set_rings(choice));
         assert_eq!(talk(&mut fabric, 1, 500, 4).records, 0);
-        assert!(fabric.ends[0].why_rings().starts_with("no rings"));
+        assert!(fabric.ends[0].why_rings().starts_with("none"));
     }
     // A card that says it writes in order has them unasked, one that says nothing has not.
     for (writes, has) in [(Writes::InOrder, true), (Writes::InAnyOrder, false)] {

@@ -218,8 +218,6 @@ impl<W: Wire> Hca for Card<W> {
             atomic_with_processors: false,
             // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
             works_in_calls: true,
-            // Also in `progress`: nobody looks meanwhile.
-            writes_in_order: true,
             // What follows a request in the same turn leaves with the next turn: see `Card::ring`.
             chains: true,
             latency: 30e-6,
@@ -240,6 +238,11 @@ impl<W: Wire> Hca for Card<W> {
 
     fn now(&self) -> Nanos {
         self.wire.now()
+    }
+
+    // In `progress`, and nobody looks meanwhile.
+    fn writes_in_order(&self, _: QueuePairNumber) -> bool {
+        true
     }
 
     fn allocate(&mut self, bytes: u64, access: Access) -> Result<DeviceBuffer, HcaRefusal> {

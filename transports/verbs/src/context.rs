@@ -172,7 +172,7 @@ impl Context {
             ));
         }
         let on_demand = self.pages_on_demand();
-        let (max_inline, max_segments, in_order) = self.probe_queue_pair(&attr, device)?;
+        let (max_inline, max_segments) = self.probe_queue_pair(&attr, device)?;
         let at_least_0 = |number: i32| u32::try_from(number).unwrap_or(0);
         let limits = HcaLimits {
             mtu: 128 << port.active_mtu.clamp(1, 5),
@@ -192,7 +192,6 @@ impl Context {
             atomics: attr.atomic_cap != IBV_ATOMIC_NONE,
             atomic_with_processors: attr.atomic_cap == IBV_ATOMIC_GLOB,
             works_in_calls: false,
-            writes_in_order: in_order,
             // A doorbell is a write across the bus, or a call of the kernel.
             chains: true,
             latency: if choice.emulated { 20e-6 } else { 1.5e-6 },

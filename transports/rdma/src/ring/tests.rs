@@ -49,7 +49,7 @@ fn a_record_counts_when_its_last_byte_is_there() {
             _ => tail(record.wrapping_sub(64), 100, 7).emit(),
         };
         let new = tail(record, 24, 7).emit();
-        let own = Incoming { seen: record, taken: record, ..Incoming::new(0, 0) };
+        let own = Incoming { seen: record, taken: record, ..Incoming::new(0, false, 0) };
         for stored in 0..=TAIL_BYTES {
             let mut word = old;
             word[..stored].copy_from_slice(&new[..stored]);
@@ -81,7 +81,7 @@ fn no_place_is_written_before_it_is_taken() {
         // As if it had been written to for long.
         let before = start / u32::from(PLACES) * u32::from(PLACES);
         (out.written, out.taken) = (before, before);
-        let mut own = Incoming { seen: before, taken: before, said: before, ..Incoming::new(0, 0) };
+        let mut own = Incoming { seen: before, taken: before, said: before, ..Incoming::new(0, false, 0) };
         let old = Tail { lap: lap(before, PLACES).wrapping_sub(1), length: 16, taken: 0, number: 0 };
         let mut memory = vec![u64::from_le_bytes(old.emit()); usize::from(PLACES)];
         let mut held: VecDeque<u16> = VecDeque::new();

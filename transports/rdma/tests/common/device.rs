@@ -86,10 +86,12 @@ impl Hca for Odd {
         // As a card: its works go on while nobody looks.
         match self.writes {
             Writes::AtOnce => limits,
-            writes => {
-                HcaLimits { works_in_calls: false, writes_in_order: writes == Writes::InOrder, ..limits }
-            }
+            Writes::InOrder | Writes::InAnyOrder => HcaLimits { works_in_calls: false, ..limits },
         }
+    }
+
+    fn writes_in_order(&self, _: QueuePairNumber) -> bool {
+        self.writes != Writes::InAnyOrder
     }
 
     fn word(&self, address: u64) -> u64 {

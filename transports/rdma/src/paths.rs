@@ -8,6 +8,7 @@
 //! Of each peer only the ways that are in use are kept. The others are in its card, which the directory gives again.
 
 use crate::card::PeerCard;
+use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
 use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways_seen};
@@ -102,6 +103,39 @@ impl Paths {
 }
 
 impl<H: Hca> Rdma<H> {
+    /// In words, how a process is reached: by which addresses, and by what. `None`: it was never talked to.
+    pub fn way(&self, id: PeerId) -> Option<String> {
+        let peer = self.peers.get(id)?;
+        let path = peer.paths.on(peer.rail)?;
+        let own = &self.rails[usize::from(peer.rail)].card.addresses;
+        let by = own.get(usize::from(path.by)).map_or_else(String::new, PortAddress::to_string);
+        let of = match (peer.paths.rails(), peer.paths.has_others()) {
+            (1, false) => String::new(),
+            (1, true) => format!(", way {} of {}", path.number + 1, peer.paths.choices),
+            (rails, _) => format!(
+                ", rail {} of {rails}, way {} of {} in all",
+                peer.rail + 1,
+                path.number + 1,
+                peer.paths.choices
+            ),
+        };
+        let what = match peer.state {
+            State::Asking { .. } => "asked for",
+            State::Open { .. } | State::Parting { .. } => "by a connection",
+            State::Datagrams => "by datagrams",
+            State::Failing { .. } => "failing",
+            State::Gone => "gone",
+        };
+        let ring = peer.rings.as_ref().is_some_and(|pair| pair.out.is_some());
+        let ring = if ring { ", short messages into a ring" } else { "" };
+        Some(format!("{by} -> {} {what}{ring}{of}", PortAddress::from(path.to)))
+    }
+
+    /// The processes that were talked to.
+    pub fn met(&self) -> impl Iterator<Item = PeerId> {
+        self.peers.all().iter().filter(|peer| peer.channel == 0).map(|peer| peer.id)
+    }
+
     /// How many rails lead to a process: a device of ours and one of it each.
     fn rails_to(&self, card: &PeerCard) -> u8 {
         (self.rails.len() as u8).min(card.rails())

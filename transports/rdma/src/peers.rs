@@ -84,6 +84,8 @@ pub(crate) struct Peer {
     pub(crate) open: bool,
     /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
     pub(crate) resting: bool,
+    /// How often that has changed, as it said last.
+    pub(crate) spell: u8,
     /// When it was heard last, as far as anybody looked.
     pub(crate) heard: Nanos,
     /// When it was asked last whether it is alive.
@@ -144,6 +146,7 @@ impl Peers {
             listed: false,
             open: false,
             resting: false,
+            spell: 0,
             heard: now,
             asked: now,
             made: now,

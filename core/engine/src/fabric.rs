@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use weft_api::verbs::Access;
+use weft_api::verbs::{Access, Hca};
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
@@ -90,6 +90,10 @@ pub fn rdma_ports(address: IpAddr) -> Vec<String> {
     let wish = Wish { address: Some(address), numa_node: own_numa_node() };
     let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
     choices.into_iter().flatten().map(|choice| choice.why).collect()
+}
+
+fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
+    rdma.met().take(most).filter_map(|peer| Some((peer, rdma.way(peer)?))).collect()
 }
 
 impl Fabric {
@@ -228,6 +232,15 @@ impl Fabric {
             Fabric::Ofi(_) => return (0, 0),
         };
         (counts.requests, counts.doorbells)
+    }
+
+    /// In words, how processes are reached that were talked to: at most so many.
+    pub(crate) fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
+        match self {
+            Fabric::Softroce(rdma) => ways_of(rdma, most),
+            Fabric::Verbs(rdma) => ways_of(rdma, most),
+            Fabric::Ofi(_) => Vec::new(),
+        }
     }
 
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at

@@ -449,9 +449,7 @@ impl<H: Hca> Rdma<H> {
         header: Header,
         payload: &[u8],
     ) -> Option<Result<(), Refused>> {
-        if self.peers.at(index).rings.is_none() {
-            return None;
-        }
+        self.peers.at(index).rings.as_ref()?;
         let (work, tail) = self.place_of(index, HEADER_BYTES + payload.len())?;
         if HEADER_BYTES + payload.len() + TAIL_BYTES > self.limits.max_inline as usize {
             return None;
@@ -469,9 +467,7 @@ impl<H: Hca> Rdma<H> {
         slot: u32,
         segment: Segment,
     ) -> Option<Result<(), Refused>> {
-        if self.peers.at(index).rings.is_none() {
-            return None;
-        }
+        self.peers.at(index).rings.as_ref()?;
         let (work, tail) = self.place_of(index, segment.length as usize)?;
         let rail = usize::from(self.peers.at(index).rail);
         let end = segment.address + u64::from(segment.length);

@@ -125,7 +125,7 @@ impl World {
             end.set_patience(Duration::from_secs(60)); // Longer than all paths are dead.
             end.set_connections(most);
             // Three worlds in four have rings, few, that come and go.
-            if seed % 4 > 0 {
+            if !seed.is_multiple_of(4) {
                 end.set_rings(Choice::On);
                 end.set_ring_limits(1 + (seed / 4 % 2) as u32, 4);
             }

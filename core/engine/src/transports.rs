@@ -130,6 +130,15 @@ impl Transports {
         }
     }
 
+    /// As [`Fabric::ways`].
+    pub(crate) fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.ways(most),
+            Transports::Both(both) => both.fabric().ways(most),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
+        }
+    }
+
     /// Whether there is more than one lane. Lanes other than 0 reach this node alone.
     pub fn has_lanes(&self) -> bool {
         matches!(self, Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_))

@@ -33,7 +33,7 @@ pub(crate) enum Todo {
 }
 
 /// Packets taken from one peer before others get a turn.
-const DRAIN_BURST: u32 = 32;
+pub(crate) const DRAIN_BURST: u32 = 32;
 
 /// Packets taken in one round of progress, so that a flood does not keep the caller from looking at its own request.
 const ROUND: u32 = 512;
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn follow(&mut self, id: PeerId, todo: Todo) {
+    pub(crate) fn follow(&mut self, id: PeerId, todo: Todo) {
         let index = self.meet(id);
         match todo {
             // The process has been met here.
@@ -107,9 +107,9 @@ impl Engine {
 }
 
 /// The next packet of peer `index`.
-struct Arrival<'a> {
-    state: &'a mut State,
-    index: u32,
+pub(crate) struct Arrival<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) index: u32,
 }
 
 impl Handler for Arrival<'_> {

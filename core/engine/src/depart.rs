@@ -62,6 +62,14 @@ impl Engine {
             peer.window.spend_open(charge(length as u32));
             return Ok(Started::Complete);
         }
+        if mode != SendMode::Synchronous
+            && length > peer.limits.single as usize
+            && let Some(bytes) = buffer.plain()
+            && let piece = piece(length as u64, &peer.limits) as usize
+            && let Some(moved) = self.send_pieces(to, bytes, piece)
+        {
+            return if moved == length { Ok(Started::Complete) } else { self.send_on(to, buffer, moved) };
+        }
         let slot = self.state.requests.insert(Phase::Queued, to.peer, header, Buffer::Send(buffer))?;
         let request = self.state.requests.at_mut(slot);
         request.length = length as u64;

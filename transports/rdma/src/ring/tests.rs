@@ -125,7 +125,8 @@ fn no_place_is_written_before_it_is_taken() {
                     }
                 }
                 3 => {
-                    if held.pop_front().is_some() && (own.took() || random.chance(0.1)) {
+                    let gave_back = held.pop_front().is_some();
+                    if gave_back && (own.took() || random.chance(0.1)) {
                         words.push(own.taken());
                         own.has_said();
                     }

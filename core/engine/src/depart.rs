@@ -62,6 +62,14 @@ impl Engine {
             peer.window.spend_open(charge(length as u32));
             return Ok(Started::Complete);
         }
+        if mode != SendMode::Synchronous
+            && length > peer.limits.single as usize
+            && let Some(bytes) = buffer.plain()
+            && let piece = piece(length as u64, &peer.limits) as usize
+            && let Some(moved) = self.send_pieces(to, bytes, piece)
+        {
+            return if moved == length { Ok(Started::Complete) } else { self.send_on(to, buffer, moved) };
+        }
         let slot = self.state.requests.insert(Phase::Queued, to.peer, header, Buffer::Send(buffer))?;
         let request = self.state.requests.at_mut(slot);
         request.length = length as u64;
@@ -171,7 +179,7 @@ impl Engine {
             Ok(index) => index,
             // Budget for a process that has left in order is of no use to anybody, and no sign of failure.
             Err(_) if header.kind() == Some(Kind::Credit) => return,
-            Err(error) => return self.bury(id, error),
+            Err(error) => return self.refused(id, error),
         };
         if !self.state.peers.at(index).queue.is_empty()
             || self.send_packet(index, header, payload) == Sent::Full
@@ -290,7 +298,8 @@ impl Engine {
             Ok(()) => Sent::Yes,
             Err(Refused::Full) => Sent::Full,
             Err(Refused::Dead) => {
-                self.lose(self.state.peers.at(index).id);
+                let id = self.state.peers.at(index).id;
+                self.refused(id, State::gone(id));
                 Sent::Dead
             }
         }

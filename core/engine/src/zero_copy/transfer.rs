@@ -393,14 +393,14 @@ impl Engine {
             };
             self.state.finish(slot, error);
             return if gone {
-                self.lose(peer)
+                self.refused(peer, State::gone(peer))
             };
         }
         if failed {
             return match self.fabric.is_gone(peer) {
                 // The device could not reach memory that was named; no other way is more to be trusted.
                 false => self.broken(peer, "a place in memory that its device does not allow to be used"),
-                true => self.lose(peer),
+                true => self.refused(peer, State::gone(peer)),
             };
         }
         if matches!(way, Way::Write(_) | Way::WritePacked) {

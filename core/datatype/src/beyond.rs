@@ -19,7 +19,9 @@ use crate::strided::copy_block;
 pub(crate) const BEYOND: usize = 32 << 20;
 /// Fewest bytes at a time that are worth the fence at the end.
 const FEWEST: usize = 4 << 10;
-/// Shortest blocks, in the mean, that are packed so.
+/// Half a line, the most that a streaming store of AVX2 writes.
+const HALF: usize = 32;
+/// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
 const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
@@ -43,12 +45,19 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if is_beyond(total, len) && self.mean_block() >= SHORTEST {
+            if is_beyond(total, len) && (self.mean_block() >= SHORTEST || self.has_halves(skip, len, packed))
+            {
                 self.pack_past_caches(origin, skip, len, packed);
             } else {
                 self.transfer::<true>(origin, skip, len, packed);
             }
         }
+    }
+
+    /// Whether each block is half a line, and half a line where it is packed: nothing need be kept for the block that completes it.
+    fn has_halves(&self, skip: usize, len: usize, packed: *const u8) -> bool {
+        let regular = if (skip, len) == (0, self.size) { self.regular(std::ptr::null_mut()) } else { None };
+        regular.is_some_and(|blocks| blocks.are_halves(packed))
     }
 
     /// # Safety
@@ -61,7 +70,9 @@ impl Layout {
             && let Some(regular) = self.regular(origin)
         {
             // SAFETY: as above.
-            return unsafe { regular.pack(lines) };
+            return unsafe {
+                if regular.are_halves(packed) { regular.pack_halves(packed) } else { regular.pack(lines) }
+            };
         }
         let mut next = Ahead { blocks: [(std::ptr::null(), 0); AT_ONCE], number: 0, fetched: 0 };
         self.for_each_run(skip, len, |at, length| {
@@ -156,6 +167,24 @@ struct Blocks {
 }
 
 impl Blocks {
+    /// Whether each block is half a line, and half a line where it is packed.
+    fn are_halves(&self, packed: *const u8) -> bool {
+        self.length == HALF && (packed as usize).is_multiple_of(HALF)
+    }
+
+    /// Packs blocks that are halves. They are not asked for: the processor sees enough of them by itself, and asking was slower.
+    ///
+    /// # Safety
+    /// The blocks are readable, as many bytes at `packed` are writable, and the two do not overlap; with AVX2.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    unsafe fn pack_halves(self, packed: *mut u8) {
+        for i in 0..self.count {
+            // SAFETY: the caller's promise; every half is inside and aligned.
+            unsafe { stream_half(packed.add(i * HALF), self.from.at(i)) };
+        }
+        fence();
+    }
+
     /// # Safety
     /// As [`Lines::append`] for each block, with AVX2.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
@@ -351,26 +380,34 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
 unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: usize, next: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise: every part of 32 bytes is inside and aligned.
+    // SAFETY: the caller's promise: every half is inside and aligned.
     unsafe {
-        use std::arch::x86_64::*;
         for at in (0..length).step_by(LINE) {
             if FETCH {
                 long::fetch_second(next.wrapping_add(at));
             }
-            let (to, from) = (to.add(at).cast::<__m256i>(), from.add(at).cast::<__m256i>());
-            let (low, high) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
-            _mm256_stream_si256(to, low);
-            _mm256_stream_si256(to.add(1), high);
+            stream_half(to.add(at), from.add(at));
+            stream_half(to.add(at + HALF), from.add(at + HALF));
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = next;
-    #[cfg(not(target_arch = "x86_64"))]
+}
+
+/// Half a line past the caches.
+///
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`] of [`HALF`] bytes, with AVX2; `to` is a multiple of as many.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+#[inline]
+unsafe fn stream_half(to: *mut u8, from: *const u8) {
     // SAFETY: the caller's promise.
     unsafe {
-        std::ptr::copy_nonoverlapping(from, to, length)
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::*;
+            _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast()));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        std::ptr::copy_nonoverlapping(from, to, HALF);
     }
 }
 
@@ -431,10 +468,10 @@ mod tests {
             packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
         }
 
-        /// Blocks of one length at a stride, forwards and backwards, which are not listed.
+        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines, to where such begin.
         #[test]
         fn blocks_at_a_stride_are_packed_alike(
-            length in 1_usize..700,
+            length in prop_oneof![1_usize..700, Just(HALF)],
             gap in 1_i64..200,
             count in 2_usize..60,
             backwards: bool,
@@ -466,15 +503,24 @@ mod tests {
         }
         let mut memory: Vec<u8> = (0..layout.extent as usize).map(|i| (i % 253) as u8).collect();
         for skip in [0, cut % layout.size] {
-            let (length, inside) = (layout.size - skip, cut % 80);
+            let length = layout.size - skip;
             let mut rooms = [vec![0xee_u8; length + 80], vec![0xee_u8; length + 80]];
+            // Where half a line begins, or anywhere.
+            let inside = |room: &[u8]| match cut % 2 {
+                0 => room.as_ptr().align_offset(HALF),
+                _ => cut % 80,
+            };
+            let insides = [inside(&rooms[0]), inside(&rooms[1])];
             // SAFETY: the memory holds an element, and the rooms as many bytes as are packed.
             unsafe {
                 let origin = memory.as_mut_ptr();
-                layout.transfer::<true>(origin, skip, length, rooms[0].as_mut_ptr().add(inside));
-                layout.pack_past_caches(origin, skip, length, rooms[1].as_mut_ptr().add(inside));
+                layout.transfer::<true>(origin, skip, length, rooms[0].as_mut_ptr().add(insides[0]));
+                layout.pack_past_caches(origin, skip, length, rooms[1].as_mut_ptr().add(insides[1]));
             }
-            prop_assert_eq!(&rooms[0], &rooms[1]);
+            let [ordinary, past] = [0, 1].map(|room| &rooms[room][insides[room]..][..length]);
+            prop_assert_eq!(ordinary, past);
+            let around = rooms[1][..insides[1]].iter().chain(&rooms[1][insides[1] + length..]);
+            prop_assert!(around.copied().all(|byte| byte == 0xee));
         }
         Ok(())
     }

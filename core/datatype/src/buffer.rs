@@ -403,9 +403,13 @@ impl RecvBuf {
     }
 }
 
-/// Copies a slice onto one of the same length; the shortest messages without a call.
+/// Copies a slice onto one of the same length; the shortest messages without a call, and none into the trap of the instruction for
+/// strings (`long.rs`).
+///
+/// # Panics
+/// When they are not of the same length.
 #[inline]
-fn copy(from: &[u8], to: &mut [u8]) {
+pub fn copy(from: &[u8], to: &mut [u8]) {
     if let (Ok(from), Ok(to)) = (<&[u8; 8]>::try_from(from), <&mut [u8; 8]>::try_from(&mut *to)) {
         *to = *from;
     } else {

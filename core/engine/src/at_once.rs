@@ -38,7 +38,7 @@ impl Engine {
             return false;
         }
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let fill = |out: &mut [u8]| out.copy_from_slice(bytes);
+        let fill = |out: &mut [u8]| weft_datatype::buffer::copy(bytes, out);
         let sent = self.fabric.send_copy(to.peer, header, bytes.len(), fill).is_ok();
         if sent {
             peer.window.spend_open(charge);

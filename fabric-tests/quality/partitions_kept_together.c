@@ -1,6 +1,10 @@
 /* Short partitions of a receive that was only ever waited for leave together; yet whatever the sender does with MPI in between sends those
  * that are ready, a first question for one of them is answered, and wrong marks are found and have no effect.
  *
+ * More than the standard demands: a partition must have arrived for sure only once all are ready (4.2.2), so a sender that waits for the answer to
+ * the first one, as here, may wait for ever; MPICH 5 sends nothing before the last mark. Wrong marks are errors of the program. What the standard
+ * demands of such partitions is in ch04/short_partitions.
+ *
  * Covers: 4.2, 4.2.1, 4.2.2, 2.9
  * Ranks: 2
  */

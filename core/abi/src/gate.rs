@@ -48,6 +48,7 @@ use std::thread::ThreadId;
 use weft::Process;
 use weft::always::Always;
 use weft::attributes::Cache;
+use weft::collective::Planner;
 use weft::comm::Changes;
 use weft::group::NamedGroups;
 use weft::lanes::{Lanes, Turn};
@@ -119,6 +120,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     /// Whether anything was derived from a session, so that the process knows more of objects than they do.
     derived: Arc<AtomicBool>,
+    /// How nonblocking collectives begin in lanes; `None` where all go through the process.
+    pub(crate) planner: Option<Planner>,
     /// The rank in the job.
     pub(crate) rank: u32,
     /// Whether ranks outnumber cores.
@@ -203,6 +206,7 @@ pub(crate) fn start() -> weft_types::Result<()> {
             groups: Arc::clone(&started.groups),
             cache: Arc::clone(&started.cache),
             derived: started.sessions.derived(),
+            planner: started.planner(),
             rank: started.job.rank,
             oversubscribed: started.spins() == 1,
             spins: started.spins(),

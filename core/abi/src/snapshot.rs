@@ -268,6 +268,28 @@ pub(crate) fn comm<R>(handle: Handle, work: impl FnOnce(&Comm) -> Outcome<R>) ->
     kept(|kept| work(kept.comm(handle)?))
 }
 
+/// Lends a communicator in a lane of its own, to begin something there; `None` when it is in lane 0 or names none, and from a thread that is
+/// about to end. `work` may look up other objects than communicators.
+pub(crate) fn lend<R>(handle: Handle, work: impl FnOnce(&mut Known) -> R) -> Option<R> {
+    // SAFETY: used in this function only.
+    let here = unsafe { Here::get_or_make()? };
+    let place = handle.0 as usize % KEPT;
+    let (mut known, count) = {
+        let mut kept = here.kept.borrow_mut();
+        kept.refresh(here.changes.count());
+        if kept.comm(handle).ok()?.lane == 0 {
+            return None;
+        }
+        (kept.comms[place].take()?, kept.count)
+    };
+    let result = work(&mut known);
+    let mut kept = here.kept.borrow_mut();
+    if kept.count == count {
+        kept.comms[place] = Some(known);
+    }
+    Some(result)
+}
+
 /// Lends a datatype, committed or not.
 ///
 /// # Errors
@@ -306,7 +328,10 @@ pub(crate) fn board<R>(handle: Handle, to_mark: bool, work: impl FnOnce(&Board) 
 }
 
 /// Lends a datatype that can be used in communication.
-fn datatype<R>(handle: Handle, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
+///
+/// # Errors
+/// `MPI_ERR_TYPE`.
+pub(crate) fn datatype<R>(handle: Handle, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
     kept(|kept| work(kept.datatype(handle)?))
 }
 

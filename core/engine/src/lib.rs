@@ -19,6 +19,7 @@ mod messages;
 mod outlook;
 mod own;
 mod peers;
+mod pieces;
 mod receive;
 mod requests;
 mod rounds;
@@ -40,7 +41,8 @@ pub use landings::{LandingId, PartsOf};
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};
 pub use schedule::{
-    Arguments, Callback, Channel, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then, UserOperation,
+    Arguments, Callback, Channel, Failure, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then,
+    UserOperation,
 };
 pub use streams::Stream;
 pub use transports::{EngineBell, NodeLocal, Transports};

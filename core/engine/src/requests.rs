@@ -97,7 +97,7 @@ pub(crate) const KEYED: u16 = 512;
 pub(crate) const LEASED: u16 = 1024;
 /// A device works on its memory.
 pub(crate) const TRANSFERRING: u16 = 2048;
-/// Beside [`RELEASED`]: when it fails its owner must hear of it.
+/// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for the program before.
 pub(crate) const ABANDONED: u16 = 4096;
 
 /// One operation under way.
@@ -283,6 +283,13 @@ impl Requests {
         let request = self.slots.get_mut(slot as usize)?;
         self.free = request.entry;
         Some((slot, request))
+    }
+
+    /// Which request is made next, if it needs no new memory.
+    #[inline]
+    pub(crate) fn next_id(&self) -> Option<RequestId> {
+        let request = self.slots.get(self.free as usize).filter(|_| self.free != 0)?;
+        Some(request.id(self.free))
     }
 
     /// A receive that is being posted.

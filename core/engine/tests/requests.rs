@@ -66,16 +66,41 @@ fn the_owner_of_an_abandoned_request_hears_that_it_failed() {
         assert!(!world.engines[1].exists(received) && world.engines[0].take_callback().is_none());
         let told = world.engines[1].take_callback();
         let failure = told.as_ref().and_then(|callback| callback.failure());
-        let heard = failure.map(|(owner, error)| (owner, error.class()));
+        let heard = failure.map(|failure| (failure.owner, failure.error.class(), failure.freed));
         assert_eq!(
             heard,
-            (length > 0).then_some((77, ErrorClass::TRUNCATE)),
+            (length > 0).then_some((77, ErrorClass::TRUNCATE, true)),
             "{length} bytes, early: {early}"
         );
         if let Some(callback) = told {
             callback.run();
             world.engines[1].callback_done(callback);
         }
+        assert!(world.engines.iter().all(Engine::is_quiet));
+    }
+}
+
+/// As a buffered send: complete for the program before.
+#[test]
+fn the_owner_of_a_request_hears_that_it_failed_and_may_take_it() {
+    for length in LENGTHS.into_iter().filter(|&length| length > 0) {
+        let mut world = World::new(2).build();
+        let (data, room) = (Scratch::new(length), Scratch::new(length / 2));
+        let received = world.engines[1].recv(from(0, 1), room.recv_buf(0, length / 2)).unwrap();
+        world.engines[1].tag_request(received, 77);
+        world.engines[1].tell_failure_of(received);
+        if let Started::Pending(sent) =
+            world.engines[0].send(to(1, 0, 1), SendMode::Standard, data.send_buf(0, length)).unwrap()
+        {
+            world.engines[0].abandon(sent);
+        }
+        world.settle();
+        let told = world.engines[1].take_callback().expect("told");
+        let heard = told.failure().map(|failure| (failure.owner, failure.error.class(), failure.freed));
+        assert_eq!(heard, Some((77, ErrorClass::TRUNCATE, false)), "{length} bytes");
+        world.engines[1].callback_done(told);
+        assert!(world.engines[1].is_complete(received) && world.engines[1].take(received).error.is_some());
+        assert!(world.engines[1].take_callback().is_none(), "told once");
         assert!(world.engines.iter().all(Engine::is_quiet));
     }
 }

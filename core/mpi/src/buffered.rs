@@ -301,6 +301,8 @@ impl Process {
             let started = engine.send(to, SendMode::Standard, copy)?;
             if let Started::Pending(request) = started {
                 engine.tag_request(request, comm.0);
+                // The program has no call that could return its error.
+                engine.tell_failure_of(request);
             }
             Ok(started)
         })?;

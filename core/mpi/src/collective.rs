@@ -1,14 +1,17 @@
 //! From a collective call to a running schedule (chapter 6): the plan, its cache, its number.
 
 mod check;
+mod count;
 mod nodes;
 mod plans;
 pub(crate) mod tuning;
 
+pub use count::Count;
 pub use plans::{Plans, Work};
 
 use crate::comm::{Comm, Everyone, REPRODUCIBLE};
 use crate::group::Group;
+use crate::lanes::Lane;
 use crate::persistent::Operation;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
@@ -114,6 +117,11 @@ impl Process {
         Ok(kept)
     }
 
+    /// How nonblocking collectives begin in lanes, without the process; `None` where all calls are checked.
+    pub fn planner(&self) -> Option<Planner> {
+        (!self.checks_collectives()).then(|| Planner(self.planning()))
+    }
+
     /// Starts a collective on an intracommunicator.
     ///
     /// # Errors
@@ -187,6 +195,38 @@ struct Planning {
     figures: Figures,
 }
 
+/// How collectives are begun by threads that do not hold the process.
+#[derive(Clone, Debug)]
+pub struct Planner(Planning);
+
+impl Planner {
+    /// One that knows nothing of any machine.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Planner {
+        Planner(Planning::default())
+    }
+
+    /// Starts a nonblocking collective with the lock of its communicator's lane alone. `comm` is a snapshot of a communicator in a lane other
+    /// than 0, so it goes by messages; what it keeps of schedules is its thread's own.
+    ///
+    /// # Errors
+    /// As [`Process::start_work`].
+    pub fn start(
+        &self,
+        (comm, lane): (&mut Comm, &Lane),
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Result<Handle> {
+        let run = comm.bind(work, &self.0, arguments, reduction, Numbers::Once)?;
+        lane.with(|inner| {
+            let request = inner.engine.start_schedule(run)?;
+            inner.engine.tag_request(request, comm.handle.0 | COLLECTIVE);
+            Ok(inner.handle(request))
+        })
+    }
+}
+
 /// From which of a communicator's two counters a collective takes its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
@@ -214,14 +254,14 @@ impl Comm {
         let schedule = plans.get(work, || self.plan(work, &everyone, planning));
         self.plans = plans;
         let persistent = numbers == Numbers::Persistent;
-        let sequence = if persistent { self.persistent_collectives } else { self.collectives };
+        let sequence = if persistent { self.persistent_collectives } else { self.collectives.get() };
         let mut channel = self.channel(everyone, sequence, persistent);
         if !persistent && !planning.reproducible && !self.is_reproducible() {
             channel.group = self.at_device.group();
         }
         let run = ScheduleRun::new(schedule?, arguments, reduction, channel)?;
         match numbers {
-            Numbers::Once => self.collectives = sequence.wrapping_add(1),
+            Numbers::Once => self.collectives.advance(),
             Numbers::Persistent => self.persistent_collectives = sequence.wrapping_add(1),
         }
         Ok(run)

@@ -5,7 +5,7 @@ mod sides;
 pub(crate) use sides::Everyone;
 pub use sides::{Inter, Sides};
 
-use crate::collective::Plans;
+use crate::collective::{Count, Plans};
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::offload::AtDevice;
@@ -62,7 +62,7 @@ pub struct Comm {
     /// Where the next construction from this communicator looks for a channel; the same at all members.
     pub context_hint: u32,
     /// Collectives begun on the collective channel, so that each has tags of its own.
-    pub collectives: u32,
+    pub collectives: Count,
     /// Persistent collectives made, which count apart: they may be started in any order.
     pub persistent_collectives: u32,
     /// Which members share a node, once a collective was planned in a job on several.
@@ -92,7 +92,7 @@ impl Comm {
             name: Box::default(),
             hints: Info::default(),
             context_hint: 0,
-            collectives: 0,
+            collectives: Count::default(),
             persistent_collectives: 0,
             layout: OnceLock::new(),
             plans: Plans::default(),
@@ -102,11 +102,13 @@ impl Comm {
         }
     }
 
-    /// What calls that only look need to know, without what hangs on the communicator; for threads that keep it.
+    /// What calls that only look need to know, and those that begin nonblocking collectives in a lane, without what else hangs on the
+    /// communicator; for threads that keep it.
     pub fn snapshot(&self) -> Comm {
         let mut copy = Comm::new(self.context, self.rank, Arc::clone(&self.group), self.errhandler);
         (copy.handle, copy.lane, copy.name) = (self.handle, self.lane, self.name.clone());
-        copy.inter.clone_from(&self.inter);
+        (copy.inter, copy.topology) = (self.inter.clone(), self.topology.clone());
+        (copy.hints, copy.collectives) = (self.hints.clone(), self.collectives.share());
         copy
     }
 
@@ -187,9 +189,11 @@ impl Comm {
 
     /// Keeps the hints that mean something; others are ignored (chapter 10).
     ///
+    /// Gives whether they change how collectives go: what threads remember of the communicator is stale then.
+    ///
     /// # Errors
     /// `MPI_ERR_INFO_VALUE` for rules of collectives that cannot be read.
-    pub fn accept_hints(&mut self, hints: &Info) -> Result<()> {
+    pub fn accept_hints(&mut self, hints: &Info) -> Result<bool> {
         // First what can be wrong, so that nothing is accepted by halves.
         let rules = hints.text(COLLECTIVES);
         rules.map(crate::collective::tuning::read_hint).transpose()?;
@@ -206,10 +210,11 @@ impl Comm {
         if let Some(value) = hints.text(ASSERTED_KINDS).filter(|value| crate::kinds::supports_all(value)) {
             self.hints.set(ASSERTED_KINDS.as_bytes(), value.as_bytes())?;
         }
-        if decides(self) != before {
+        let changed = decides(self) != before;
+        if changed {
             self.forget_ways();
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// Which way its next collectives go is found out again. All members do this between the same two calls.

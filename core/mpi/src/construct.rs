@@ -19,6 +19,7 @@ mod sweep;
 mod table;
 
 use crate::attributes::{Attribute, Holder};
+use crate::collective::Count;
 use crate::comm::{Comm, Everyone, Inter, Sides};
 use crate::context::{self, Proposal, Search};
 use crate::group::Group;
@@ -390,6 +391,9 @@ impl Construction {
         // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
         comm.lane = if process.engine.are_here(comm.processes()) { agreed.lane(context) } else { 0 };
         process.lanes.open(comm.lane, &process.engine)?;
+        if comm.lane != 0 {
+            comm.collectives = Count::shared();
+        }
         comm.accept_hints(&self.hints)?;
         comm.topology = self.topology.take();
         let made = process.comms.insert(comm)?;

@@ -407,9 +407,13 @@ pub fn tag(engine: &mut Engine, request: RequestId, comm: &Comm, collective: boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_datatype::Scratch;
-    use weft_engine::{EngineConfig, Envelope, SendMode, Started, Transports};
-    use weft_types::{ContextId, PeerId, Rank, Tag};
+    use crate::collective::{Count, Planner, Work};
+    use crate::group::Group;
+    use std::sync::Arc;
+    use weft_coll::Call;
+    use weft_datatype::{Memory, Scratch};
+    use weft_engine::{Arguments, EngineConfig, Envelope, SendMode, Started, Transports};
+    use weft_types::{ContextId, PeerId, Rank, Tag, abi};
 
     #[test]
     fn handles_of_lanes_tell_lane_slot_and_generation() {
@@ -471,15 +475,77 @@ mod tests {
                 let work = &work;
                 scope.spawn(move || work(thread));
             });
-            while running.load(Ordering::Acquire) != 0 {
-                for (_, lane) in lanes.iter() {
-                    lane.try_help();
-                    lane.help();
-                    lane.attendance();
-                }
-                std::thread::yield_now();
-            }
+            help_while(&lanes, &running);
         });
+        assert!(lanes.are_quiet());
+    }
+
+    fn help_while(lanes: &Lanes, running: &AtomicU32) {
+        while running.load(Ordering::Acquire) != 0 {
+            for (_, lane) in lanes.iter() {
+                lane.try_help();
+                lane.help();
+                lane.attendance();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Four threads begin nonblocking collectives, two on a communicator by turns with what each remembers of it, while a fifth helps
+    /// everywhere: every one gets a number of its own and its result.
+    #[test]
+    fn threads_begin_collectives_in_lanes() {
+        const TURNS: u32 = 200;
+        let process = Engine::new(EngineConfig::new(PeerId(0), 1), Transports::alone()).expect("an engine");
+        let lanes = Lanes::default();
+        let (planner, running) = (Planner::plain(), AtomicU32::new(4));
+        let comms: Vec<Comm> = (1..=2)
+            .map(|lane| {
+                lanes.open(lane, &process).expect("opened");
+                let of = Arc::new(Group::world(1));
+                let mut comm =
+                    Comm::new(ContextId(100 + 2 * lane), Rank(0), of, Handle(abi::MPI_ERRORS_RETURN));
+                comm.lane = lane;
+                comm.collectives = Count::shared();
+                comm
+            })
+            .collect();
+        let work = |mut known: Comm, turn: &AtomicU32, first: u32| {
+            let lane = lanes.at(known.lane);
+            for round in 0..TURNS {
+                while turn.load(Ordering::Acquire) % 2 != first {
+                    std::thread::yield_now();
+                }
+                let (out, into) = (Memory::packed_scratch(8), Memory::packed_scratch(8));
+                assert!(out.fill_run(0, &[(round + first) as u8; 8]));
+                let arguments = Arguments::new(out, into.clone());
+                let number = known.collectives.get();
+                let call = Call::Allgather { bytes: 8, in_place: false };
+                let request = planner
+                    .start((&mut known, lane), &Work::Collective(&call), arguments, None)
+                    .expect("begun");
+                assert_eq!(known.collectives.get(), number.wrapping_add(1));
+                turn.fetch_add(1, Ordering::Release);
+                let ended =
+                    |inner: &mut Inner| inner.find(request).is_some_and(|id| inner.engine.is_complete(id));
+                while !lane.turn(ended).found {}
+                let end = lane.look(|inner| inner.find(request).map(|id| inner.engine.take(id)));
+                assert_eq!(end.expect("there").error, None);
+                assert_eq!(into.run(0, 8), Some(&[(round + first) as u8; 8][..]));
+            }
+            running.fetch_sub(1, Ordering::Release);
+        };
+        let turns = [AtomicU32::new(0), AtomicU32::new(0)];
+        std::thread::scope(|scope| {
+            for (comm, turn) in comms.iter().zip(&turns) {
+                for first in 0..2 {
+                    let (work, known) = (&work, comm.snapshot());
+                    scope.spawn(move || work(known, turn, first));
+                }
+            }
+            help_while(&lanes, &running);
+        });
+        assert!(comms.iter().all(|comm| comm.collectives.get() == 2 * TURNS));
         assert!(lanes.are_quiet());
     }
 }

@@ -142,7 +142,7 @@ impl Process {
     /// # Errors
     /// As [`Process::start_collective`].
     pub fn begin_group(&mut self, comm: Handle) -> Result<Join> {
-        let (size, first) = (self.comms.get(comm)?.size, self.comms.get(comm)?.collectives);
+        let (size, first) = (self.comms.get(comm)?.size, self.comms.get(comm)?.collectives.get());
         let offer = self.engine.offers_groups(size);
         let why = offer.is_none().then(|| "the device of this process offers none".to_owned());
         // Where the least of the numbers and the least of their complements belong together, all are the same.
@@ -271,7 +271,8 @@ impl Process {
         join.step = Step::Over;
         let verbose = self.parameters.verbose;
         let Ok(of) = self.comms.get_mut(join.comm) else { return };
-        of.collectives = join.first.wrapping_add(of.collectives.wrapping_sub(join.first).max(AGREEMENTS));
+        of.collectives
+            .set(join.first.wrapping_add(of.collectives.get().wrapping_sub(join.first).max(AGREEMENTS)));
         of.at_device = match join.group {
             Some(group) if joined => AtDevice::Joined(group),
             _ => AtDevice::Never,

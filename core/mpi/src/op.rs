@@ -8,6 +8,20 @@ use weft_datatype::{Datatype, Kernel, PredefinedOp};
 use weft_engine::{Operation, Reduction, UserOperation};
 use weft_types::{Error, ErrorClass, Handle, HandleKind, Result, abi};
 
+/// What a predefined operation combines elements of `datatype` with; `None` for other operations. All predefined ones commute.
+///
+/// # Errors
+/// `MPI_ERR_OP` for an operation that is not defined for the type (section 6.9.2).
+pub fn predefined_reduction(op: Handle, datatype: &Datatype) -> Option<Result<Reduction>> {
+    let predefined = PredefinedOp::from_abi(op.0)?;
+    let bound = |kernel| Reduction {
+        datatype: datatype.clone(),
+        operation: Operation::Predefined(kernel),
+        name: predefined.name(),
+    };
+    Some(predefined.kernel(datatype).map(bound))
+}
+
 /// A function that users made an operation of.
 pub trait OpFunction: Send + Sync + Debug {
     /// The function for one call, which tells it the datatype by the caller's handle.
@@ -83,15 +97,13 @@ impl Ops {
     /// # Errors
     /// `MPI_ERR_OP` for a bad handle, or an operation that is not defined for the type (section 6.9.2).
     pub fn reduction(&self, op: Handle, datatype: &Datatype, handle: Handle) -> Result<(Reduction, bool)> {
-        let (operation, commutative) = match PredefinedOp::from_abi(op.0) {
-            Some(predefined) => (Operation::Predefined(predefined.kernel(datatype)?), true),
-            None => match self.table.find(op) {
-                Some(user) => (Operation::User(user.function.bind(handle)), user.commutative),
-                None => return Err(self.explain(op)),
-            },
-        };
-        let name = PredefinedOp::from_abi(op.0).map_or("a user-defined operation", PredefinedOp::name);
-        Ok((Reduction { datatype: datatype.clone(), operation, name }, commutative))
+        if let Some(predefined) = predefined_reduction(op, datatype) {
+            return predefined.map(|reduction| (reduction, true));
+        }
+        let Some(user) = self.table.find(op) else { return Err(self.explain(op)) };
+        let operation = Operation::User(user.function.bind(handle));
+        let name = "a user-defined operation";
+        Ok((Reduction { datatype: datatype.clone(), operation, name }, user.commutative))
     }
 
     /// The loop of a predefined operation on a predefined type, remembered for the next call.

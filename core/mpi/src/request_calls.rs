@@ -150,7 +150,7 @@ impl Process {
     }
 
     /// `MPI_Request_free`: what is under way completes on its own. What goes wrong with a message then is told to the error handler of its
-    /// communicator, unless it is a buffered one, whose request was complete before; of one-sided operations nothing is told. The
+    /// communicator, and of a one-sided operation by the next synchronisation of its window ([`crate::window::Window::take_error`]). The
     /// generalized request, if it is one and complete: its free function is due.
     ///
     /// # Errors

@@ -201,7 +201,7 @@ impl Process {
                 return Ok(false);
             }
         };
-        let begun = rounds.begin(of.collectives);
+        let begun = rounds.begin(of.collectives.get());
         if let Ok(Begin::Over) = begun {
             of.node.way = OnNode::Never;
             return Ok(false);
@@ -224,10 +224,10 @@ impl Process {
         }
         if let Err(error) = begun {
             of.node.way = OnNode::Ready(rounds);
-            of.collectives = of.collectives.wrapping_add(1);
+            of.collectives.advance();
             return Err(error);
         }
-        of.collectives = of.collectives.wrapping_add(1);
+        of.collectives.advance();
         let call = RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
             .expect("what fits was asked before");
         self.asked = Asked::Answered(Begun::Rounds(UnderWay { comm, rounds, call }));
@@ -270,13 +270,13 @@ impl Process {
             return Ok(None);
         }
         arguments.send.check_distinct(&arguments.recv)?;
-        let started = self.engine.start_in_stream(stream, of.collectives, |rounds| {
+        let started = self.engine.start_in_stream(stream, of.collectives.get(), |rounds| {
             let what = (shape, bytes, element);
             RoundsCall::unattended(rounds, what, arguments.clone(), kernel, in_place)
         })?;
         match started {
             Some(request) => {
-                of.collectives = of.collectives.wrapping_add(1);
+                of.collectives.advance();
                 self.engine.tag_request(request, of.handle.0 | COLLECTIVE);
             }
             // The stream has ended.
@@ -340,16 +340,14 @@ impl Process {
         }
     }
 
-    /// The error of a call in the cells of a communicator that waits for a process that is gone or has left the cells: it will never end. This
-    /// member has left them then.
+    /// The error of a call in the cells of a communicator that has lost a process, or that waits for one that has left the cells: nobody knows
+    /// whether it would ever end. This member has left them then.
     #[cold]
     pub fn hopeless_in_rounds(&mut self, comm: Handle, steps: &mut impl Steps) -> Option<Error> {
         if self.engine.knows_losses() {
             let of = self.comms.get(comm).ok()?;
-            let missing = steps.missing();
-            let members = (0..of.size).filter(|rank| missing >> rank & 1 == 1);
-            let mut processes = members.map(|rank| of.group.peer(Rank(rank)));
-            if let Some(lost) = processes.find(|&peer| self.engine.loss_of(peer).is_some()) {
+            // Whether it is waited for or not: those that are may have failed over this loss and gone on.
+            if let Some(lost) = self.engine.lost_among(of.group.peers()) {
                 return Some(steps.rounds().leave_for_loss(lost));
             }
         }
@@ -411,7 +409,7 @@ impl Comms {
     pub fn numbered_rounds(&mut self, raw: usize) -> Option<(&mut Cells, u32)> {
         let of = self.at(raw)?;
         match &mut of.node.way {
-            OnNode::Ready(rounds) => Some((rounds.cells(), of.collectives)),
+            OnNode::Ready(rounds) => Some((rounds.cells(), of.collectives.get())),
             _ => None,
         }
     }
@@ -420,7 +418,7 @@ impl Comms {
     #[inline(always)]
     pub fn count_collective(&mut self, raw: usize) {
         if let Some(of) = self.at(raw) {
-            of.collectives = of.collectives.wrapping_add(1);
+            of.collectives.advance();
         }
     }
 
@@ -429,7 +427,7 @@ impl Comms {
         let of = self.at(raw)?;
         match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => {
-                of.collectives = of.collectives.wrapping_add(1);
+                of.collectives.advance();
                 Some(rounds)
             }
             way => {

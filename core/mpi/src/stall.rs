@@ -156,7 +156,7 @@ impl Process {
         let Ok(of) = self.comms.get(comm) else { return Told::default() };
         let context = of.context.collective();
         // It was counted when it began.
-        let number = of.collectives.wrapping_sub(1);
+        let number = of.collectives.get().wrapping_sub(1);
         let place = Place { channel: context.0, number };
         Told {
             verb: "collective",
@@ -432,7 +432,7 @@ impl Process {
         let begun = self
             .comms
             .iter()
-            .map(|comm| Place { channel: comm.context.collective().0, number: comm.collectives });
+            .map(|comm| Place { channel: comm.context.collective().0, number: comm.collectives.get() });
         let begun: Vec<Place> = begun.filter(|place| place.number > 0).collect();
         Stall { from, until, calls, others: others || acts_alone, acts_on, strays: self.tell_strays(), begun }
     }

@@ -126,7 +126,7 @@ pub(super) unsafe fn wait_locked(mine: Mine, request: MPI_Request, status: *mut 
     let mut done = process.requests.finish_partitioned_at_once(handle);
     if done.is_none() && gate::spins() > 1 {
         // A short look while nobody else can come in: below a microsecond.
-        done = process.requests.spin_partitioned(handle, LOOKS);
+        done = process.requests.spin_partitioned(&mut process.engine, handle, LOOKS);
     }
     own.end();
     let done = done?;
@@ -141,7 +141,7 @@ const LOOKS: u32 = 32;
 #[inline(never)]
 fn spin(process: &mut Process, handle: Handle) -> Option<MpiStatus> {
     for _ in 0..process.spins().div_ceil(LOOKS) {
-        if let Some(done) = process.requests.spin_partitioned(handle, LOOKS) {
+        if let Some(done) = process.requests.spin_partitioned(&mut process.engine, handle, LOOKS) {
             return Some(done);
         }
         process.progress();

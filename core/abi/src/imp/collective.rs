@@ -13,12 +13,15 @@ use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
-use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_forms::{
+    Check, Form, Keep, Start, StartInLane, blocking, nonblocking, operations, persistent,
+};
 use super::collective_inter as inter;
 use super::collective_memory::{
     Data, List, Places, Typed, check_own, is_in_place, read, read_blocks, read_copies, typed_reads,
     typed_writes, writable, write, write_blocks,
 };
+use super::objects::Objects;
 use super::reductions::{
     allreduce_call, exscan_call, scan_call, scatter_counts, start_reduce, start_reduce_scatter,
     start_reduction_at_all,
@@ -26,6 +29,7 @@ use super::reductions::{
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot::Known;
 
 /// Returns once every process of the job has called it, or a process is known to be lost: those who are left must come
 /// to their end without it (section 11.2.2).
@@ -62,11 +66,11 @@ pub(super) fn barrier_of_everyone(call: &'static str, comm: Handle) -> Result<()
 
 /// Where a call is made: on one group, or on the two of an intercommunicator.
 #[inline]
-pub(super) fn place(process: &Process, comm: MPI_Comm) -> Outcome<&Comm> {
-    process.comms.get(comm.handle())
+pub(super) fn place(process: &impl Objects, comm: MPI_Comm) -> Outcome<&Comm> {
+    process.comm(comm.handle())
 }
 
-fn start_barrier<F: Form>(form: F, process: &mut Process, comm: MPI_Comm) -> Outcome<F::Made> {
+fn start_barrier<F: Form>(form: F, process: &mut F::On, comm: MPI_Comm) -> Outcome<F::Made> {
     if place(process, comm)?.inter.is_some() {
         return inter::start_barrier(form, process, comm);
     }
@@ -75,7 +79,7 @@ fn start_barrier<F: Form>(form: F, process: &mut Process, comm: MPI_Comm) -> Out
 
 unsafe fn start_bcast<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     data: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
@@ -99,7 +103,7 @@ unsafe fn start_bcast<F: Form>(
 
 unsafe fn start_gather<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
@@ -129,7 +133,7 @@ unsafe fn start_gather<F: Form>(
 
 unsafe fn start_gatherv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     root: c_int,
@@ -159,7 +163,7 @@ unsafe fn start_gatherv<F: Form>(
 
 unsafe fn start_scatter<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
@@ -189,7 +193,7 @@ unsafe fn start_scatter<F: Form>(
 
 unsafe fn start_scatterv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     recv: Data<*mut c_void>,
     root: c_int,
@@ -219,7 +223,7 @@ unsafe fn start_scatterv<F: Form>(
 
 unsafe fn start_allgather<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
@@ -244,7 +248,7 @@ unsafe fn start_allgather<F: Form>(
 
 unsafe fn start_allgatherv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
@@ -270,7 +274,7 @@ unsafe fn start_allgatherv<F: Form>(
 
 unsafe fn start_alltoall<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
@@ -298,7 +302,7 @@ unsafe fn start_alltoall<F: Form>(
 
 unsafe fn start_alltoallv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
@@ -329,7 +333,7 @@ unsafe fn start_alltoallv<F: Form>(
 
 unsafe fn start_alltoallw<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send): (*const c_void, Typed),
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
@@ -359,87 +363,87 @@ unsafe fn start_alltoallw<F: Form>(
 }
 
 operations! {
-    barrier ibarrier barrier_init(comm: MPI_Comm) "Barrier" |form, process| start_barrier(form, process, comm);
+    barrier ibarrier barrier_init(comm: MPI_Comm) "Barrier" |form, process, comm| start_barrier(form, process, comm);
     bcast ibcast bcast_init(buffer: *mut c_void, count: i64, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) "Bcast"
-        |form, process| start_bcast(form, process, (buffer, count, datatype), root, comm);
+        |form, process, comm| start_bcast(form, process, (buffer, count, datatype), root, comm);
     gather igather gather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Gather" |form, process| start_gather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
+    ) "Gather" |form, process, comm| start_gather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
     );
     gatherv igatherv gatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype,
         root: c_int, comm: MPI_Comm
-    ) "Gatherv" |form, process| start_gatherv(form, process, (sendbuf, sendcount, sendtype),
+    ) "Gatherv" |form, process, comm| start_gatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), root, comm
     );
     scatter iscatter scatter_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Scatter" |form, process| start_scatter(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
+    ) "Scatter" |form, process, comm| start_scatter(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), root, comm
     );
     scatterv iscatterv scatterv_init(
         sendbuf: *const c_void, sendcounts: IntArray, displs: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm
-    ) "Scatterv" |form, process| start_scatterv(form, process, (sendbuf, Places { counts: sendcounts, displacements: displs }, sendtype),
+    ) "Scatterv" |form, process, comm| start_scatterv(form, process, (sendbuf, Places { counts: sendcounts, displacements: displs }, sendtype),
         (recvbuf, recvcount, recvtype), root, comm
     );
     allgather iallgather allgather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Allgather" |form, process| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Allgather" |form, process, comm| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
     allgatherv iallgatherv allgatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Allgatherv" |form, process| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
+    ) "Allgatherv" |form, process, comm| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), comm
     );
     alltoall ialltoall alltoall_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Alltoall" |form, process| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Alltoall" |form, process, comm| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
     alltoallv ialltoallv alltoallv_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Alltoallv" |form, process| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
+    ) "Alltoallv" |form, process, comm| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: rdispls }, recvtype), comm
     );
     alltoallw ialltoallw alltoallw_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtypes: *const MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtypes: *const MPI_Datatype,
         comm: MPI_Comm
-    ) "Alltoallw" |form, process| start_alltoallw(form, process, (sendbuf, Typed { places: Places { counts: sendcounts, displacements: sdispls }, types: sendtypes }),
+    ) "Alltoallw" |form, process, comm| start_alltoallw(form, process, (sendbuf, Typed { places: Places { counts: sendcounts, displacements: sdispls }, types: sendtypes }),
         (recvbuf, Typed { places: Places { counts: recvcounts, displacements: rdispls }, types: recvtypes }),
         comm
     );
     reduce ireduce reduce_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op,
         root: c_int, comm: MPI_Comm
-    ) "Reduce" |form, process| start_reduce(form, process, (sendbuf, recvbuf), (count, datatype, op), root, comm);
+    ) "Reduce" |form, process, comm| start_reduce(form, process, (sendbuf, recvbuf), (count, datatype, op), root, comm);
     allreduce iallreduce allreduce_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
     ) "Allreduce"
-        |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, allreduce_call);
+        |form, process, comm| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, allreduce_call);
     scan iscan scan_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
-    ) "Scan" |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, scan_call);
+    ) "Scan" |form, process, comm| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, scan_call);
     exscan iexscan exscan_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm
-    ) "Exscan" |form, process| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, exscan_call);
+    ) "Exscan" |form, process, comm| start_reduction_at_all(form, process, (sendbuf, recvbuf), (count, datatype, op), comm, exscan_call);
     reduce_scatter ireduce_scatter reduce_scatter_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: IntArray, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
-    ) "Reduce_scatter" |form, process| {
+    ) "Reduce_scatter" |form, process, comm| {
         let counts = scatter_counts(process, recvcounts, comm)?;
         start_reduce_scatter(form, process, (sendbuf, recvbuf), (&counts, datatype, op), comm)
     };
     reduce_scatter_block ireduce_scatter_block reduce_scatter_block_init(
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op,
         comm: MPI_Comm
-    ) "Reduce_scatter_block" |form, process| {
+    ) "Reduce_scatter_block" |form, process, comm| {
         let mut counts = List::new();
         for _ in 0..place(process, comm)?.local_group().size() {
             counts.push(recvcount as u64);

@@ -8,12 +8,14 @@ use weft_coll::{Call, InterCall};
 use weft_engine::{Arguments, Reduction, RequestId};
 use weft_types::{Handle, Result as Outcome};
 
+use super::objects::Objects;
 use super::partitioned::check_info;
 use super::point_to_point::complete;
 use super::{at_device, on_node};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
+use crate::snapshot::{self, Known};
 
 /// Starts something and gives its request; the shape shared by the blocking and the nonblocking forms.
 type Begin<'a> = &'a mut dyn FnMut(&mut Process) -> Outcome<RequestId>;
@@ -39,22 +41,40 @@ pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raise
 ///
 /// # Safety
 /// The entry has refused a null `request`.
-pub(super) unsafe fn nonblocking(request: *mut MPI_Request, start: Begin<'_>) -> Result<(), Raised> {
-    let started = gate::with(|process| start(process))?;
+pub(super) unsafe fn nonblocking(
+    request: *mut MPI_Request,
+    comm: MPI_Comm,
+    start_in_lane: &mut dyn FnMut(&mut Known) -> Outcome<Handle>,
+    start: Begin<'_>,
+) -> Result<(), Raised> {
+    let started = match in_lane(comm, start_in_lane) {
+        Some(started) => started?,
+        None => weft::lanes::request_handle(gate::with(|process| start(process))?),
+    };
     // SAFETY: the caller's promise.
-    unsafe { request.write(MPI_Request::from_raw(weft::lanes::request_handle(started).0)) };
+    unsafe { request.write(MPI_Request::from_raw(started.0)) };
     Ok(())
+}
+
+/// Starts where the communicator has a lane of its own; `None`: nothing was done, and the process is needed.
+fn in_lane(comm: MPI_Comm, start: &mut dyn FnMut(&mut Known) -> Outcome<Handle>) -> Option<Outcome<Handle>> {
+    if gate::phase() & gate::MULTIPLE == 0 || gate::shared().planner.is_none() {
+        return None;
+    }
+    snapshot::lend(comm.handle(), start)
 }
 
 /// What becomes of a collective call once its arguments are understood.
 pub(super) trait Form: Sized {
     /// What the program gets.
     type Made;
+    /// Where it finds the objects of the call.
+    type On: Objects;
 
     /// Does it.
     fn begin(
         self,
-        process: &mut Process,
+        process: &mut Self::On,
         comm: MPI_Comm,
         work: &Work<'_>,
         arguments: Arguments,
@@ -64,7 +84,7 @@ pub(super) trait Form: Sized {
     /// A collective of chapter 6 on an intracommunicator.
     fn collective(
         self,
-        process: &mut Process,
+        process: &mut Self::On,
         comm: MPI_Comm,
         call: &Call<'_>,
         arguments: Arguments,
@@ -76,7 +96,7 @@ pub(super) trait Form: Sized {
     /// A collective of chapter 6 on an intercommunicator.
     fn inter(
         self,
-        process: &mut Process,
+        process: &mut Self::On,
         comm: MPI_Comm,
         call: &InterCall<'_>,
         arguments: Arguments,
@@ -88,7 +108,7 @@ pub(super) trait Form: Sized {
     /// A collective on neighbourhoods (sections 8.6 to 8.8).
     fn neighborhood(
         self,
-        process: &mut Process,
+        process: &mut Self::On,
         comm: MPI_Comm,
         (send, recv): (&Blocks<'_>, &Blocks<'_>),
         arguments: Arguments,
@@ -100,6 +120,9 @@ pub(super) trait Form: Sized {
 /// It starts. Holds the procedure's name in lower case, without `MPI_`.
 pub(super) struct Start(pub(super) &'static str);
 
+/// It starts with the lock of its communicator's lane alone.
+pub(super) struct StartInLane;
+
 /// It becomes a persistent request.
 pub(super) struct Keep;
 
@@ -108,6 +131,7 @@ pub(super) struct Check(pub(super) &'static str);
 
 impl Form for Start {
     type Made = RequestId;
+    type On = Process;
 
     fn begin(
         self,
@@ -124,8 +148,28 @@ impl Form for Start {
     }
 }
 
+impl Form for StartInLane {
+    type Made = Handle;
+    type On = Known;
+
+    fn begin(
+        self,
+        known: &mut Known,
+        _: MPI_Comm,
+        work: &Work<'_>,
+        arguments: Arguments,
+        reduction: Option<Reduction>,
+    ) -> Outcome<Handle> {
+        let (Some(planner), Some(lane)) = (&gate::shared().planner, known.lane) else {
+            unreachable!("both were asked for before")
+        };
+        planner.start((&mut known.comm, lane), work, arguments, reduction)
+    }
+}
+
 impl Form for Check {
     type Made = RequestId;
+    type On = Process;
 
     fn begin(
         self,
@@ -141,6 +185,7 @@ impl Form for Check {
 
 impl Form for Keep {
     type Made = Handle;
+    type On = Process;
 
     fn begin(
         self,
@@ -179,7 +224,7 @@ pub(super) unsafe fn persistent(
 /// Makes the blocking, the nonblocking and the persistent form of an operation.
 macro_rules! operations {
     ($($blocking:ident $nonblocking:ident $persistent:ident($($argument:ident: $ty:ty),*) $name:literal
-        |$form:ident, $process:ident| $start:expr;)*) => {$(
+        |$form:ident, $process:ident, $comm:ident| $start:expr;)*) => {$(
         #[doc = concat!("`MPI_", $name, "` (chapter 6; on neighbourhoods section 8.6).")]
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $blocking($($argument: $ty),*) -> Result<(), Raised> {
@@ -193,13 +238,18 @@ macro_rules! operations {
         #[doc = concat!("The nonblocking form of `MPI_", $name, "` (section 6.12; on neighbourhoods section 8.7).")]
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]
         pub(crate) unsafe fn $nonblocking($($argument: $ty,)* request: *mut MPI_Request) -> Result<(), Raised> {
-            let work = &mut |$process: &mut Process| {
-                let $form = Start(stringify!($nonblocking));
+            let in_lane = &mut |$process: &mut Known| {
+                let $form = StartInLane;
                 // SAFETY: the program keeps the procedure's contract until the request is complete.
                 unsafe { $start }
             };
+            let work = &mut |$process: &mut Process| {
+                let $form = Start(stringify!($nonblocking));
+                // SAFETY: as above.
+                unsafe { $start }
+            };
             // SAFETY: the entry has refused a null request.
-            unsafe { nonblocking(request, work) }
+            unsafe { nonblocking(request, $comm, in_lane, work) }
         }
         #[doc = concat!("The persistent form of `MPI_", $name, "` (section 6.13; on neighbourhoods section 8.8).")]
         #[allow(unused_unsafe, reason = "a barrier has no memory to promise anything about")]

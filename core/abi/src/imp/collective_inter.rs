@@ -3,7 +3,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::Process;
 use weft::comm::Comm;
 use weft_coll::{Call, InterCall, Root};
 use weft_datatype::Memory;
@@ -16,11 +15,12 @@ use super::collective_memory::{
     Data, List, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes,
     writable, write, write_blocks,
 };
+use super::objects::Objects;
 use super::reductions::{operands, reduction};
 use crate::ctypes::*;
 
 /// The root argument, and the number of members of the other group.
-fn root_and_others(process: &Process, comm: MPI_Comm, root: c_int) -> Outcome<(Root, u32)> {
+fn root_and_others(process: &impl Objects, comm: MPI_Comm, root: c_int) -> Outcome<(Root, u32)> {
     let place = place(process, comm)?;
     Ok((place.inter_root(root)?, place.size))
 }
@@ -37,7 +37,7 @@ pub(super) fn in_place_refused(place: &Comm) -> Error {
 }
 
 /// Refuses `MPI_IN_PLACE`.
-fn not_in_place(process: &Process, comm: MPI_Comm, buffer: *const c_void) -> Outcome<()> {
+fn not_in_place(process: &impl Objects, comm: MPI_Comm, buffer: *const c_void) -> Outcome<()> {
     if is_in_place(buffer) { Err(in_place_refused(place(process, comm)?)) } else { Ok(()) }
 }
 
@@ -55,13 +55,13 @@ fn none() -> (Memory, u64) {
     (Memory::none(), 0)
 }
 
-pub(super) fn start_barrier<F: Form>(form: F, process: &mut Process, comm: MPI_Comm) -> Outcome<F::Made> {
+pub(super) fn start_barrier<F: Form>(form: F, process: &mut F::On, comm: MPI_Comm) -> Outcome<F::Made> {
     form.inter(process, comm, &InterCall::Barrier, Arguments::new(Memory::none(), Memory::none()), None)
 }
 
 pub(super) unsafe fn start_bcast<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     data: Data<*mut c_void>,
     root: c_int,
     comm: MPI_Comm,
@@ -82,7 +82,7 @@ pub(super) unsafe fn start_bcast<F: Form>(
 
 pub(super) unsafe fn start_gather<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
@@ -106,7 +106,7 @@ pub(super) unsafe fn start_gather<F: Form>(
 
 pub(super) unsafe fn start_gatherv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     root: c_int,
@@ -130,7 +130,7 @@ pub(super) unsafe fn start_gatherv<F: Form>(
 
 pub(super) unsafe fn start_scatter<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     root: c_int,
@@ -154,7 +154,7 @@ pub(super) unsafe fn start_scatter<F: Form>(
 
 pub(super) unsafe fn start_scatterv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     recv: Data<*mut c_void>,
     root: c_int,
@@ -178,7 +178,7 @@ pub(super) unsafe fn start_scatterv<F: Form>(
 
 pub(super) unsafe fn start_allgather<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
@@ -193,7 +193,7 @@ pub(super) unsafe fn start_allgather<F: Form>(
 
 pub(super) unsafe fn start_allgatherv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
@@ -210,7 +210,7 @@ pub(super) unsafe fn start_allgatherv<F: Form>(
 
 pub(super) unsafe fn start_alltoall<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
@@ -226,7 +226,7 @@ pub(super) unsafe fn start_alltoall<F: Form>(
 
 pub(super) unsafe fn start_alltoallv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
@@ -246,7 +246,7 @@ pub(super) unsafe fn start_alltoallv<F: Form>(
 
 pub(super) unsafe fn start_alltoallw<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send): (*const c_void, Typed),
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
@@ -264,7 +264,7 @@ pub(super) unsafe fn start_alltoallw<F: Form>(
 
 pub(super) unsafe fn start_reduce<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     root: c_int,

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ops::Deref;
 
-use weft::Process;
 use weft_coll::Block;
 use weft_datatype::{Datatype, Memory};
 use weft_types::{Error, ErrorClass, Result as Outcome, Side, abi};
 
+use super::objects::Objects;
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 use crate::raise::negative_count;
@@ -125,19 +125,20 @@ fn whole(count: i64) -> Outcome<u64> {
 /// # Safety
 /// The program keeps the data as they are until the operation is complete.
 pub(super) unsafe fn read(
-    process: &Process,
+    process: &impl Objects,
     (address, count, datatype): Data<*const c_void>,
 ) -> Outcome<(Memory, u64)> {
     let look = || {
         let count = whole(count)?;
-        let datatype = process.types.usable(datatype.handle())?;
+        let datatype = process.datatype(datatype.handle())?;
         let span = datatype.span(count)?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((datatype, span, datatype.packed_bytes(count)? as u64))
+        check_address(address.addr(), &datatype, span)?;
+        let bytes = datatype.packed_bytes(count)? as u64;
+        Ok((datatype, span, bytes))
     };
     let (datatype, span, bytes) = look().map_err(|error: Error| error.on_side(Side::Send))?;
     // SAFETY: the caller's promise; the span is that of `count` elements.
-    Ok((unsafe { Memory::read(address.cast(), datatype, span) }, bytes))
+    Ok((unsafe { Memory::read(address.cast(), &datatype, span) }, bytes))
 }
 
 /// A receive argument of `copies` times `count` elements, with the packed bytes of `count`.
@@ -145,14 +146,14 @@ pub(super) unsafe fn read(
 /// # Safety
 /// The program leaves the memory alone until the operation is complete.
 pub(super) unsafe fn write(
-    process: &Process,
+    process: &impl Objects,
     data: Data<*mut c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
     // SAFETY: the caller's promise.
     let argument = unsafe { writable(process, data, copies)? };
     let all = (data.1 as u64).saturating_mul(u64::from(copies));
-    let distinct = process.types.get(data.2.handle()).and_then(|datatype| datatype.check_distinct(all));
+    let distinct = process.datatype(data.2.handle()).and_then(|datatype| datatype.check_distinct(all));
     distinct.map_err(|error| error.on_side(Side::Receive))?;
     Ok(argument)
 }
@@ -162,20 +163,21 @@ pub(super) unsafe fn write(
 /// # Safety
 /// As [`write`].
 pub(super) unsafe fn writable(
-    process: &Process,
+    process: &impl Objects,
     (address, count, datatype): Data<*mut c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
     let look = || {
         let count = whole(count)?;
-        let datatype = process.types.usable(datatype.handle())?;
+        let datatype = process.datatype(datatype.handle())?;
         let span = datatype.span(count.saturating_mul(u64::from(copies)))?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((datatype, span, datatype.packed_bytes(count)? as u64))
+        check_address(address.addr(), &datatype, span)?;
+        let bytes = datatype.packed_bytes(count)? as u64;
+        Ok((datatype, span, bytes))
     };
     let (datatype, span, bytes) = look().map_err(|error: Error| error.on_side(Side::Receive))?;
     // SAFETY: the caller's promise; the span is that of all elements.
-    Ok((unsafe { Memory::write(address.cast(), datatype, span) }, bytes))
+    Ok((unsafe { Memory::write(address.cast(), &datatype, span) }, bytes))
 }
 
 /// As [`write`], of memory that the program only sends from, so that it is never written.
@@ -183,7 +185,7 @@ pub(super) unsafe fn writable(
 /// # Safety
 /// As [`read`].
 pub(super) unsafe fn read_copies(
-    process: &Process,
+    process: &impl Objects,
     (address, count, datatype): Data<*const c_void>,
     copies: u32,
 ) -> Outcome<(Memory, u64)> {
@@ -191,7 +193,7 @@ pub(super) unsafe fn read_copies(
     let all = (count as i64).saturating_mul(i64::from(copies));
     // SAFETY: the caller's promise.
     let (memory, _) = unsafe { read(process, (address, all, datatype))? };
-    let bytes = process.types.get(datatype.handle())?.packed_bytes(count)?;
+    let bytes = process.datatype(datatype.handle())?.packed_bytes(count)?;
     Ok((memory, bytes as u64))
 }
 
@@ -246,24 +248,24 @@ unsafe fn blocks(
 /// # Safety
 /// As [`write`] and [`blocks`].
 pub(super) unsafe fn write_blocks(
-    process: &Process,
+    process: &impl Objects,
     address: *mut c_void,
     datatype: MPI_Datatype,
     name: &str,
     places: Places,
     size: u32,
 ) -> Outcome<(List<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle()).map_err(|error| error.on_side(Side::Receive))?;
+    let datatype = process.datatype(datatype.handle()).map_err(|error| error.on_side(Side::Receive))?;
     // SAFETY: the caller's promise.
     unsafe {
-        let (blocks, span) = blocks(datatype, name, places, size)?;
+        let (blocks, span) = blocks(&datatype, name, places, size)?;
         for rank in 0..size as usize {
             datatype
                 .check_distinct(places.counts.get(rank) as u64)
                 .map_err(|error| error.on_side(Side::Receive))?;
         }
-        check_address(address.addr(), datatype, span)?;
-        Ok((blocks, Memory::write(address.cast(), datatype, span)))
+        check_address(address.addr(), &datatype, span)?;
+        Ok((blocks, Memory::write(address.cast(), &datatype, span)))
     }
 }
 
@@ -272,19 +274,19 @@ pub(super) unsafe fn write_blocks(
 /// # Safety
 /// As [`read`] and [`blocks`].
 pub(super) unsafe fn read_blocks(
-    process: &Process,
+    process: &impl Objects,
     address: *const c_void,
     datatype: MPI_Datatype,
     name: &str,
     places: Places,
     size: u32,
 ) -> Outcome<(List<Block>, Memory)> {
-    let datatype = process.types.usable(datatype.handle()).map_err(|error| error.on_side(Side::Send))?;
+    let datatype = process.datatype(datatype.handle()).map_err(|error| error.on_side(Side::Send))?;
     // SAFETY: the caller's promise.
     unsafe {
-        let (blocks, span) = blocks(datatype, name, places, size)?;
-        check_address(address.addr(), datatype, span)?;
-        Ok((blocks, Memory::read(address.cast(), datatype, span)))
+        let (blocks, span) = blocks(&datatype, name, places, size)?;
+        check_address(address.addr(), &datatype, span)?;
+        Ok((blocks, Memory::read(address.cast(), &datatype, span)))
     }
 }
 
@@ -300,7 +302,7 @@ pub(super) struct Typed {
 /// # Safety
 /// The program passes arrays of `size` elements; `bind` promises what its memory needs.
 unsafe fn typed_blocks(
-    process: &Process,
+    process: &impl Objects,
     name: &str,
     address: usize,
     typed: Typed,
@@ -333,11 +335,11 @@ unsafe fn typed_blocks(
             let types = name.replace("counts", "types");
             Error::new(error.class(), format!("{types}[{rank}]: {}", error.text()))
         };
-        let datatype = process.types.usable(datatype.handle()).map_err(of_rank)?;
+        let datatype = process.datatype(datatype.handle()).map_err(of_rank)?;
         let span = datatype.span(count)?;
-        check_address(address, datatype, span)?;
+        check_address(address, &datatype, span)?;
         bytes.push(datatype.packed_bytes(count)? as u64);
-        let memory = bind(displacement, datatype, span);
+        let memory = bind(displacement, &datatype, span);
         if memory.is_writable() {
             datatype.check_distinct(count).map_err(of_rank)?;
         }
@@ -351,7 +353,7 @@ unsafe fn typed_blocks(
 /// # Safety
 /// As [`read`] and [`typed_blocks`].
 pub(super) unsafe fn typed_reads(
-    process: &Process,
+    process: &impl Objects,
     buffer: *const c_void,
     typed: Typed,
     size: u32,
@@ -369,7 +371,7 @@ pub(super) unsafe fn typed_reads(
 /// # Safety
 /// As [`write`] and [`typed_blocks`].
 pub(super) unsafe fn typed_writes(
-    process: &Process,
+    process: &impl Objects,
     buffer: *mut c_void,
     typed: Typed,
     size: u32,

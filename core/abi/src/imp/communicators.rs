@@ -327,8 +327,12 @@ pub(crate) unsafe fn comm_disconnect(comm: *mut MPI_Comm) -> Result<(), Raised> 
 /// `MPI_Comm_set_info` (section 7.4.4).
 pub(crate) unsafe fn comm_set_info(comm: MPI_Comm, info: MPI_Info) -> Result<(), Raised> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
-    gate::with(|process| process.comms.get_mut(comm.handle())?.accept_hints(&hints))?;
-    Ok(())
+    gate::with(|process| {
+        if process.comms.get_mut(comm.handle())?.accept_hints(&hints)? {
+            process.comms.changes.add();
+        }
+        Ok(())
+    })
 }
 
 /// `MPI_Comm_get_info` (section 7.4.4): every supported hint with its value.

@@ -5,7 +5,10 @@
 //! front, "some" take all that are done, and make progress also when something is done already, so that no request that is listed again and
 //! again can starve (section 3.7.5).
 
+mod all;
+mod any;
 mod several;
+mod some;
 
 use std::ffi::c_int;
 
@@ -14,7 +17,13 @@ use weft::request::{Done, Kind, MpiStatus, engine_handle};
 use weft_engine::RequestId;
 use weft_types::{Error, Handle, Result as Outcome, abi};
 
+pub(super) use self::all::all_done;
+pub(crate) use self::all::{testall, waitall};
+pub(super) use self::any::first_done;
+pub(crate) use self::any::{testany, waitany};
 use self::several::Several;
+pub(super) use self::some::some_done;
+pub(crate) use self::some::{testsome, waitsome};
 use super::{at_once, at_once_parts, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
@@ -27,11 +36,12 @@ macro_rules! instead_of_remembered {
     ($requests:ident, |$inner:ident| $call:expr) => {
         // SAFETY: the program's arguments, but for requests of ours.
         let again = |$inner: &mut [MPI_Request]| unsafe { $call };
-        if let Some(result) = remembered::instead($requests, again) {
+        if let Some(result) = $crate::threads::remembered::instead($requests, again) {
             return result;
         }
     };
 }
+use instead_of_remembered;
 
 /// The requests of an array argument.
 ///
@@ -236,123 +246,6 @@ fn is_active(process: &Process, request: MPI_Request) -> bool {
     process.requests.is_active(&process.engine, request.handle()).unwrap_or(false)
 }
 
-/// The first request that is active and done.
-pub(super) fn first_done(process: &mut Process, requests: &[MPI_Request]) -> Option<usize> {
-    requests.iter().position(|&request| is_active(process, request) && process.is_done(request.handle()))
-}
-
-/// `MPI_Waitany` (section 3.7.5).
-pub(crate) unsafe fn waitany(
-    count: c_int,
-    requests: *mut MPI_Request,
-    index: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array.
-    let requests = unsafe { array(count, requests) };
-    if let Some(lane) = threads::common_lane(requests) {
-        let found = threads::wait_any(lane, requests)?;
-        // SAFETY: the entry has refused a null index; the program's status.
-        return unsafe { report_any(found, requests, index, status) };
-    }
-    instead_of_remembered!(requests, |inner| waitany(count, inner.as_mut_ptr(), index, status));
-    if gate::with(|process| count_active(process, requests))? == 0 {
-        // SAFETY: the entry has refused a null index; the program's status.
-        unsafe {
-            index.write(abi::MPI_UNDEFINED);
-            status::write(status, &MpiStatus::EMPTY);
-        }
-        return Ok(());
-    }
-    let (found, done) = match gate::with(|process| take_first(process, requests)) {
-        Some(taken) => taken,
-        None => {
-            gate::wait_for("MPI_Waitany", Awaited::Any(requests), |process| take_first(process, requests))
-        }
-    };
-    // SAFETY: as above.
-    unsafe {
-        index.write(found as c_int);
-        report(done, &mut requests[found], status)
-    }
-}
-
-/// Reports what an "any" call of one lane found; with `None` nothing was active.
-///
-/// # Safety
-/// The program's index and status.
-unsafe fn report_any(
-    found: Option<(usize, Done)>,
-    requests: &mut [MPI_Request],
-    index: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match found {
-            Some((found, done)) => {
-                index.write(found as c_int);
-                report(done, &mut requests[found], status)
-            }
-            None => {
-                index.write(abi::MPI_UNDEFINED);
-                status::write(status, &MpiStatus::EMPTY);
-                Ok(())
-            }
-        }
-    }
-}
-
-fn take_first(process: &mut Process, requests: &[MPI_Request]) -> Option<(usize, Done)> {
-    let found = first_done(process, requests)?;
-    Some((found, process.finish(requests[found].handle())))
-}
-
-/// `MPI_Testany` (section 3.7.5).
-pub(crate) unsafe fn testany(
-    count: c_int,
-    requests: *mut MPI_Request,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array.
-    let requests = unsafe { array(count, requests) };
-    if let Some(lane) = threads::common_lane(requests) {
-        let found = threads::test_any(lane, requests)?;
-        // SAFETY: the entry has refused null for index and flag; the program's status.
-        unsafe {
-            flag.write(c_int::from(found.is_some() || lane == 0));
-            if found.is_some() || lane == 0 {
-                return report_any(found, requests, index, status);
-            }
-            index.write(abi::MPI_UNDEFINED);
-        }
-        return Ok(());
-    }
-    instead_of_remembered!(requests, |inner| testany(count, inner.as_mut_ptr(), index, flag, status));
-    let active = gate::with(|process| count_active(process, requests))?;
-    let taken = if active == 0 { None } else { take_or_progress(|process| take_first(process, requests)) };
-    // SAFETY: the entry has refused null for index and flag; the program's status.
-    unsafe {
-        match taken {
-            Some((found, done)) => {
-                index.write(found as c_int);
-                flag.write(1);
-                report(done, &mut requests[found], status)
-            }
-            None => {
-                index.write(abi::MPI_UNDEFINED);
-                flag.write(c_int::from(active == 0));
-                if active == 0 {
-                    status::write(status, &MpiStatus::EMPTY);
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Completes the requests of `indices`, which are all done, into `statuses` (element `k` for the `k`-th index).
 ///
 /// # Safety
@@ -378,224 +271,4 @@ fn finish(request: Handle) -> Done {
         Some(lane) => threads::finish(lane, request),
         None => gate::with(|process| process.finish(request)),
     }
-}
-
-/// Whether all requests from `*from` on are done; moves `*from` past those that are, so that a long array is walked once.
-pub(super) fn all_done(process: &Process, requests: &[MPI_Request], from: &mut usize) -> bool {
-    while let Some(request) = requests.get(*from) {
-        if !process.is_done(request.handle()) {
-            return false;
-        }
-        *from += 1;
-    }
-    true
-}
-
-/// `MPI_Waitall` (section 3.7.5).
-pub(crate) unsafe fn waitall(
-    count: c_int,
-    requests: *mut MPI_Request,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array.
-    let requests = unsafe { array(count, requests) };
-    if let Some(lane) = threads::common_lane(requests) {
-        // SAFETY: the program's statuses.
-        unsafe {
-            let taken = threads::wait_all(lane, requests, statuses)?;
-            return complete_rest(requests, taken, statuses);
-        }
-    }
-    instead_of_remembered!(requests, |inner| waitall(count, inner.as_mut_ptr(), statuses));
-    gate::with(|process| count_active(process, requests))?;
-    let mut several = Several::new(statuses);
-    for index in 0..requests.len() {
-        // SAFETY: the program's statuses; the entry has checked the phase, and the process is not kept.
-        unsafe {
-            if let Some(process) = gate::alone()
-                && at_once::complete(
-                    process,
-                    &mut requests[index],
-                    element(statuses, several.number),
-                    &MpiStatus::NO_MESSAGE,
-                )
-            {
-                several.went_well();
-                continue;
-            }
-            let done = await_next(requests, index);
-            several.complete(done, &mut requests[index]);
-        }
-    }
-    several.result()
-}
-
-/// Completes the requests of one lane from index `taken` on, which have ended; those before are completed.
-///
-/// # Safety
-/// The program's statuses.
-unsafe fn complete_rest(
-    requests: &mut [MPI_Request],
-    taken: usize,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    let mut several = Several { number: taken, ..Several::new(statuses) };
-    for request in &mut requests[taken..] {
-        // SAFETY: the caller's promise.
-        unsafe { several.complete(finish(request.handle()), request) };
-    }
-    several.result()
-}
-
-/// Waits for one of all requests, before which all are over, and takes its result.
-#[inline(never)]
-fn await_next(all: &[MPI_Request], index: usize) -> Done {
-    let handle = all[index].handle();
-    let look = |process: &mut Process| process.is_done(handle).then(|| process.finish(handle));
-    match gate::with(look) {
-        Some(done) => done,
-        None => gate::wait_for("MPI_Waitall", Awaited::All(all), look),
-    }
-}
-
-/// `MPI_Testall` (section 3.7.5).
-pub(crate) unsafe fn testall(
-    count: c_int,
-    requests: *mut MPI_Request,
-    flag: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array.
-    let requests = unsafe { array(count, requests) };
-    if let Some(lane) = threads::common_lane(requests) {
-        // SAFETY: the program's statuses; the entry has refused a null flag.
-        unsafe {
-            let taken = threads::test_all(lane, requests, statuses)?;
-            flag.write(c_int::from(taken.is_some()));
-            return taken.map_or(Ok(()), |taken| complete_rest(requests, taken, statuses));
-        }
-    }
-    instead_of_remembered!(requests, |inner| testall(count, inner.as_mut_ptr(), flag, statuses));
-    gate::with(|process| count_active(process, requests))?;
-    let mut from = 0;
-    let done = take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some();
-    // SAFETY: the entry has refused a null flag.
-    unsafe { flag.write(c_int::from(done)) };
-    if !done {
-        return Ok(());
-    }
-    let all = 0..requests.len();
-    // SAFETY: the program's statuses.
-    unsafe { complete_all(requests, all, statuses) }
-}
-
-/// The indices of all requests that are active and done; `None` when there is none.
-pub(super) fn some_done(process: &Process, requests: &[MPI_Request]) -> Option<Vec<usize>> {
-    let done: Vec<usize> = requests
-        .iter()
-        .enumerate()
-        .filter(|&(_, &request)| is_active(process, request) && process.is_done(request.handle()))
-        .map(|(index, _)| index)
-        .collect();
-    (!done.is_empty()).then_some(done)
-}
-
-/// Reports what a "some" call found.
-///
-/// # Safety
-/// The program's arrays, of the length of `requests`.
-unsafe fn report_some(
-    requests: &mut [MPI_Request],
-    done: &[usize],
-    outcount: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        outcount.write(done.len() as c_int);
-        for (place, &index) in done.iter().enumerate() {
-            indices.add(place).write(index as c_int);
-        }
-        complete_all(requests, done.iter().copied(), statuses)
-    }
-}
-
-/// `MPI_Waitsome` (section 3.7.5).
-pub(crate) unsafe fn waitsome(
-    incount: c_int,
-    requests: *mut MPI_Request,
-    outcount: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array.
-    let requests = unsafe { array(incount, requests) };
-    if let Some(lane) = threads::common_lane(requests) {
-        let done = threads::wait_some(lane, requests)?;
-        if done.is_empty() {
-            // SAFETY: the entry has refused null.
-            unsafe { outcount.write(abi::MPI_UNDEFINED) };
-            return Ok(());
-        }
-        // SAFETY: the program's arrays.
-        return unsafe { report_some(requests, &done, outcount, indices, statuses) };
-    }
-    instead_of_remembered!(requests, |inner| waitsome(
-        incount,
-        inner.as_mut_ptr(),
-        outcount,
-        indices,
-        statuses
-    ));
-    if gate::with(|process| count_active(process, requests))? == 0 {
-        // SAFETY: the entry has refused null.
-        unsafe { outcount.write(abi::MPI_UNDEFINED) };
-        return Ok(());
-    }
-    let done = match gate::poll(|process| some_done(process, requests)) {
-        Some(done) => done,
-        None => {
-            gate::wait_for("MPI_Waitsome", Awaited::Any(requests), |process| some_done(process, requests))
-        }
-    };
-    // SAFETY: the program's arrays.
-    unsafe { report_some(requests, &done, outcount, indices, statuses) }
-}
-
-/// `MPI_Testsome` (section 3.7.5).
-pub(crate) unsafe fn testsome(
-    incount: c_int,
-    requests: *mut MPI_Request,
-    outcount: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> Result<(), Raised> {
-    // SAFETY: the program's array.
-    let requests = unsafe { array(incount, requests) };
-    if let Some(lane) = threads::common_lane(requests) {
-        let done = threads::test_some(lane, requests)?;
-        if done.is_empty() && lane == 0 {
-            // SAFETY: the entry has refused null.
-            unsafe { outcount.write(abi::MPI_UNDEFINED) };
-            return Ok(());
-        }
-        // SAFETY: the program's arrays.
-        return unsafe { report_some(requests, &done, outcount, indices, statuses) };
-    }
-    instead_of_remembered!(requests, |inner| testsome(
-        incount,
-        inner.as_mut_ptr(),
-        outcount,
-        indices,
-        statuses
-    ));
-    if gate::with(|process| count_active(process, requests))? == 0 {
-        // SAFETY: the entry has refused null.
-        unsafe { outcount.write(abi::MPI_UNDEFINED) };
-        return Ok(());
-    }
-    let done = gate::poll(|process| some_done(process, requests)).unwrap_or_default();
-    // SAFETY: the program's arrays.
-    unsafe { report_some(requests, &done, outcount, indices, statuses) }
 }

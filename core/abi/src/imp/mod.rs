@@ -29,6 +29,7 @@ mod info;
 mod init;
 mod intercommunicators;
 mod neighborhood;
+mod objects;
 mod on_node;
 mod one_sided;
 mod ops;

@@ -8,22 +8,26 @@ use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::Result as Outcome;
 
-use super::collective_forms::{Check, Form, Keep, Start, blocking, nonblocking, operations, persistent};
+use super::collective_forms::{
+    Check, Form, Keep, Start, StartInLane, blocking, nonblocking, operations, persistent,
+};
 use super::collective_memory::{
     Data, Places, Typed, read, read_blocks, read_copies, typed_reads, typed_writes, write, write_blocks,
 };
+use super::objects::Objects;
 use crate::ctypes::*;
 use crate::raise::Raised;
+use crate::snapshot::Known;
 
 /// Numbers of sources and destinations of the calling process.
-fn degrees(process: &Process, comm: MPI_Comm) -> Outcome<(u32, u32)> {
-    let comm = process.comms.get(comm.handle())?;
+fn degrees(process: &impl Objects, comm: MPI_Comm) -> Outcome<(u32, u32)> {
+    let comm = process.comm(comm.handle())?;
     comm.any_topology()?.degrees(comm.rank.0 as i32)
 }
 
 unsafe fn start_allgather<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
@@ -37,7 +41,7 @@ unsafe fn start_allgather<F: Form>(
 
 unsafe fn start_allgatherv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
@@ -53,7 +57,7 @@ unsafe fn start_allgatherv<F: Form>(
 
 unsafe fn start_alltoall<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     send: Data<*const c_void>,
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
@@ -68,7 +72,7 @@ unsafe fn start_alltoall<F: Form>(
 
 unsafe fn start_alltoallv<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send, sendtype): (*const c_void, Places, MPI_Datatype),
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
@@ -87,7 +91,7 @@ unsafe fn start_alltoallv<F: Form>(
 
 unsafe fn start_alltoallw<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, send): (*const c_void, Typed),
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
@@ -106,30 +110,30 @@ operations! {
     neighbor_allgather ineighbor_allgather neighbor_allgather_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_allgather" |form, process| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Neighbor_allgather" |form, process, comm| start_allgather(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
     neighbor_allgatherv ineighbor_allgatherv neighbor_allgatherv_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, displs: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_allgatherv" |form, process| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
+    ) "Neighbor_allgatherv" |form, process, comm| start_allgatherv(form, process, (sendbuf, sendcount, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: displs }, recvtype), comm
     );
     neighbor_alltoall ineighbor_alltoall neighbor_alltoall_init(
         sendbuf: *const c_void, sendcount: i64, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: i64, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_alltoall" |form, process| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
+    ) "Neighbor_alltoall" |form, process, comm| start_alltoall(form, process, (sendbuf, sendcount, sendtype), (recvbuf, recvcount, recvtype), comm
     );
     neighbor_alltoallv ineighbor_alltoallv neighbor_alltoallv_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: IntArray, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: IntArray, recvtype: MPI_Datatype, comm: MPI_Comm
-    ) "Neighbor_alltoallv" |form, process| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
+    ) "Neighbor_alltoallv" |form, process, comm| start_alltoallv(form, process, (sendbuf, Places { counts: sendcounts, displacements: sdispls }, sendtype),
         (recvbuf, Places { counts: recvcounts, displacements: rdispls }, recvtype), comm
     );
     neighbor_alltoallw ineighbor_alltoallw neighbor_alltoallw_init(
         sendbuf: *const c_void, sendcounts: IntArray, sdispls: *const MPI_Aint, sendtypes: *const MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: IntArray, rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype,
         comm: MPI_Comm
-    ) "Neighbor_alltoallw" |form, process| start_alltoallw(form, process, (sendbuf, Typed {
+    ) "Neighbor_alltoallw" |form, process, comm| start_alltoallw(form, process, (sendbuf, Typed {
             places: Places { counts: sendcounts, displacements: IntArray::I64(sdispls) }, types: sendtypes
         }),
         (recvbuf, Typed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft::op::OpFunction;
 use weft_datatype::{Elements, Memory};
-use weft_engine::{Callback as Due, Engine, Operation, UserOperation};
+use weft_engine::{Callback as Due, Engine, Failure, Operation, UserOperation};
 use weft_types::{Error, ErrorClass, Handle, abi};
 
 use super::point_to_point::no_buffer;
@@ -74,7 +74,7 @@ impl UserOperation for Bound {
 pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
     loop {
         match due.failure() {
-            Some((owner, error)) => tell_failure(Handle(owner), error),
+            Some(failure) => tell_failure(failure),
             None => due.run(),
         }
         let next = |engine: &mut Engine| {
@@ -92,13 +92,17 @@ pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
     }
 }
 
-/// The error of a request that was freed while it was active (section 3.7.3): no call can return it, so the error handler of its communicator
-/// hears of it, or that of MPI_COMM_SELF when the communicator was freed too.
+/// The error of a request that was freed while it was active (section 3.7.3), or of a buffered message (section 3.4): no call can return it,
+/// so the error handler of its communicator hears of it, or that of MPI_COMM_SELF when the communicator was freed too.
 #[cold]
-fn tell_failure(comm: Handle, error: &Error) {
-    let text = format!("a request that was freed while it was active has failed: {}", error.text());
-    let raised = Raised::on_comm(comm, Error::new(error.class(), text));
-    raise::finish("MPI_Request_free", Err(raised));
+fn tell_failure(failure: &Failure) {
+    let (call, what) = match failure.freed {
+        true => ("MPI_Request_free", "a request that was freed while it was active has failed"),
+        false => ("MPI_Bsend", "a buffered message, whose send was complete before, has failed"),
+    };
+    let text = format!("{what}: {}", failure.error.text());
+    let raised = Raised::on_comm(Handle(failure.owner), Error::new(failure.error.class(), text));
+    raise::finish(call, Err(raised));
 }
 
 /// `MPI_Op_create` (section 6.9.5).

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft::Process;
 use weft_coll::{Call, InterCall, Vector};
 use weft_datatype::Memory;
 use weft_engine::{Arguments, Reduction};
@@ -12,18 +11,19 @@ use super::collective::place;
 use super::collective_forms::Form;
 use super::collective_inter as inter;
 use super::collective_memory::{List, is_in_place, read, write};
+use super::objects::Objects;
 use super::point_to_point::no_buffer;
 use crate::ctypes::*;
 
 /// The operation of a reduction and its vector.
 pub(super) fn reduction(
-    process: &Process,
+    process: &impl Objects,
     count: u64,
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Outcome<(Reduction, Vector)> {
-    let of = process.types.usable(datatype.handle())?;
-    let (reduction, commutative) = process.ops.reduction(op.handle(), of, datatype.handle())?;
+    let of = process.datatype(datatype.handle())?;
+    let (reduction, commutative) = process.reduction(op.handle(), &of, datatype.handle())?;
     Ok((reduction, Vector { count, element: of.element_bytes() as u64, commutative }))
 }
 
@@ -32,7 +32,7 @@ pub(super) fn reduction(
 /// # Safety
 /// As [`read`] and [`write`].
 pub(super) unsafe fn operands(
-    process: &Process,
+    process: &impl Objects,
     sendbuf: *const c_void,
     recvbuf: Option<*mut c_void>,
     count: i64,
@@ -54,7 +54,7 @@ pub(super) unsafe fn operands(
 
 pub(super) unsafe fn start_reduce<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     root: c_int,
@@ -82,7 +82,7 @@ pub(super) unsafe fn start_reduce<F: Form>(
 /// Allreduce, Scan and Exscan, which differ in the call only.
 pub(super) unsafe fn start_reduction_at_all<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (count, datatype, op): (i64, MPI_Datatype, MPI_Op),
     comm: MPI_Comm,
@@ -116,7 +116,7 @@ pub(super) fn exscan_call(vector: Vector, in_place: bool) -> Call<'static> {
 
 pub(super) unsafe fn start_reduce_scatter<F: Form>(
     form: F,
-    process: &mut Process,
+    process: &mut F::On,
     (sendbuf, recvbuf): (*const c_void, *mut c_void),
     (counts, datatype, op): (&[u64], MPI_Datatype, MPI_Op),
     comm: MPI_Comm,
@@ -149,7 +149,7 @@ pub(super) unsafe fn start_reduce_scatter<F: Form>(
 
 /// The counts of `MPI_Reduce_scatter`.
 pub(super) unsafe fn scatter_counts(
-    process: &Process,
+    process: &impl Objects,
     counts: IntArray,
     comm: MPI_Comm,
 ) -> Outcome<List<u64>> {

@@ -65,9 +65,9 @@ impl Process {
     ) -> Result<RequestId> {
         let planning = self.planning();
         let comm = self.comms.get_mut(comm)?;
-        let first = comm.collectives;
+        let first = comm.collectives.get();
         let said = comm.say(procedure, work, &arguments, reduction.as_ref())?;
-        comm.collectives = first.wrapping_add(STEPS);
+        comm.collectives.set(first.wrapping_add(STEPS));
         let real = comm.bind(work, &planning, arguments, reduction, Numbers::Once)?;
         let check = comm.check(first, work, said, Some(real), &planning.model)?;
         let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
@@ -88,10 +88,10 @@ impl Process {
     ) -> Result<RequestId> {
         let planning = self.planning();
         let comm = self.comms.get_mut(comm)?;
-        let first = comm.collectives;
+        let first = comm.collectives.get();
         let said = comm.say(procedure, work, arguments, reduction)?;
         let check = comm.check(first, work, said, None, &planning.model)?;
-        comm.collectives = first.wrapping_add(STEPS + 1);
+        comm.collectives.set(first.wrapping_add(STEPS + 1));
         let (owner, lane) = (comm.handle.0 | COLLECTIVE, comm.lane);
         self.start_run(check, owner, lane)
     }

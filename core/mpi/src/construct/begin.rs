@@ -17,7 +17,7 @@ use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result, abi};
 /// Channel and number of the next collective call on a communicator.
 fn name_of_call(comm: &Comm) -> [u8; 8] {
     let [a, b, c, d] = comm.context.0.to_le_bytes();
-    let [e, f, g, h] = comm.collectives.to_le_bytes();
+    let [e, f, g, h] = comm.collectives.get().to_le_bytes();
     [a, b, c, d, e, f, g, h]
 }
 
@@ -88,7 +88,7 @@ impl Process {
         self.reuse_retired();
         let comm = self.comms.get_mut(parent)?;
         let name = super::key(Kind::Parent, &name_of_call(comm));
-        comm.collectives = comm.collectives.wrapping_add(1);
+        comm.collectives.advance();
         let everyone = comm.everyone();
         let (first, second) = match &comm.inter {
             None => (Arc::clone(&comm.group), None),
@@ -200,7 +200,7 @@ impl Process {
         let name = name_of_call(comm);
         let (told_by, name) = (key(Kind::Told, &name), key(Kind::Parent, &name));
         let comm = self.comms.get_mut(local)?;
-        comm.collectives = comm.collectives.wrapping_add(1);
+        comm.collectives.advance();
         let meeting = if place != leader {
             Meeting::member(Arc::clone(&group), place, leader, told_by)
         } else {

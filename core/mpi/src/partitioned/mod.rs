@@ -265,10 +265,14 @@ impl Requests {
         }
     }
 
-    /// Looks some `turns` times into the stage of a receive. `None`: it is another request, not done, or failed.
-    pub fn spin_partitioned(&mut self, handle: Handle, turns: u32) -> Option<MpiStatus> {
+    /// Looks some `turns` times into the stage of a receive, or for packets of its sender. `None`: it is another request, not done, or failed.
+    pub fn spin_partitioned(&mut self, engine: &mut Engine, handle: Handle, turns: u32) -> Option<MpiStatus> {
         let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else { return None };
-        for _ in 0..if side.comes_by_stage() { turns } else { 1 } {
+        let as_packets = !side.comes_by_stage();
+        for _ in 0..turns {
+            if as_packets {
+                side.poll_packet(engine);
+            }
             if let Some(done) = side.finish_at_once() {
                 return Some(done);
             }

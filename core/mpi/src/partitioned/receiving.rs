@@ -139,7 +139,7 @@ impl ReceiveSide {
             return false;
         }
         // Where all usually comes by the stage, the landing is opened when it is looked at.
-        if !self.awaits_stage() {
+        if !self.comes_by_stage() {
             self.open(engine, landing);
         }
         true
@@ -277,14 +277,19 @@ impl ReceiveSide {
         Some(MpiStatus { source: from.source.0 as i32, tag: from.tag.0, bytes, cancelled: false })
     }
 
-    /// Takes note of the parts that have landed, and receives those that came as messages. Whether there were any.
-    fn look_at_landing(&mut self, engine: &mut Engine) -> bool {
-        let (Some(landing), true) = (self.landing, self.active) else { return false };
-        if self.opened != self.started {
-            self.open(engine, landing);
+    /// Looks whether a part comes as a packet next. Whether one has landed.
+    #[inline]
+    pub(super) fn poll_packet(&mut self, engine: &mut Engine) -> bool {
+        let Some(landing) = self.landing else { return false };
+        if self.opened != self.started || !engine.poll_part(landing) {
+            return false;
         }
-        let mut some = self.look_at_stage(self.arrived.is_shared());
-        let (arrived, stage) = (&mut self.arrived, &mut self.stage);
+        self.note_landed(engine, landing)
+    }
+
+    /// Takes note of the parts that have landed. Whether there were any.
+    fn note_landed(&mut self, engine: &mut Engine, landing: LandingId) -> bool {
+        let (arrived, stage, mut some) = (&mut self.arrived, &mut self.stage, false);
         engine.landed(landing, |range| {
             if let Some(stage) = stage {
                 stage.came_otherwise(&range);
@@ -292,6 +297,17 @@ impl ReceiveSide {
             arrived.add(range);
             some = true;
         });
+        some
+    }
+
+    /// Takes note of the parts that have landed, and receives those that came as messages. Whether there were any.
+    fn look_at_landing(&mut self, engine: &mut Engine) -> bool {
+        let (Some(landing), true) = (self.landing, self.active) else { return false };
+        if self.opened != self.started {
+            self.open(engine, landing);
+        }
+        let mut some = self.look_at_stage(self.arrived.is_shared());
+        some |= self.note_landed(engine, landing);
         if !engine.keeps_messages() {
             return some;
         }

@@ -82,7 +82,7 @@ impl Process {
         let comm = persistent.comm;
         let of = self.comms.get_mut(comm)?;
         // Whoever has left the communicator's cells does not know of memory any more, and the others find that out here.
-        let number = of.collectives;
+        let number = of.collectives.get();
         if let OnNode::Ready(rounds) | OnNode::Wants(rounds) = &mut of.node.way
             && let Ok(Begin::Over) = rounds.begin(number)
         {
@@ -157,7 +157,7 @@ impl Process {
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return true };
         let OnCells::Yes(stream) = &persistent.cells else { return true };
         let Ok(of) = self.comms.get(persistent.comm) else { return true };
-        let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+        let lost = self.engine.lost_among(of.group.peers());
         let rounds = self.engine.rounds_of(stream);
         let absent = rounds.cells_here().absent();
         if absent == 0 || rounds.has_cause() {

@@ -26,8 +26,8 @@ pub(super) struct Exchanged {
 pub(super) fn own_tag(process: &mut Process, comm: Handle) -> Result<Tag> {
     let comm = process.comms.get_mut(comm)?;
     comm.check_intra("a virtual topology")?;
-    let sequence = comm.collectives;
-    comm.collectives = sequence.wrapping_add(1);
+    let sequence = comm.collectives.get();
+    comm.collectives.advance();
     Ok(weft_coll::tag(false, sequence, 0))
 }
 

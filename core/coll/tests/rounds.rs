@@ -8,7 +8,7 @@ use weft_coll::rounds::{
 
 const CELLS: u64 = 8;
 
-/// A round with a long payload, and where in a ring it begins and ends.
+/// A round with a long payload, and where in its ring it begins and ends.
 type Place = (u64, usize, usize);
 
 /// The cells of all members, checked against the rules at every access.
@@ -20,7 +20,7 @@ struct Node {
     slot: usize,
     /// Bytes of a ring, so few that payloads of the longest kind wait for one another before their cells do.
     ring: usize,
-    /// Each member's count of places: where the next begins, and the last rounds with theirs.
+    /// Each member's count of places: where the next begins, and its last rounds with theirs.
     places: Vec<(usize, Vec<Place>)>,
 }
 
@@ -46,18 +46,18 @@ struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// Where the next long payload begins in a ring.
+    /// Where the next long payload begins in the ring.
     fn place(&self, bytes: usize) -> usize {
         let next = self.node.places[self.me as usize].0;
         if next + bytes <= self.node.ring { next } else { 0 }
     }
 
-    /// The last round that had the place of a payload: the same in all rings.
-    fn displaced(&self, payload: Payload) -> Option<u64> {
+    /// The last round that had the place of a payload of `long` bytes; none for short ones.
+    fn displaced(&self, long: usize) -> Option<u64> {
         let last = &self.node.places[self.me as usize].1;
-        let at = self.place(payload.bytes);
-        let met = last.iter().rev().find(|&&(_, begin, end)| begin < at + payload.bytes && at < end);
-        met.filter(|_| payload.long).map(|&(round, ..)| round)
+        let at = self.place(long);
+        let met = last.iter().rev().find(|&&(_, begin, end)| begin < at + long && at < end);
+        met.filter(|_| long > 0).map(|&(round, ..)| round)
     }
 }
 
@@ -80,32 +80,27 @@ impl Slots for Member<'_> {
     fn next(&self) -> u64 {
         self.node.next[self.me as usize]
     }
-    fn has_room(&mut self, payload: Payload) -> bool {
+    fn has_room(&mut self, round: u64, long: usize) -> bool {
         let own = self.node.finished[self.me as usize];
-        self.behind(payload) == 0 && self.displaced(payload).is_none_or(|before| before < own)
+        assert!(self.displaced(long).is_none_or(|before| before < own), "it has not read that itself");
+        self.behind(round, long) == 0
     }
-    fn behind(&self, payload: Payload) -> u64 {
+    fn behind(&self, round: u64, long: usize) -> u64 {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
-        let free = self
-            .displaced(payload)
-            .map_or(0, |before| before + 1)
-            .max((payload.round + 1).saturating_sub(CELLS));
+        let free = self.displaced(long).map_or(0, |before| before + 1).max((round + 1).saturating_sub(CELLS));
         let behind = others.filter(|&other| self.node.finished[other] < free);
         behind.fold(0, |all, member| all | 1 << member)
-    }
-    fn pass(&mut self, payload: Payload) {
-        if payload.long {
-            let at = self.place(payload.bytes);
-            let (next, last) = &mut self.node.places[self.me as usize];
-            *next = at + payload.bytes;
-            last.push((payload.round, at, *next));
-        }
     }
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
         let Payload { round, bytes, long, .. } = payload;
         assert!(bytes <= if long { self.node.slot } else { Member::SHORT });
-        assert!(self.has_room(payload));
-        self.pass(payload);
+        assert!(self.has_room(round, if long { bytes } else { 0 }));
+        if long {
+            let at = self.place(bytes);
+            let (next, last) = &mut self.node.places[self.me as usize];
+            *next = at + bytes;
+            last.push((round, at, *next));
+        }
         let (me, cell) = (self.me as usize, (round % CELLS) as usize);
         // A read of the cell being written would find nothing.
         let mut room = std::mem::take(&mut self.node.payloads[me][cell]);
@@ -318,7 +313,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let room = Room { slot, all: slot, in_two_phases: slot / 2 / 64 * 64, crowded: seed % 2 == 1 };
+    let room = Room { slot, in_two_phases: 3 * slot / (CELLS as usize + 1), crowded: seed % 2 == 1 };
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;

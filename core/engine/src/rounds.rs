@@ -186,11 +186,10 @@ impl Rounds {
     /// The room of attended calls.
     #[inline]
     pub fn room(&self) -> Room {
-        let (slot, all) = (self.0.attended_slot_bytes(false), self.0.attended_slot_bytes(true));
-        let crowded = self.0.is_crowded();
-        // In two phases contributions stay until the results that are made of them are written.
-        let in_two_phases = if slot > self.0.slot_bytes() { slot / 2 } else { slot };
-        Room { slot, all, in_two_phases, crowded }
+        let (slot, crowded) = (self.0.attended_slot_bytes(), self.0.is_crowded());
+        // In two phases a member says late that it has finished contributions: not before their results are written.
+        let in_two_phases = self.0.slot_bytes();
+        Room { slot, in_two_phases, crowded }
     }
 
     /// The room of calls that nobody may attend to.
@@ -253,24 +252,18 @@ impl Slots for Rounds {
         self.0.next()
     }
 
-    fn has_room(&mut self, payload: Payload) -> bool {
-        self.0.has_room(payload.round, payload.long_bytes(), payload.all)
+    fn has_room(&mut self, round: u64, long: usize) -> bool {
+        self.0.has_room(round, long)
     }
 
-    fn behind(&self, payload: Payload) -> u64 {
-        self.0.behind(payload.round, payload.long_bytes(), payload.all)
-    }
-
-    fn pass(&mut self, payload: Payload) {
-        if payload.long {
-            self.0.pass(payload.round, payload.bytes, payload.all);
-        }
+    fn behind(&self, round: u64, long: usize) -> u64 {
+        self.0.behind(round, long)
     }
 
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
-        let Payload { round, bytes, long, all, is_copied } = payload;
+        let Payload { round, bytes, long, is_copied } = payload;
         let writing = self.0.begin_writing(if is_copied { bytes } else { 0 });
-        let (room, payloads) = self.0.room(round, long, bytes, all);
+        let (room, payloads) = self.0.room(round, long, bytes);
         work(room, &View(payloads), writing.past);
         self.0.has_written(writing);
     }

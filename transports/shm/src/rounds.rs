@@ -16,16 +16,14 @@
 //! # Rules
 //! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
 //! - B. Member j may write its cell of round r when all others have finished round r - 8.
-//!   Rings: all count the places of all rounds with long payloads alike, so each knows which round had the place last that it is about to
-//!   write to, in whoever's payload, and writes when all have finished that (`laps.rs`).
+//!   In its ring it writes behind the payload before, when all others have finished the last round that had the place (`laps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
 //! Payload and stamp: the writer stores the stamp with Release after the payload, a reader loads it with Acquire before. So
 //! rule A gives the reader the whole payload. Finished rounds: a reader stores their number with Release after its last
 //! load of payloads, the writer loads it with Acquire before it writes the cell again (rule B); so no load of the reader can
-//! see the later write. In the rings that later write may be another member's, and the earlier payload a third one's: the writer loads the finished
-//! rounds of all of them, and who wrote the payload stored it before it said that it has finished the round. A stamp of round r of member j says as well that j has finished every round before the operation that r
+//! see the later write. A stamp of round r of member j says as well that j has finished every round before the operation that r
 //! belongs to: its finishing is before the stamp in j's program order, and the stamp is Release; so the reader may write
 //! on that knowledge as if it had loaded the number itself ([`Pace::heard_of`]).
 //!
@@ -339,44 +337,35 @@ impl Rounds {
         self.pace.next
     }
 
-    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0; `all`: of an attended call in which
-    /// all write.
+    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0.
     #[inline]
-    pub fn has_room(&mut self, round: u64, long: usize, all: bool) -> bool {
-        match self.memory.reach(round, long, all) {
-            Some(reach) => self.pace.has_room(&self.memory, reach),
-            None => false,
-        }
+    pub fn has_room(&mut self, round: u64, long: usize) -> bool {
+        self.pace.has_room(&self.memory, self.memory.reach(round, long))
     }
 
-    /// Those that have to go on before this member may write in a round.
-    pub fn behind(&self, round: u64, long: usize, all: bool) -> u64 {
-        self.memory.reach(round, long, all).map_or(0, |reach| self.pace.behind(&self.memory, reach))
-    }
-
-    /// Another one writes a long payload in a round, or nobody does.
-    #[inline]
-    pub fn pass(&mut self, round: u64, len: usize, all: bool) {
-        self.memory.pass(round, len, all);
+    /// Those that have to go on before this member may write in a round; `long` as for [`Rounds::has_room`].
+    pub fn behind(&self, round: u64, long: usize) -> u64 {
+        self.pace.behind(&self.memory, self.memory.reach(round, long))
     }
 
     /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in the ring; once
-    /// for a round then, in which those who do not write say so ([`Rounds::pass`]). `all` as for [`Rounds::has_room`].
+    /// for a round then.
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool, len: usize, all: bool) -> (&mut [u8], Payloads<'_>) {
-        let has_room = self.has_room(round, if long { len } else { 0 }, all);
-        assert!(has_room, "a cell is written before all have read it");
-        self.memory.room(round, long, len, all)
+    pub fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
+        assert!(
+            self.has_room(round, if long { len } else { 0 }),
+            "a cell is written before all have read it"
+        );
+        self.memory.room(round, long, len)
     }
 
     /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
     #[inline]
     pub fn begin_writing(&mut self, bytes: usize) -> Writing {
-        // Where ranks share cores the reader finds in the cache what the writer left there.
-        self.distance.begin(if self.is_crowded() { 0 } else { bytes })
+        self.distance.begin(bytes)
     }
 
     /// It has been written, and is not published yet.
@@ -461,10 +450,10 @@ impl Rounds {
         self.memory.slot_bytes()
     }
 
-    /// The same of an attended call, of which a member writes at most two payloads ahead of its own reading; `all`: in which all write.
+    /// The same of an attended call, of which a member writes at most two payloads ahead of its own reading.
     #[inline]
-    pub fn attended_slot_bytes(&self, all: bool) -> usize {
-        self.memory.attended_slot_bytes(all)
+    pub fn attended_slot_bytes(&self) -> usize {
+        self.memory.attended_slot_bytes()
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -95,6 +95,46 @@ fn a_host_whose_agent_dies_is_named_and_the_job_ends() {
     }
 }
 
+/// Changes the rules of a host so that no datagram that comes to it arrives, as behind a packet filter, or back.
+fn drop_datagrams(host: &str, verb: &str) {
+    let rule = ["-n", host, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", "udp", "blackhole"];
+    let status = Command::new("ip").args(rule).status();
+    assert!(status.is_ok_and(|status| status.success()), "the rules of {host} cannot be changed");
+}
+
+/// The kernel looks for own addresses in its first rule: it must not be the first.
+fn put_own_addresses_later(host: &str) {
+    for rule in [["add", "pref", "100", "lookup", "local"], ["del", "pref", "0", "lookup", "local"]] {
+        // It was done by an earlier test, or cannot be done, and then the next rule has no effect.
+        let _ = Command::new("ip").args(["-n", host, "rule"]).args(rule).output();
+    }
+}
+
+#[test]
+fn a_network_that_drops_datagrams_is_named_and_the_job_goes_on_when_it_is_mended() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    let program = build(Toolchain::under_test(), &root().join("conformance/ch03/sendrecv.c"), &[]);
+    put_own_addresses_later(&second);
+    drop_datagrams(&second, "add");
+    let words = ["-n", "4", "--watchdog", "2", "--watchdog-abort"];
+    let silence = "has not answered over the network yet";
+    let outcome = Job::under(Toolchain::under_test(), &words, &[&program]).run_with(|mark| {
+        let told = scratch().join("runs").join(mark).join("stderr");
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(40)
+            && !fs::read_to_string(&told).unwrap_or_default().contains(silence)
+        {
+            thread::sleep(Duration::from_millis(50));
+        }
+        drop_datagrams(&second, "del");
+    });
+    outcome.demand(outcome.stderr.contains(silence), "it must be said that nobody answers");
+    outcome.demand(outcome.stderr.contains("weft-doctor --peer"), "it must be said what to do");
+    outcome.demand(!outcome.stderr.contains("can never go on"), "a network may be mended");
+    outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+    outcome.demand_passes(4);
+}
+
 /// The process id of mpiexec's agent on a host.
 fn agent_on(host: &str) -> Option<String> {
     let pids = Command::new("ip").args(["netns", "pids", host]).output().ok()?;

@@ -186,6 +186,10 @@ impl Transport for Both {
         }
     }
 
+    fn unanswered(&self, peer: PeerId) -> Option<Duration> {
+        if self.shm.is_here(peer) { None } else { self.fabric.unanswered(peer) }
+    }
+
     fn has_ended(&self, peer: PeerId) -> bool {
         self.shm.is_here(peer) && self.shm.has_ended(peer)
     }

@@ -341,6 +341,10 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.is_gone(peer))
     }
 
+    fn unanswered(&self, peer: PeerId) -> Option<Duration> {
+        each_fabric!(self, way => way.unanswered(peer))
+    }
+
     #[inline]
     fn progress(&mut self) -> bool {
         each_fabric!(self, way => way.progress())

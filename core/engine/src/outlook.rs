@@ -4,6 +4,8 @@
 use crate::engine::Engine;
 use crate::requests::{ANYBODY, Buffer, Phase, RELEASED, SYNCHRONOUS};
 use crate::types::{RequestId, Selector};
+use std::time::Duration;
+use weft_api::Transport;
 use weft_proto::{EntryId, Key};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 
@@ -124,6 +126,11 @@ impl Engine {
                 None => Outlook::Ready,
             },
         }
+    }
+
+    /// For how long this process has asked one that never answered; see [`Transport::unanswered`].
+    pub fn unanswered(&self, peer: PeerId) -> Option<Duration> {
+        self.fabric.unanswered(peer)
     }
 
     /// Every collective under way, by messages or by cells.

@@ -432,6 +432,14 @@ impl Transport for Transports {
         }
     }
 
+    fn unanswered(&self, peer: PeerId) -> Option<Duration> {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.unanswered(peer),
+            Transports::Both(both) => both.unanswered(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+        }
+    }
+
     fn has_ended(&self, peer: PeerId) -> bool {
         match self {
             Transports::Alone(_) | Transports::Fabric(_) => false,

@@ -8,6 +8,7 @@ use crate::construct::Awaits;
 use crate::persistent::Operation;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Kind, Local};
+use std::time::Duration;
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 use weft_engine::{Engine, Outlook, RequestId, Running, Selector, SendMode, Stray};
 use weft_types::{ContextId, Handle, PeerId, Rank, Tag};
@@ -50,6 +51,9 @@ const LISTED: usize = 4;
 const TOLD: usize = 4096;
 /// Stray messages listed.
 const STRAYS: usize = 6;
+
+/// From which time on it is told that a process has not answered yet.
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// Words and needs of one thing.
 #[derive(Default)]
@@ -187,6 +191,18 @@ impl Process {
             0 => outlook(&self.engine, request),
             lane => self.lanes.at(lane).with(|inner| outlook(&inner.engine, request.local())),
         };
+        let peers = match &outlook {
+            Outlook::Receive { from, .. } => from.peer.into_iter().collect(),
+            Outlook::Send { peer, .. } => vec![*peer],
+            Outlook::Collective(running) => running.peers.clone(),
+            Outlook::Ready | Outlook::Arriving { .. } => Vec::new(),
+        };
+        let mut told = self.tell_outlook(outlook);
+        self.tell_silence(&peers, &mut told);
+        told
+    }
+
+    fn tell_outlook(&self, outlook: Outlook) -> Told {
         match outlook {
             Outlook::Ready => Told::default(),
             Outlook::Receive { from, room } => self.tell_selector(from, Some(room)),
@@ -220,6 +236,20 @@ impl Process {
                 }
             }
             Outlook::Collective(running) => self.tell_collective(&running),
+        }
+    }
+
+    /// Adds to what is told of something that needs these processes that one of them was never heard. The network may be mended, so nothing is
+    /// certain then.
+    fn tell_silence(&self, peers: &[PeerId], told: &mut Told) {
+        let silent = |&&peer: &&PeerId| self.engine.unanswered(peer).is_some_and(|time| time >= SILENCE);
+        if let Some(peer) = peers.iter().find(silent) {
+            told.arguments.push_str(&format!(
+                "; rank {} of MPI_COMM_WORLD has not answered over the network yet: either it has not called MPI since MPI_Init, or a packet \
+                 filter drops what is sent to it (weft-doctor --peer HOST tries the way)",
+                peer.0
+            ));
+            told.needs.clear();
         }
     }
 

@@ -174,6 +174,13 @@ pub trait Transport {
         false
     }
 
+    /// For how long a peer that was never heard has been asked for a way to it; `None`: it has answered, or was not asked. It may compute before
+    /// its first call, or the network may drop what is sent to it.
+    fn unanswered(&self, peer: PeerId) -> Option<Duration> {
+        let _ = peer;
+        None
+    }
+
     /// Whether `peer`, of which [`Transport::is_gone`] holds, is known to have left in order.
     fn has_ended(&self, peer: PeerId) -> bool {
         let _ = peer;

@@ -434,6 +434,12 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         self.peers.get(peer).is_some_and(|peer| matches!(peer.state, State::Gone))
     }
 
+    fn unanswered(&self, peer: PeerId) -> Option<Duration> {
+        let peer = self.peers.get(peer)?;
+        let asks = matches!(peer.state, State::Asking { .. }) && peer.life == 0;
+        asks.then(|| Duration::from_nanos(self.now().saturating_sub(peer.made)))
+    }
+
     fn progress(&mut self) -> bool {
         // Datagrams alone are no news: acknowledgements, and questions whether somebody is alive.
         let mut moved = false;

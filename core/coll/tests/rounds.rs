@@ -8,6 +8,9 @@ use weft_coll::rounds::{
 
 const CELLS: u64 = 8;
 
+/// A round with a long payload, and where in a ring it begins and ends.
+type Place = (u64, usize, usize);
+
 /// The cells of all members, checked against the rules at every access.
 struct Node {
     stamps: Vec<Vec<(u64, u16)>>,
@@ -15,6 +18,10 @@ struct Node {
     finished: Vec<u64>,
     next: Vec<u64>,
     slot: usize,
+    /// Bytes of a ring, so few that payloads of the longest kind wait for one another before their cells do.
+    ring: usize,
+    /// Each member's count of places: where the next begins, and the last rounds with theirs.
+    places: Vec<(usize, Vec<Place>)>,
 }
 
 impl Node {
@@ -26,6 +33,8 @@ impl Node {
             finished: vec![0; size],
             next: vec![0; size],
             slot,
+            ring: 3 * slot,
+            places: vec![(0, Vec::new()); size],
         }
     }
 }
@@ -34,6 +43,22 @@ impl Node {
 struct Member<'a> {
     node: &'a mut Node,
     me: u32,
+}
+
+impl Member<'_> {
+    /// Where the next long payload begins in a ring.
+    fn place(&self, bytes: usize) -> usize {
+        let next = self.node.places[self.me as usize].0;
+        if next + bytes <= self.node.ring { next } else { 0 }
+    }
+
+    /// The last round that had the place of a payload: the same in all rings.
+    fn displaced(&self, payload: Payload) -> Option<u64> {
+        let last = &self.node.places[self.me as usize].1;
+        let at = self.place(payload.bytes);
+        let met = last.iter().rev().find(|&&(_, begin, end)| begin < at + payload.bytes && at < end);
+        met.filter(|_| payload.long).map(|&(round, ..)| round)
+    }
 }
 
 impl Payloads for Member<'_> {
@@ -55,19 +80,32 @@ impl Slots for Member<'_> {
     fn next(&self) -> u64 {
         self.node.next[self.me as usize]
     }
-    fn has_room(&mut self, round: u64) -> bool {
-        let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
-        others.map(|other| self.node.finished[other]).min().unwrap_or(round) + CELLS > round
+    fn has_room(&mut self, payload: Payload) -> bool {
+        let own = self.node.finished[self.me as usize];
+        self.behind(payload) == 0 && self.displaced(payload).is_none_or(|before| before < own)
     }
-    fn behind(&self, round: u64) -> u64 {
+    fn behind(&self, payload: Payload) -> u64 {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
-        let behind = others.filter(|&other| self.node.finished[other] + CELLS <= round);
+        let free = self
+            .displaced(payload)
+            .map_or(0, |before| before + 1)
+            .max((payload.round + 1).saturating_sub(CELLS));
+        let behind = others.filter(|&other| self.node.finished[other] < free);
         behind.fold(0, |all, member| all | 1 << member)
+    }
+    fn pass(&mut self, payload: Payload) {
+        if payload.long {
+            let at = self.place(payload.bytes);
+            let (next, last) = &mut self.node.places[self.me as usize];
+            *next = at + payload.bytes;
+            last.push((payload.round, at, *next));
+        }
     }
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
         let Payload { round, bytes, long, .. } = payload;
         assert!(bytes <= if long { self.node.slot } else { Member::SHORT });
-        assert!(self.has_room(round));
+        assert!(self.has_room(payload));
+        self.pass(payload);
         let (me, cell) = (self.me as usize, (round % CELLS) as usize);
         // A read of the cell being written would find nothing.
         let mut room = std::mem::take(&mut self.node.payloads[me][cell]);
@@ -280,7 +318,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let crowded = seed % 2 == 1;
+    let room = Room { slot, all: slot, in_two_phases: slot / 2 / 64 * 64, crowded: seed % 2 == 1 };
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
@@ -292,8 +330,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             let group = Group { rank: me as u32, size };
             let in_place = *in_place
                 && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
-            let script =
-                Script::new(*shape, group, *bytes as u64, *element, in_place, Room { slot, crowded });
+            let script = Script::new(*shape, group, *bytes as u64, *element, in_place, room);
             assert!(script.fits(slot));
             let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
             (Run::begin(script, &member), arguments, expected)
@@ -351,7 +388,7 @@ fn what_short_forms_do_in_one_round_scripts_do_so_too() {
                 for (crowded, element) in [(false, 1), (true, 1), (false, 8), (true, 24)] {
                     let group = Group { rank: 0, size };
                     let bytes = bytes / element * element;
-                    let script = Script::new(shape, group, bytes, element, false, Room { slot, crowded });
+                    let script = Script::new(shape, group, bytes, element, false, Room::alike(slot, crowded));
                     let short = is_one_round(shape, size, bytes, slot);
                     assert!(!short || script.is_one_round(), "{shape:?} of {bytes} bytes, {size} members");
                     alike += u32::from(short);
@@ -381,7 +418,7 @@ proptest! {
 fn calls_that_do_not_match_are_noticed() {
     let mut node = Node::new(2, 1024);
     let begin = |node: &mut Node, me: u32, bytes: u64| {
-        let room = Room { slot: 1024, crowded: false };
+        let room = Room::alike(1024, false);
         let script = Script::new(Shape::Allreduce, Group { rank: me, size: 2 }, bytes, 8, false, room);
         let mut member = Member { node, me };
         let mut run = Run::begin(script, &member);

@@ -4,8 +4,9 @@
 //! not. Beyond the caches, where memory is what one waits for, blocks of whole lines are unpacked twice as fast so, and packed a third
 //! to a half faster. Nearer data would be driven out of the caches, so they go the ordinary way.
 //!
-//! Packing waits for the lines that it reads, and the processor fetches ahead only inside a block, so the first two lines of a block
-//! are asked for some blocks before it is read. (All of its lines: slower, there are not as many misses at a time.)
+//! Packing waits for the lines that it reads. The processor fetches ahead by itself, but only inside a block, and behind a block it
+//! fetches lines of the gap that nobody wants. So every line of a block is asked for long before it is read: into the second cache, as the
+//! nearest one has fewer misses under way at a time, and one by one while lines of an earlier block are written.
 
 use crate::eights::{Places, Regular};
 use crate::layout::{Layout, Shape};
@@ -23,7 +24,7 @@ const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
 /// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
-const AHEAD: usize = 4 << 10;
+const AHEAD: usize = 16 << 10;
 const AT_ONCE: usize = 256;
 
 impl Layout {
@@ -163,14 +164,15 @@ impl Blocks {
         let ahead = (AHEAD / length).max(1);
         // SAFETY: the caller's promise.
         unsafe {
-            for i in 0..count.min(ahead) {
-                long::fetch_first(from.at(i), length);
-            }
             for i in 0..count {
-                if i + ahead < count {
-                    long::fetch_first(from.at(i + ahead), length);
+                let block = from.at(i);
+                // The last ones have nothing behind them: of those lines are asked for that are there.
+                let mut next = from.at((i + ahead).min(count - 1));
+                if length > AHEAD {
+                    fetch_block(next, length);
+                    next = block;
                 }
-                lines.append(from.at(i), length);
+                lines.append(block, length, next);
             }
             lines.finish();
         }
@@ -200,7 +202,7 @@ impl Ahead {
         while done < blocks.len() {
             while fetched < blocks.len() && (under_way < AHEAD || fetched <= done + 1) {
                 let (block, length) = blocks[fetched];
-                long::fetch_first(block, length);
+                fetch_block(block, length);
                 under_way += length;
                 fetched += 1;
             }
@@ -210,7 +212,7 @@ impl Ahead {
                 break;
             }
             // SAFETY: the caller's promise.
-            unsafe { lines.append(block, length) };
+            unsafe { lines.append(block, length, block) };
             under_way -= length;
             done += 1;
         }
@@ -218,6 +220,19 @@ impl Ahead {
         self.number -= done;
         self.fetched = fetched - done;
     }
+}
+
+/// Asks for a block; of one that is longer than what lies between, for its beginning: then the processor sees it in time.
+#[inline]
+fn fetch_block(block: *const u8, length: usize) {
+    if length > AHEAD {
+        long::fetch_first(block, length);
+        return;
+    }
+    for at in (0..length).step_by(LINE) {
+        long::fetch_second(block.wrapping_add(at));
+    }
+    long::fetch_second(block.wrapping_add(length - 1));
 }
 
 /// One line.
@@ -242,30 +257,32 @@ impl Lines {
         Lines { to: packed.wrapping_sub(inside), line: Line([0; LINE]), from: inside, filled: inside }
     }
 
-    /// Appends a block.
+    /// Appends a block, and asks for the lines of `next`, as long as it.
     ///
     /// # Safety
     /// The processor has AVX2. The block is readable, lies outside the packed bytes, and there is room for it.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
     #[inline]
-    unsafe fn append(&mut self, block: *const u8, length: usize) {
-        let (mut block, mut length) = (block, length);
+    unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
+        let (mut block, mut length, mut next) = (block, length, next);
+        long::fetch_second(next.wrapping_add(length - 1));
         // SAFETY: the caller's promise; what is left in the line is at least as long as what is put there.
         unsafe {
             if self.filled > 0 {
                 let now = length.min(LINE - self.filled);
                 copy_block(self.line.0.as_mut_ptr().add(self.filled), block, now);
                 self.filled += now;
+                long::fetch_second(next);
                 if self.filled < LINE {
                     return;
                 }
                 self.put();
                 self.to = self.to.wrapping_add(LINE);
                 (self.from, self.filled) = (0, 0);
-                (block, length) = (block.add(now), length - now);
+                (block, length, next) = (block.add(now), length - now, next.wrapping_add(now));
             }
             let whole = length / LINE * LINE;
-            whole_lines(self.to, block, whole);
+            whole_lines::<true>(self.to, block, whole, next);
             self.to = self.to.wrapping_add(whole);
             self.filled = length - whole;
             copy_block(self.line.0.as_mut_ptr(), block.add(whole), self.filled);
@@ -282,7 +299,7 @@ impl Lines {
         // SAFETY: the caller's promise; `to` begins a line.
         unsafe {
             if (self.from, self.filled) == (0, LINE) {
-                whole_lines(self.to, self.line.0.as_ptr(), LINE);
+                whole_lines::<false>(self.to, self.line.0.as_ptr(), LINE, std::ptr::null());
             } else {
                 copy_block(
                     self.to.wrapping_add(self.from),
@@ -314,7 +331,7 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
     // SAFETY: the caller's promise; the three parts lie inside the block.
     unsafe {
         if before == 0 && length.is_multiple_of(LINE) {
-            return whole_lines(to, from, length);
+            return whole_lines::<false>(to, from, length, from);
         }
         // A line that is written in part is fetched anyway, and among streaming stores that costs more than it saves.
         if length < SHORTEST_UNALIGNED {
@@ -322,27 +339,34 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
         }
         let lines = (length - before) / LINE * LINE;
         copy_block(to, from, before);
-        whole_lines(to.add(before), from.add(before), lines);
+        whole_lines::<false>(to.add(before), from.add(before), lines, from);
         copy_block(to.add(before + lines), from.add(before + lines), length - before - lines);
     }
 }
 
+/// `FETCH`: asking for a line of `next` with each.
+///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`], with AVX2; `to` begins a line, and `length` is a multiple of one.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
-unsafe fn whole_lines(to: *mut u8, from: *const u8, length: usize) {
+unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: usize, next: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise: every part of 32 bytes is inside and aligned.
     unsafe {
         use std::arch::x86_64::*;
         for at in (0..length).step_by(LINE) {
+            if FETCH {
+                long::fetch_second(next.wrapping_add(at));
+            }
             let (to, from) = (to.add(at).cast::<__m256i>(), from.add(at).cast::<__m256i>());
             let (low, high) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
             _mm256_stream_si256(to, low);
             _mm256_stream_si256(to.add(1), high);
         }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = next;
     #[cfg(not(target_arch = "x86_64"))]
     // SAFETY: the caller's promise.
     unsafe {

@@ -4,16 +4,9 @@
 //! as it travels. Contiguous memory (the hot path) needs no allocation and no reference count.
 
 use crate::layout::Layout;
-use crate::long::{self, LINE};
-use crate::strided;
+use crate::long;
 use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
 use std::sync::Arc;
-
-/// Packed bytes on their way into a transport at a time.
-const STAGE: usize = 16 << 10;
-/// Blocks from which on the C library's own copy writes whole lines.
-const LONG_BLOCK: u64 = 8 << 10;
 
 /// Bytes to send: packed length known, readable at any packed offset.
 #[derive(Clone, Debug)]
@@ -258,43 +251,6 @@ impl SendBuf {
         match self.as_slice() {
             Some(slice) => copy(&slice[offset..offset + out.len()], out),
             None => self.pack_runs(offset, out),
-        }
-    }
-
-    /// As [`SendBuf::pack`], into memory whose cache lines another core may hold: the cells of a transport.
-    ///
-    /// Bytes with gaps go through a scratch that stays in the nearest cache and leave it as whole lines. Written block by
-    /// block, every line of `out` would first be fetched from the other core: between distant cores that is two to three
-    /// times slower, between near ones it makes no difference.
-    ///
-    /// # Panics
-    /// When the range lies outside the buffer.
-    #[inline]
-    pub fn pack_to_transport(&self, offset: usize, out: &mut [u8]) {
-        match self.as_slice() {
-            Some(slice) => copy(&slice[offset..offset + out.len()], out),
-            None if self.mean_block().is_some_and(|block| block < LONG_BLOCK) => {
-                self.pack_staged(offset, out)
-            }
-            None => self.pack_runs(offset, out),
-        }
-    }
-
-    #[inline(never)]
-    fn pack_staged(&self, offset: usize, out: &mut [u8]) {
-        let mut scratch = [const { MaybeUninit::<u8>::uninit() }; STAGE + LINE];
-        // As far behind the beginning of a line as `out` is: the instruction for strings is fast then, see `crate::long`.
-        let scratch = scratch.as_mut_ptr().cast::<u8>();
-        let scratch = scratch.wrapping_add((out.as_ptr() as usize).wrapping_sub(scratch as usize) % LINE);
-        for (index, out) in out.chunks_mut(STAGE).enumerate() {
-            let Some((layout, skip)) = self.0.in_range(offset + index * STAGE, out.len()) else { return };
-            let skip = skip + offset + index * STAGE;
-            // SAFETY: as in `pack_runs`; a chunk is no longer than the scratch, of which as much is written before it is
-            // read.
-            unsafe {
-                layout.transfer::<true>(self.0.address, skip, out.len(), scratch);
-                strided::whole_lines(out.as_mut_ptr(), scratch, out.len());
-            }
         }
     }
 

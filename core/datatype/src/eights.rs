@@ -4,6 +4,7 @@
 //! Unpacking loads several as one and takes them apart, which is half as fast again there. Where nearly every block is a miss of the nearest cache, gathers and scatters keep more misses under way than single moves do,
 //! on processors that are good at them; between lines that follow each other the prefetcher does as well.
 
+use crate::long::{self, LINE};
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{Level, level};
 
@@ -13,6 +14,10 @@ const NEAR_LINES: usize = 512;
 /// Distance from which on the processor does not fetch the next line by itself.
 #[cfg(target_arch = "x86_64")]
 const FAR: usize = 128;
+
+/// Lines of packed bytes asked for ahead of the block that is unpacked. Each block's own line is a miss as well, and where another core
+/// has written the packed bytes, those would else wait their turn behind these.
+const LINES_AHEAD: usize = 8;
 
 /// Where blocks are.
 pub(crate) trait Places: Copy {
@@ -127,6 +132,7 @@ unsafe fn unpack_singly<P: Places>(packed: *const u8, to: P, first: usize, count
     unsafe {
         let fours = first + ((count - first) & !3);
         for i in (first..fours).step_by(4) {
+            fetch_packed(packed.wrapping_add(i).cast(), i);
             for j in i..i + 4 {
                 to.at(j).cast::<u64>().write_unaligned(packed.add(j).read_unaligned());
             }
@@ -134,6 +140,14 @@ unsafe fn unpack_singly<P: Places>(packed: *const u8, to: P, first: usize, count
         for i in fours..count {
             to.at(i).cast::<u64>().write_unaligned(packed.add(i).read_unaligned());
         }
+    }
+}
+
+/// Asks for the packed bytes that come behind those of block `index`, once for each line.
+#[inline(always)]
+fn fetch_packed(packed: *const u8, index: usize) {
+    if index.is_multiple_of(LINE / 8) {
+        long::fetch_near(packed.wrapping_add(LINES_AHEAD * LINE));
     }
 }
 
@@ -159,7 +173,7 @@ fn misses_hide(stride: isize, count: usize) -> bool {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{Places, Regular, pack_singly, unpack, unpack_singly};
+    use super::{Places, Regular, fetch_packed, pack_singly, unpack, unpack_singly};
     use std::arch::x86_64::*;
 
     /// Eight bytes without alignment.
@@ -246,6 +260,7 @@ mod x86_64 {
         // SAFETY: the caller's promise; bytes have no alignment.
         unsafe {
             for i in (0..parted).step_by(4) {
+                fetch_packed(packed.wrapping_add(8 * i), i);
                 let Four(all) = packed.add(8 * i).cast::<Four>().read_volatile();
                 let (low, high) = (_mm256_castsi256_si128(all), _mm256_extracti128_si256::<1>(all));
                 to.at(i).cast::<i64>().write_unaligned(_mm_cvtsi128_si64(low));
@@ -285,6 +300,7 @@ mod x86_64 {
         unsafe {
             let offsets = _mm512_loadu_si512(offsets.as_ptr().cast());
             for i in (0..scattered).step_by(8) {
+                fetch_packed(packed.wrapping_add(8 * i), i);
                 let blocks = _mm512_loadu_si512(packed.add(8 * i).cast());
                 _mm512_i64scatter_epi64::<1>(to.at(i).cast(), offsets, blocks);
             }

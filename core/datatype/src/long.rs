@@ -86,23 +86,29 @@ fn begins_just_behind(to: *mut u8, from: *const u8) -> bool {
     (1..LINE).contains(&behind)
 }
 
-/// Asks for the first lines of a block that is read soon, and soon after the lines around it: blocks of a line or two are fetched to
-/// the second cache, where there is room for more that are under way.
+/// Asks for the first lines of a block that is read soon.
 #[inline(always)]
 pub(crate) fn fetch_first(block: *const u8, length: usize) {
-    fetch_lines(block, length, if length <= LINES * LINE { fetch::<SECOND> } else { fetch::<NEAREST> });
-}
-
-#[inline(always)]
-fn fetch_lines(block: *const u8, length: usize, fetch: impl Fn(*const u8)) {
     for line in (0..length.min(LINES * LINE)).step_by(LINE) {
-        fetch(block.wrapping_add(line));
+        fetch_near(block.wrapping_add(line));
     }
 }
 
 /// `_MM_HINT_T0`, `_MM_HINT_T1`. (Fetching to write, where blocks are unpacked, was not faster.)
 const NEAREST: i32 = 3;
 const SECOND: i32 = 2;
+
+/// Asks for the line of `address`, which is read soon.
+#[inline(always)]
+pub(crate) fn fetch_near(address: *const u8) {
+    fetch::<NEAREST>(address);
+}
+
+/// As [`fetch_near`], into the second cache, where there is room for more misses that are under way.
+#[inline(always)]
+pub(crate) fn fetch_second(address: *const u8) {
+    fetch::<SECOND>(address);
+}
 
 #[inline(always)]
 fn fetch<const HOW: i32>(address: *const u8) {
@@ -117,7 +123,7 @@ fn fetch<const HOW: i32>(address: *const u8) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{AHEAD, FETCHED, NEAREST, Places, fetch, fetch_lines};
+    use super::{AHEAD, FETCHED, Places, fetch_first};
     use std::arch::x86_64::*;
 
     const VECTOR: usize = 32;
@@ -137,7 +143,7 @@ mod x86_64 {
         unsafe {
             for i in 0..count {
                 if i + ahead < count {
-                    fetch_lines(memory.at(i + ahead), length, fetch::<NEAREST>);
+                    fetch_first(memory.at(i + ahead), length);
                 }
                 let (here, packed) = (memory.at(i), packed.wrapping_add(i * length));
                 if PACK { copy(packed, here, length) } else { copy(here, packed, length) }

@@ -6,17 +6,12 @@
 use crate::eights::{self, Listed, Regular};
 use crate::long;
 use crate::vector;
-use std::ptr::copy_nonoverlapping;
 
 /// Listed blocks fetched ahead of the one that is copied, where these lie far from each other. (Near ones come soon enough, and at
 /// a stride the processor sees far enough ahead by itself: fetching ahead made such loops slower, the nearest by half.)
 const AHEAD: usize = 16;
 /// What far is: most of the blocks are on pages of their own.
 const FAR: u64 = 64 << 10;
-
-/// Bytes from which on the string instruction is worth its start.
-#[cfg(target_arch = "x86_64")]
-const FEWEST_OF_STRING: usize = 1024;
 
 /// Copies `count` blocks of `length` bytes from `from + i * from_stride` to `to + i * to_stride`.
 ///
@@ -246,7 +241,7 @@ unsafe fn listed_fixed<const N: usize, const PACK: bool, const FAR: bool>(
     unsafe {
         for (i, &place) in places.iter().enumerate() {
             if FAR && let Some(&next) = places.get(i + AHEAD) {
-                fetch(memory.wrapping_offset(next as isize));
+                long::fetch_near(memory.wrapping_offset(next as isize));
             }
             let here = memory.wrapping_offset(place as isize);
             if PACK {
@@ -317,39 +312,4 @@ unsafe fn block<const N: usize>(from: *const u8) -> [u8; N] {
 unsafe fn put<const N: usize>(to: *mut u8, value: [u8; N]) {
     // SAFETY: the caller's promise; bytes have no alignment.
     unsafe { to.cast::<[u8; N]>().write(value) }
-}
-
-/// `copy_nonoverlapping` by the processor's own instruction for strings where there is a fast one: it writes whole lines
-/// without fetching them. The C library does so from 8 KiB or so on only.
-///
-/// # Safety
-/// As [`copy_nonoverlapping`].
-pub(crate) unsafe fn whole_lines(to: *mut u8, from: *const u8, length: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if length >= FEWEST_OF_STRING && is_x86_feature_detected!("ermsb") {
-        // SAFETY: the caller's promise; the direction flag is clear by the ABI, and the instruction writes `length` bytes.
-        unsafe {
-            std::arch::asm!(
-                "rep movsb",
-                inout("rcx") length => _,
-                inout("rdi") to => _,
-                inout("rsi") from => _,
-                options(nostack, preserves_flags),
-            );
-        }
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { copy_nonoverlapping(from, to, length) }
-}
-
-#[inline(always)]
-fn fetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of any address has no effect that a program can see.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

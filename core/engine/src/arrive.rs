@@ -26,12 +26,14 @@ pub(crate) enum Todo {
     Meet,
     /// The receiver of a send has offered room to write to.
     Write(u32),
+    /// The peer is about to end, after it has lost others, and answers nothing more.
+    Leave,
     /// The packet makes no sense: no more is said to or heard from this peer.
     Broken(&'static str),
 }
 
 /// Packets taken from one peer before others get a turn.
-const DRAIN_BURST: u32 = 32;
+pub(crate) const DRAIN_BURST: u32 = 32;
 
 /// Packets taken in one round of progress, so that a flood does not keep the caller from looking at its own request.
 const ROUND: u32 = 512;
@@ -55,13 +57,17 @@ impl Engine {
         }
     }
 
-    /// Takes packets of one peer.
-    pub(crate) fn drain(&mut self, id: PeerId) {
+    /// Takes packets of one peer. False when there is nothing more.
+    pub(crate) fn drain(&mut self, id: PeerId) -> bool {
         let index = self.meet(id);
         self.state.changes = self.state.changes.wrapping_add(1);
+        let mut more = true;
         for _ in 0..DRAIN_BURST {
             let arrival = Arrival { state: &mut self.state, index };
-            let Some(todo) = self.fabric.receive(id, arrival) else { break };
+            let Some(todo) = self.fabric.receive(id, arrival) else {
+                more = false;
+                break;
+            };
             if todo != Todo::Nothing {
                 self.follow(id, todo);
             }
@@ -69,10 +75,11 @@ impl Engine {
         if self.state.peers.at(index).ledger.is_due() {
             self.give_credit(id);
         }
+        more
     }
 
     #[inline(never)]
-    fn follow(&mut self, id: PeerId, todo: Todo) {
+    pub(crate) fn follow(&mut self, id: PeerId, todo: Todo) {
         let index = self.meet(id);
         match todo {
             // The process has been met here.
@@ -80,6 +87,7 @@ impl Engine {
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Write(slot) => self.write_there(slot),
+            Todo::Leave => self.part_from(id),
             Todo::Broken(what) => self.broken(id, what),
         }
         if self.state.peers.at(index).ledger.is_due() {
@@ -99,9 +107,9 @@ impl Engine {
 }
 
 /// The next packet of peer `index`.
-struct Arrival<'a> {
-    state: &'a mut State,
-    index: u32,
+pub(crate) struct Arrival<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) index: u32,
 }
 
 impl Handler for Arrival<'_> {
@@ -202,11 +210,12 @@ impl State {
             Some(Kind::Written) => self.written(index, header),
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
+            // Whoever takes this one for lost has buried it; for what it does without him that means nothing.
+            Some(Kind::Lost) if header.id() == self.config.me.0 => Todo::Nothing,
+            Some(Kind::Lost) if header.id() == self.peers.at(index).id.0 => Todo::Leave,
+            Some(Kind::Lost) if header.id() >= self.config.size => Todo::Broken("the loss of nobody"),
             Some(Kind::Lost) => {
-                let lost = PeerId(header.id());
-                if !self.hearsay.contains(&lost) {
-                    self.hearsay.push(lost);
-                }
+                self.note_gone(PeerId(header.id()));
                 Todo::Nothing
             }
             Some(Kind::Part) => self.part(index, header, payload),

@@ -186,6 +186,10 @@ impl Transport for Both {
         }
     }
 
+    fn has_ended(&self, peer: PeerId) -> bool {
+        self.shm.is_here(peer) && self.shm.has_ended(peer)
+    }
+
     #[inline]
     fn progress(&mut self) -> bool {
         let mut moved = self.shm.progress();

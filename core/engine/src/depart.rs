@@ -57,10 +57,18 @@ impl Engine {
         if mode != SendMode::Synchronous
             && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
-            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack_to_transport(0, out)).is_ok()
+            && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
             peer.window.spend_open(charge(length as u32));
             return Ok(Started::Complete);
+        }
+        if mode != SendMode::Synchronous
+            && length > peer.limits.single as usize
+            && let Some(bytes) = buffer.plain()
+            && let piece = piece(length as u64, &peer.limits) as usize
+            && let Some(moved) = self.send_pieces(to, bytes, piece)
+        {
+            return if moved == length { Ok(Started::Complete) } else { self.send_on(to, buffer, moved) };
         }
         let slot = self.state.requests.insert(Phase::Queued, to.peer, header, Buffer::Send(buffer))?;
         let request = self.state.requests.at_mut(slot);
@@ -171,7 +179,7 @@ impl Engine {
             Ok(index) => index,
             // Budget for a process that has left in order is of no use to anybody, and no sign of failure.
             Err(_) if header.kind() == Some(Kind::Credit) => return,
-            Err(error) => return self.bury(id, error),
+            Err(error) => return self.refused(id, error),
         };
         if !self.state.peers.at(index).queue.is_empty()
             || self.send_packet(index, header, payload) == Sent::Full
@@ -290,7 +298,8 @@ impl Engine {
             Ok(()) => Sent::Yes,
             Err(Refused::Full) => Sent::Full,
             Err(Refused::Dead) => {
-                self.lose(self.state.peers.at(index).id);
+                let id = self.state.peers.at(index).id;
+                self.refused(id, State::gone(id));
                 Sent::Dead
             }
         }
@@ -354,10 +363,10 @@ impl Engine {
                     self.fabric.send_copy(peer.id, header, length + SyncPrefix::BYTES, |out| {
                         let (front, data) = out.split_at_mut(SyncPrefix::BYTES);
                         front.copy_from_slice(&SyncPrefix { request: id }.emit());
-                        buffer.pack_to_transport(0, data);
+                        buffer.pack(0, data);
                     })
                 } else {
-                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack_to_transport(0, out))
+                    self.fabric.send_copy(peer.id, header, length, |out| buffer.pack(0, out))
                 };
                 if sent.is_ok() {
                     peer.window.spend(charge(length as u32));
@@ -412,7 +421,7 @@ impl Engine {
                 let whole = u64::from(lead) == request.length;
                 let first = if whole { lead.min(piece) as usize } else { 0 };
                 let sent = self.fabric.send_copy(peer.id, header, Announce::packet(first), |out| {
-                    buffer.pack_to_transport(0, announce.put(out));
+                    buffer.pack(0, announce.put(out));
                 });
                 if sent.is_ok() {
                     if lead > 0 {
@@ -447,10 +456,7 @@ impl Engine {
             let len = (end - offset).min(piece) as usize;
             let header = Header::control(Kind::Fragment, remote, offset);
             let buffer = request.send_buf();
-            match self
-                .fabric
-                .send_copy(peer.id, header, len, |out| buffer.pack_to_transport(offset as usize, out))
-            {
+            match self.fabric.send_copy(peer.id, header, len, |out| buffer.pack(offset as usize, out)) {
                 Ok(()) => request.moved += len as u64,
                 refused => return self.judge(index, refused),
             }

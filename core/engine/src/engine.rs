@@ -56,9 +56,11 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
-    /// Processes that others lost, as they said: why messages of collectives with them have a wrong length. Nothing else is believed of
-    /// it. At most one for each process of the job, and empty as long as none is lost.
-    pub(crate) hearsay: Vec<PeerId>,
+    /// Processes that this one or, as they said, others lost: collectives with them fail. Nothing else is believed of what others say. At
+    /// most one for each process of the job, and empty as long as none is lost.
+    pub(crate) gone: Vec<PeerId>,
+    /// Who has left and is being heard for the last time.
+    pub(crate) parting: Option<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -93,7 +95,8 @@ impl Engine {
             lost: Vec::new(),
             losses: 0,
             any_dead: false,
-            hearsay: Vec::new(),
+            gone: Vec::new(),
+            parting: None,
             changes: 0,
             ended_watched: false,
             wary: false,
@@ -421,16 +424,6 @@ impl Engine {
         self.fabric.has_left()
     }
 
-    /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half
-    /// a second. It may go on later all the same.
-    pub fn rest(&mut self) {
-        self.fabric.rest();
-        while !self.fabric.has_rested() {
-            self.fabric.progress();
-            std::thread::yield_now();
-        }
-    }
-
     /// Whether any request with that owner word (but for its highest bit) exists; for freed communicators, whose channel
     /// must not be used again while it does.
     pub fn owns_any(&self, owner: u32) -> bool {
@@ -467,6 +460,11 @@ impl Engine {
     /// Work requests posted to an RDMA device so far, and doorbells rung for them; 0 without one.
     pub fn device_work(&self) -> (u64, u64) {
         self.fabric.device_work()
+    }
+
+    /// In words, how processes are reached that were talked to over the network, where that was tried and not configured: at most so many.
+    pub fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
+        self.fabric.ways(most)
     }
 
     /// What this engine was told when it was made.
@@ -565,7 +563,7 @@ impl State {
             return;
         }
         if let Some(token) = std::num::NonZeroU64::new(request.token) {
-            self.notices.push_back(Notice { token, completion: request.completion() });
+            self.notices.push_back(Notice::Ended(token, request.completion()));
         } else if request.flags & ABANDONED != 0
             && let Some(error) = &request.error
         {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use weft_api::verbs::Access;
+use weft_api::verbs::{Access, Hca};
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
@@ -16,6 +16,7 @@ use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Tran
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Udp, UdpBell};
+use weft_types::params::Choice as Setting;
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_verbs::{Verbs, VerbsBell, Wish, choose, own_numa_node, survey};
 use weft_wire::Header;
@@ -89,6 +90,10 @@ pub fn rdma_ports(address: IpAddr) -> Vec<String> {
     let wish = Wish { address: Some(address), numa_node: own_numa_node() };
     let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
     choices.into_iter().flatten().map(|choice| choice.why).collect()
+}
+
+fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
+    rdma.met().take(most).filter_map(|peer| Some((peer, rdma.way(peer)?))).collect()
 }
 
 impl Fabric {
@@ -170,15 +175,24 @@ impl Fabric {
         }
     }
 
+    /// Sets whether peers that talk often get rings, where there are connections.
+    pub fn set_rings(&mut self, choice: Setting) {
+        match self {
+            Fabric::Softroce(rdma) => rdma.set_rings(choice),
+            Fabric::Verbs(rdma) => rdma.set_rings(choice),
+            Fabric::Ofi(_) => {}
+        }
+    }
+
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
             Fabric::Softroce(_) => None,
             Fabric::Verbs(rdma) => {
                 let most = rdma.connections().1;
-                let why = &rdma.hca().choice().why;
+                let (why, rings) = (&rdma.hca().choice().why, rdma.why_rings());
                 Some(format!(
-                    "{why}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)"
+                    "{why}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)\n  rings for short messages: {rings}"
                 ))
             }
             Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
@@ -218,6 +232,15 @@ impl Fabric {
             Fabric::Ofi(_) => return (0, 0),
         };
         (counts.requests, counts.doorbells)
+    }
+
+    /// In words, how processes are reached that were talked to: at most so many.
+    pub(crate) fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
+        match self {
+            Fabric::Softroce(rdma) => ways_of(rdma, most),
+            Fabric::Verbs(rdma) => ways_of(rdma, most),
+            Fabric::Ofi(_) => Vec::new(),
+        }
     }
 
     /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at

@@ -3,14 +3,20 @@
 
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
+use crate::internal::Notice;
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ABANDONED, ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::schedule::{Callback, PeerMap};
 use crate::types::{RequestId, Selector};
+use std::time::{Duration, Instant};
 use weft_api::Transport;
 use weft_api::offload::Offload;
 use weft_types::{Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
+
+/// How long a process that ends after a loss tries to get rid of its last words. Who does not take them for so long has
+/// ended, or waits for nothing.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so it is told
@@ -87,15 +93,58 @@ impl Engine {
         self.bury(id, State::gone(id));
     }
 
-    /// Nothing more is said to or expected from a process: whatever depends on it ends with `error`.
+    /// Nothing more is said to or expected from a process: whatever depends on it ends with `error`, and collectives of communicators that
+    /// it belongs to.
     #[cold]
     #[inline(never)]
     pub(crate) fn bury(&mut self, id: PeerId, error: Error) {
+        self.state.note_gone(id);
+        if self.cut(id, &error, true) {
+            self.fabric.give_up_on(id);
+            self.step_streams();
+        }
+    }
+
+    /// The transport takes nothing more for a process, or cannot reach it.
+    #[cold]
+    pub(crate) fn refused(&mut self, id: PeerId, error: Error) {
+        match self.fabric.has_ended(id) {
+            true => {
+                if self.state.parting.replace(id) == Some(id) {
+                    // An answer to what is just being taken.
+                    return;
+                }
+                // Its last word may be here.
+                while self.drain(id) {}
+                self.state.parting = None;
+                self.part_from(id);
+            }
+            false => self.bury(id, error),
+        }
+    }
+
+    /// A process has ended MPI without waiting for the others, as after a loss. It has done what it has to do: a communicator with
+    /// it works as long as nobody needs more of it; who does fails.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn part_from(&mut self, id: PeerId) {
+        let error = Error::new(
+            ErrorClass::PROC_ABORTED,
+            format!(
+                "process {} has ended MPI: nothing can be sent to it any more, and nothing comes from it",
+                id.0
+            ),
+        );
+        self.cut(id, &error, false);
+    }
+
+    /// Ends whatever depends on a process, and of a lost one also what waits for anybody. False when that was done before.
+    fn cut(&mut self, id: PeerId, error: &Error, lost: bool) -> bool {
         let index = self.meet(id);
         let state = &mut self.state;
         let peer = state.peers.at_mut(index);
         if std::mem::replace(&mut peer.dead, true) {
-            return;
+            return false;
         }
         state.changes = state.changes.wrapping_add(1);
         peer.window.shut();
@@ -104,8 +153,6 @@ impl Engine {
         peer.streams.clear();
         peer.held.clear();
         peer.lead = None;
-        self.fabric.give_up_on(id);
-        let state = &mut self.state;
         state.any_dead = true;
         state.wary = true;
         state.losses += 1;
@@ -115,14 +162,14 @@ impl Engine {
             .filter(|&slot| {
                 let request = state.requests.at(slot);
                 match request.phase {
-                    Phase::Posted => request.peer == id || request.peer == ANYBODY,
+                    Phase::Posted => request.peer == id || lost && request.peer == ANYBODY,
                     Phase::Free | Phase::Complete | Phase::Own | Phase::Plain => false,
                     _ => request.peer == id,
                 }
             })
             .collect();
         // Those that wait for anybody hear of the loss; if there are none, the next one does.
-        if !concerned.iter().any(|&slot| state.requests.at(slot).peer == ANYBODY) {
+        if lost && !concerned.iter().any(|&slot| state.requests.at(slot).peer == ANYBODY) {
             state.lost.push(id);
         }
         for slot in concerned {
@@ -138,7 +185,40 @@ impl Engine {
             }
             state.finish(slot, Some(error.clone()));
         }
-        self.step_streams();
+        true
+    }
+
+    /// This process is about to end MPI. After a loss nobody waits for the others then, and who still waits for an answer of
+    /// this one would do so for ever: all that were met are told, after everything else that was sent to them, and of whom was lost before.
+    pub fn farewell(&mut self) {
+        if !self.knows_losses() {
+            return;
+        }
+        let me = self.state.config.me;
+        let living = |index: &u32| !self.state.peers.at(*index).dead && self.state.peers.at(*index).id != me;
+        let living: Vec<PeerId> =
+            (0..self.state.peers.len()).filter(living).map(|index| self.state.peers.at(index).id).collect();
+        for peer in living {
+            for lost in self.state.gone.clone() {
+                self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
+            }
+            self.send_control(peer, Header::control(Kind::Lost, me.0, 0), &[]);
+        }
+    }
+
+    /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half
+    /// a second. It may go on later all the same.
+    pub fn rest(&mut self) {
+        let until = Instant::now() + LAST_WORDS;
+        while self.knows_losses() && !self.state.busy.is_empty() && Instant::now() < until {
+            self.progress();
+            std::thread::yield_now();
+        }
+        self.fabric.rest();
+        while !self.fabric.has_rested() {
+            self.fabric.progress();
+            std::thread::yield_now();
+        }
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].
@@ -146,9 +226,9 @@ impl Engine {
         peers.into_iter().for_each(|peer| self.fabric.declare_lost(peer));
     }
 
-    /// Whether a process of the job was found lost, acknowledged or not.
+    /// Whether a process of the job was found lost, acknowledged or not, here or by others.
     pub fn knows_losses(&self) -> bool {
-        self.state.any_dead
+        self.state.any_dead || !self.state.gone.is_empty()
     }
 
     /// The lost processes of which no receive or probe from any source has heard yet. The next one that finds no message
@@ -169,7 +249,14 @@ impl Engine {
         self.state.losses
     }
 
-    /// The error of what depends on that process, if it is known to be gone.
+    /// One of these processes that was lost, as this one knows or has heard.
+    #[inline]
+    pub fn lost_among(&self, processes: impl IntoIterator<Item = PeerId>) -> Option<PeerId> {
+        let gone = &self.state.gone;
+        if gone.is_empty() { None } else { processes.into_iter().find(|process| gone.contains(process)) }
+    }
+
+    /// The error of what depends on that process, if it is known to be gone or to have ended after a loss.
     pub fn loss_of(&self, id: PeerId) -> Option<Error> {
         self.state.is_dead(id).then(|| State::gone(id))
     }
@@ -204,11 +291,19 @@ impl State {
         }
     }
 
+    /// A process is gone, as this one knows or has heard: collectives with it are looked through at the next progress.
+    #[cold]
+    pub(crate) fn note_gone(&mut self, id: PeerId) {
+        if !self.gone.contains(&id) {
+            self.gone.push(id);
+            self.notices.push_back(Notice::Lost);
+        }
+    }
+
     /// Some process of these that was lost, as this one knows or has heard.
+    #[inline]
     pub(crate) fn any_lost_of(&self, processes: &dyn PeerMap) -> Option<PeerId> {
-        let known = (0..self.peers.len()).map(|index| self.peers.at(index)).filter(|peer| peer.dead);
-        let mut lost = known.map(|peer| peer.id).chain(self.hearsay.iter().copied());
-        lost.find(|&peer| processes.contains(peer))
+        self.gone.iter().copied().find(|&peer| processes.contains(peer))
     }
 
     /// Whether a process is known to be gone.

@@ -17,17 +17,19 @@ use crate::types::{Completion, RequestId};
 use std::num::NonZeroU64;
 use weft_types::{Error, Result};
 
-/// A request with a token has ended.
+/// What the executor is to look at.
 #[derive(Clone, Debug)]
-pub(crate) struct Notice {
-    /// As given to `State::give_token`.
-    pub(crate) token: NonZeroU64,
-    /// How it ended.
-    pub(crate) completion: Completion,
+pub(crate) enum Notice {
+    /// A request with a token has ended: the token as given to `State::give_token`, and how.
+    Ended(NonZeroU64, Completion),
+    /// A process is known to be gone that was not before.
+    Lost,
+    /// A run that failed still waits for somebody.
+    Owed,
 }
 
 impl Engine {
-    /// The next request with a token that ended.
+    /// The next request with a token that ended, or loss.
     pub(crate) fn pop_notice(&mut self) -> Option<Notice> {
         self.state.notices.pop_front()
     }

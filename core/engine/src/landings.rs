@@ -224,7 +224,7 @@ impl Engine {
             Some(bytes) if length <= peer.max_inline as usize => {
                 self.fabric.send_inline(peer.id, header, bytes)
             }
-            _ => self.fabric.send_copy(peer.id, header, length, |out| data.pack_to_transport(0, out)),
+            _ => self.fabric.send_copy(peer.id, header, length, |out| data.pack(0, out)),
         };
         if sent.is_ok() {
             peer.window.spend_open(charge(length as u32));

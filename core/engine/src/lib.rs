@@ -19,6 +19,7 @@ mod messages;
 mod outlook;
 mod own;
 mod peers;
+mod pieces;
 mod receive;
 mod requests;
 mod rounds;

@@ -66,7 +66,7 @@ impl Engine {
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Nothing | Todo::Meet | Todo::Write(_) | Todo::Broken(_) => {}
+            Todo::Nothing | Todo::Meet | Todo::Write(_) | Todo::Leave | Todo::Broken(_) => {}
         }
         Ok(request)
     }

@@ -42,7 +42,7 @@ impl Engine {
     pub fn take_block_for(&mut self, members: u32, what: (Shape, u64, u64)) -> u64 {
         let Some(shm) = self.fabric.shm_mut() else { return 0 };
         let crowded = shm.is_crowded();
-        let cut = |slot| script(what, Group { rank: 0, size: members }, false, Room { slot, crowded });
+        let cut = |slot| script(what, Group { rank: 0, size: members }, false, Room::alike(slot, crowded));
         let payload = cut(wanted_slot_bytes(members, crowded)).map_or(u64::MAX, |script| script.payload());
         let Ok(pool) = shm.pool() else { return 0 };
         let Some(block) = weft_shm::Rounds::take_slots_for(pool, members, payload, crowded) else { return 0 };
@@ -183,13 +183,28 @@ impl Rounds {
         self.leave(self.0.cause())
     }
 
+    /// The room of attended calls.
+    #[inline]
+    pub fn room(&self) -> Room {
+        let (slot, all) = (self.0.attended_slot_bytes(false), self.0.attended_slot_bytes(true));
+        let crowded = self.0.is_crowded();
+        // In two phases contributions stay until the results that are made of them are written.
+        let in_two_phases = if slot > self.0.slot_bytes() { slot / 2 } else { slot };
+        Room { slot, all, in_two_phases, crowded }
+    }
+
+    /// The room of calls that nobody may attend to.
+    pub fn unattended_room(&self) -> Room {
+        Room::alike(self.0.slot_bytes(), self.0.is_crowded())
+    }
+
     /// The room by which it is judged whether a nonblocking call is too long for these cells: that of the slots; without slots that of
     /// wanted ones. `others_have`: of those that the other members may have, as well as it is known here.
     pub fn room_later(&self, others_have: bool) -> Room {
         let (size, crowded) = (self.0.members(), self.0.is_crowded());
         match self.0.has_slots() {
-            true => Room { slot: self.0.slot_bytes(), crowded },
-            false if others_have => Room { slot: wanted_slot_bytes(size, crowded), crowded },
+            true => self.unattended_room(),
+            false if others_have => Room::alike(wanted_slot_bytes(size, crowded), crowded),
             false => wanted_room(size),
         }
     }
@@ -238,18 +253,24 @@ impl Slots for Rounds {
         self.0.next()
     }
 
-    fn has_room(&mut self, round: u64) -> bool {
-        self.0.has_room(round)
+    fn has_room(&mut self, payload: Payload) -> bool {
+        self.0.has_room(payload.round, payload.long_bytes(), payload.all)
     }
 
-    fn behind(&self, round: u64) -> u64 {
-        self.0.behind(round)
+    fn behind(&self, payload: Payload) -> u64 {
+        self.0.behind(payload.round, payload.long_bytes(), payload.all)
+    }
+
+    fn pass(&mut self, payload: Payload) {
+        if payload.long {
+            self.0.pass(payload.round, payload.bytes, payload.all);
+        }
     }
 
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
-        let Payload { round, bytes, long, is_copied } = payload;
+        let Payload { round, bytes, long, all, is_copied } = payload;
         let writing = self.0.begin_writing(if is_copied { bytes } else { 0 });
-        let (room, payloads) = self.0.room(round, long, bytes);
+        let (room, payloads) = self.0.room(round, long, bytes, all);
         work(room, &View(payloads), writing.past);
         self.0.has_written(writing);
     }
@@ -311,13 +332,35 @@ impl RoundsCall {
     /// Cuts a call for these cells; `None` when an element does not fit a slot. `element`: bytes that stay together.
     pub fn new(
         rounds: &Rounds,
+        what: (Shape, u64, u64),
+        arguments: Arguments,
+        kernel: Option<Kernel>,
+        in_place: bool,
+    ) -> Option<RoundsCall> {
+        RoundsCall::cut(rounds, rounds.room(), what, arguments, kernel, in_place)
+    }
+
+    /// The same for a nonblocking call: see [`Run::unattended`].
+    pub fn unattended(
+        rounds: &Rounds,
+        what: (Shape, u64, u64),
+        arguments: Arguments,
+        kernel: Option<Kernel>,
+        in_place: bool,
+    ) -> Option<RoundsCall> {
+        let call = RoundsCall::cut(rounds, rounds.unattended_room(), what, arguments, kernel, in_place)?;
+        Some(RoundsCall { run: call.run.unattended(), ..call })
+    }
+
+    fn cut(
+        rounds: &Rounds,
+        room: Room,
         (shape, bytes, element): (Shape, u64, u64),
         arguments: Arguments,
         kernel: Option<Kernel>,
         in_place: bool,
     ) -> Option<RoundsCall> {
         let group = Group { rank: rounds.0.me(), size: rounds.0.members() };
-        let room = Room { slot: rounds.0.slot_bytes(), crowded: rounds.0.is_crowded() };
         let script = script((shape, bytes, element), group, in_place, room)?;
         let of_root = matches!(shape, Shape::Scatter { .. });
         let from_recv = matches!(shape, Shape::Bcast { .. }) || in_place && !of_root;
@@ -325,12 +368,6 @@ impl RoundsCall {
             run: Run::begin(script, rounds),
             bound: Bound { arguments, kernel, from_recv, keeps: in_place },
         })
-    }
-
-    /// The same as a nonblocking call: see [`Run::unattended`].
-    #[must_use]
-    pub fn unattended(self) -> RoundsCall {
-        RoundsCall { run: self.run.unattended(), ..self }
     }
 
     /// Begins at the cells' next round: the calls before this one are over.
@@ -368,7 +405,7 @@ pub fn script(
 
 /// The room in rings of the wanted size.
 pub fn wanted_room(size: u32) -> Room {
-    Room { slot: wanted_slot_bytes(size, false), crowded: false }
+    Room::alike(wanted_slot_bytes(size, false), false)
 }
 
 /// Whether a call needs long payloads; `None` when it does not fit them either. The same at all members.

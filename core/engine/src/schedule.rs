@@ -192,6 +192,8 @@ pub(crate) struct Schedules {
     #[allow(clippy::vec_box, reason = "the boxes are what is kept, so that a start allocates nothing")]
     spares: Vec<Box<Active>>,
     pool: ScratchPool,
+    /// Runs that failed and are not over.
+    owed: u32,
     /// Runs that the device has.
     handed_over: u32,
     /// Runs that it has been given so far.
@@ -261,6 +263,7 @@ impl Engine {
         match lowered {
             Some(lowered) => self.hand_over(slot, active, &lowered),
             None => {
+                active.error = self.loss_in(&active.run);
                 self.advance(slot, active);
                 self.notice_schedules();
             }
@@ -290,10 +293,22 @@ impl Engine {
         self.notice_schedules();
     }
 
-    /// Steps every schedule whose requests have ended. True when there were any.
+    /// Steps every schedule whose requests have ended, and ends those that have lost somebody. True when there were any.
     pub(crate) fn notice_schedules(&mut self) -> bool {
         let mut moved = false;
-        while let Some(Notice { token, completion }) = self.pop_notice() {
+        while let Some(notice) = self.pop_notice() {
+            let (token, completion) = match notice {
+                Notice::Ended(token, completion) => (token, completion),
+                Notice::Lost => {
+                    moved = true;
+                    self.end_bereft();
+                    continue;
+                }
+                Notice::Owed => {
+                    self.part_from_leavers();
+                    continue;
+                }
+            };
             moved = true;
             let (slot, step) = from_token(token);
             let mut active = self.take_active(slot);
@@ -304,6 +319,10 @@ impl Engine {
             }
             active.ended(step, completion);
             self.advance(slot, active);
+        }
+        if self.state.schedules.owed > 0 && !self.state.gone.is_empty() {
+            // Looked at again at the next progress.
+            self.state.notices.push_back(Notice::Owed);
         }
         moved
     }
@@ -347,6 +366,7 @@ impl Engine {
         }
         if active.error.is_some() && !active.taken_back {
             active.taken_back = true;
+            self.state.schedules.owed += 1;
             self.explain_failure(&mut active);
             self.take_back(&active);
         }
@@ -362,6 +382,7 @@ impl Engine {
     fn conclude(&mut self, slot: u32, mut active: Box<Active>) {
         let (request, error) = (active.request, active.error.take());
         let schedules = &mut self.state.schedules;
+        schedules.owed -= u32::from(active.taken_back);
         active.vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
         if error.is_none()
             && let Some(then) = active.then.take()
@@ -385,7 +406,10 @@ impl Engine {
             Err(error) => Err(error),
         };
         match prepared {
-            Ok(()) => self.advance(slot, active),
+            Ok(()) => {
+                active.error = self.loss_in(&active.run);
+                self.advance(slot, active);
+            }
             Err(error) => {
                 let request = active.request;
                 self.end(slot, active, request, Some(error));

@@ -104,28 +104,20 @@ enum Stepped {
     Failed(Error),
 }
 
-/// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for will not come. `any_dead`: whether some process is.
+/// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for may not come. `gone`: the processes of the job that are lost.
 #[inline(always)]
-fn step(
-    call: &mut RoundsCall,
-    rounds: &mut Rounds,
-    peers: &[PeerId],
-    is_dead: impl Fn(PeerId) -> bool,
-    any_dead: bool,
-) -> Stepped {
+fn step(call: &mut RoundsCall, rounds: &mut Rounds, peers: &[PeerId], gone: &[PeerId]) -> Stepped {
     match call.step(rounds) {
         Outcome::Done => Stepped::Done,
-        Outcome::Blocked if !any_dead && !rounds.has_cause() => Stepped::Waits,
+        Outcome::Blocked if gone.is_empty() && !rounds.has_cause() => Stepped::Waits,
         Outcome::Blocked => {
-            let missing = call.missing(rounds);
-            let members = (0..).zip(peers).filter(|(member, _)| missing >> member & 1 == 1);
-            let mut processes = members.map(|(_, &peer)| peer);
-            if let Some(lost) = processes.find(|&peer| is_dead(peer)) {
+            // Whether it is waited for or not: those that are may have failed over this loss and gone on.
+            if let Some(&lost) = peers.iter().find(|peer| gone.contains(peer)) {
                 return Stepped::Failed(rounds.leave_for_loss(lost));
             }
-            let gone = rounds.cells_here().gone();
+            let left = rounds.cells_here().gone();
             // What is missing after this will not come.
-            match gone & call.missing(rounds) {
+            match left & call.missing(rounds) {
                 0 => Stepped::Waits,
                 _ => Stepped::Failed(rounds.leave_too()),
             }
@@ -149,7 +141,7 @@ impl Engine {
         peers: Vec<PeerId>,
         (sequence, call): (u32, RoundsCall),
     ) -> Stream {
-        let kept = Kept { sequence, starts: 0, call: call.unattended(), request: None };
+        let kept = Kept { sequence, starts: 0, call, request: None };
         self.open(rounds, context, peers, Some(kept))
     }
 
@@ -306,13 +298,13 @@ impl Engine {
 
     /// Moves a persistent collective as far as it goes. True when it has ended.
     fn step_kept(&mut self, index: u32) -> bool {
-        let State { streams, peers: known, any_dead, .. } = &mut self.state;
+        let State { streams, gone, .. } = &mut self.state;
         let Streams { open, busy } = streams;
         let place = &mut open[index as usize];
         let Some(Open { rounds, peers, kept: Some(kept), .. }) = place else {
             unreachable!("the stream of a persistent collective is open while it is under way")
         };
-        let error = match step(&mut kept.call, rounds, peers, |peer| known.is_dead(peer), *any_dead) {
+        let error = match step(&mut kept.call, rounds, peers, gone) {
             Stepped::Waits => return false,
             Stepped::Done => None,
             Stepped::Failed(error) => Some(error),
@@ -337,7 +329,7 @@ impl Engine {
         }
         let mut moved = false;
         loop {
-            let State { streams, peers: known, any_dead, .. } = &mut self.state;
+            let State { streams, gone, .. } = &mut self.state;
             let Streams { open, busy } = streams;
             let place = &mut open[index as usize];
             let open = place.as_mut().expect("a busy stream is open");
@@ -349,7 +341,7 @@ impl Engine {
                 }
                 return moved;
             };
-            let failed = match step(&mut first.call, rounds, peers, |peer| known.is_dead(peer), *any_dead) {
+            let failed = match step(&mut first.call, rounds, peers, gone) {
                 Stepped::Waits => return moved,
                 Stepped::Done => {
                     let request = first.request;

@@ -130,6 +130,15 @@ impl Transports {
         }
     }
 
+    /// As [`Fabric::ways`].
+    pub(crate) fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.ways(most),
+            Transports::Both(both) => both.fabric().ways(most),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
+        }
+    }
+
     /// Whether there is more than one lane. Lanes other than 0 reach this node alone.
     pub fn has_lanes(&self) -> bool {
         matches!(self, Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_))
@@ -420,6 +429,15 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.is_gone(peer),
             Transports::Both(both) => both.is_gone(peer),
             Transports::Sim(port) => port.is_gone(peer),
+        }
+    }
+
+    fn has_ended(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Alone(_) | Transports::Fabric(_) => false,
+            Transports::Shm(shm) => shm.has_ended(peer),
+            Transports::Both(both) => both.has_ended(peer),
+            Transports::Sim(port) => port.has_ended(peer),
         }
     }
 

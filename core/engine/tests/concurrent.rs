@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Envelope, RequestId, Selector, SendMode, Started, Status};
+use weft_engine::{Ending, Envelope, RequestId, Selector, SendMode, Started, Status};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
@@ -97,7 +97,18 @@ fn start_send(world: &mut World, program: &mut Program, random: &mut Random, ran
     let envelope = Envelope { peer: PeerId(to), context: CONTEXT, source: Rank(rank), tag: Tag(tag) };
     let mode = if random.chance(0.3) { SendMode::Synchronous } else { SendMode::Standard };
     let buffer = data.send_buf(0, data.len());
-    let request = match world.engines[rank as usize].send(envelope, mode, buffer) {
+    let engine = &mut world.engines[rank as usize];
+    let in_pieces = if mode == SendMode::Standard && random.chance(0.5) {
+        engine.send_pieces(envelope, &bytes(&data), 1 + random.below(300) as usize)
+    } else {
+        None
+    };
+    let started = match in_pieces {
+        Some(left) if left == data.len() => Ok(Started::Complete),
+        Some(left) => engine.send_on(envelope, buffer, left),
+        None => engine.send(envelope, mode, buffer),
+    };
+    let request = match started {
         Ok(Started::Complete) => None,
         Ok(Started::Pending(request)) => Some(request),
         Err(error) => {
@@ -134,6 +145,17 @@ fn note_received(programs: &mut [Program], rank: u32, index: usize, status: Stat
     assert_eq!(send.got_by.replace(index), None, "received twice");
     assert!(got[..send.data.len()] == bytes(&send.data)[..], "data of {} bytes", send.data.len());
     assert!(got[send.data.len()..].iter().all(|&byte| byte == 0), "nothing beyond the message");
+}
+
+/// A receive that waits for the rest of its message from its source alone.
+fn await_rest(world: &mut World, program: &Program, random: &mut Random, rank: u32) {
+    let waiting = program.recvs.iter().rev().find_map(|recv| Some((recv.source?, recv.request?)));
+    let Some((source, request)) = waiting else { return };
+    let engine = &mut world.engines[rank as usize];
+    let ending = engine.receive_rest(PeerId(source), request, random.below(3) as u32);
+    if ending != Ending::NotYet {
+        assert!(engine.is_complete(request));
+    }
 }
 
 /// The first part of a blocking receive, which may find its message in the transport or among the unexpected.
@@ -236,6 +258,7 @@ fn run(seed: u64) {
             3..6 => start_recv(&mut world, program, &mut random, rank),
             6 => harvest(&mut world, &mut programs, rank, false),
             7 => spin(&mut world, &mut programs, &mut random, rank),
+            8 => await_rest(&mut world, program, &mut random, rank),
             _ => {
                 for _ in 0..random.below(20) {
                     world.step();

@@ -67,8 +67,7 @@ impl Member {
         let number = self.calls;
         self.calls = self.calls.wrapping_add(1);
         let started = self.engine.start_in_stream(&self.stream, number, |rounds| {
-            let call = RoundsCall::new(rounds, (shape, bytes, 8), arguments.clone(), Some(kernel()), false);
-            call.map(RoundsCall::unattended)
+            RoundsCall::unattended(rounds, (shape, bytes, 8), arguments.clone(), Some(kernel()), false)
         });
         started.expect("a request")
     }
@@ -335,8 +334,13 @@ fn with_kept(ranks: u32, lengths: &[usize], work: impl Fn(Kept) + Send + Sync) {
                     engine.add_slots(slots, &mut rounds).expect("added");
                     rounds.cells().join_in(0);
                     let arguments = Arguments::new(memory(&vec![0; elements]), memory(&vec![0; elements]));
-                    let call =
-                        RoundsCall::new(&rounds, what(elements), arguments.clone(), Some(kernel()), false);
+                    let call = RoundsCall::unattended(
+                        &rounds,
+                        what(elements),
+                        arguments.clone(),
+                        Some(kernel()),
+                        false,
+                    );
                     let call = (sequence, call.expect("fits"));
                     let stream = engine.keep_in_stream(rounds, ContextId(8).collective(), peers, call);
                     while engine.rounds_of(&stream).cells_here().absent() != 0 {
@@ -380,7 +384,7 @@ fn a_persistent_call_gets_a_large_ring_where_it_needs_one_and_none_that_is_too_s
 #[test]
 fn a_nonblocking_call_is_judged_by_the_rings_that_there_are() {
     let (long, short) = ((Shape::Allreduce, 896 << 10, 8), (Shape::Allreduce, 64 << 10, 8));
-    let least = Room { slot: 7232, crowded: false };
+    let least = Room::alike(7232, false);
     assert_eq!(needs_slots_later(long, 2, wanted_room(2)), Some(true));
     assert_eq!(needs_slots_later(long, 2, least), None, "of two members in the smallest ring");
     assert_eq!(needs_slots_later(short, 2, least), Some(true));
@@ -465,7 +469,8 @@ fn cells_of_a_freed_persistent_call_come_back_when_all_have_freed_it() {
         for (me, engine) in (0..2).zip(&mut engines) {
             let rounds = engine.join_rounds(block, me, &peers).expect("joined");
             let nothing = Arguments::new(Memory::none(), Memory::none());
-            let call = RoundsCall::new(&rounds, (Shape::Barrier, 0, 1), nothing, None, false).expect("fits");
+            let call =
+                RoundsCall::unattended(&rounds, (Shape::Barrier, 0, 1), nothing, None, false).expect("fits");
             drop(engine.keep_in_stream(rounds, ContextId(8).collective(), peers.clone(), (0, call)));
             engine.close_streams();
         }

@@ -196,6 +196,7 @@ fn fabric(
         Way::Softroce | Way::Shm => Fabric::softroce(me, address, parameters.rails, directory),
     }?;
     fabric.set_connections(parameters.connections);
+    fabric.set_rings(parameters.rings);
     if between.needs_device && !fabric.drives_a_device() {
         let chosen = fabric.why().unwrap_or_default();
         let chosen = chosen.lines().next().unwrap_or_default();

@@ -98,6 +98,9 @@ pub(crate) fn environment_variables() -> impl Iterator<Item = (String, String)> 
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
+/// Lines of [`Process::tell_ways`].
+const MOST_WAYS_TOLD: usize = 64;
+
 impl Process {
     /// Finds out who this process is, joins its node-mates and makes the engine. Under launchers other than Weft's it is
     /// collective over the job.
@@ -304,14 +307,33 @@ impl Process {
     /// The launcher went away.
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
+        self.tell_ways();
         if self.sessions.is_empty() {
-            self.engine.rest();
+            self.rest();
         }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
             self.goes_on();
         }
         Ok(())
+    }
+
+    /// This process has ended MPI: nobody shall wait for it.
+    pub fn rest(&mut self) {
+        for (_, lane) in self.lanes.iter() {
+            lane.with(|inner| inner.engine.farewell());
+        }
+        self.engine.farewell();
+        self.engine.rest();
+    }
+
+    /// Says by which addresses and devices others were reached, to whoever asked for that (`WEFT_VERBOSE`): what works was found out by trying.
+    fn tell_ways(&self) {
+        if self.parameters.verbose > u32::from(self.job.rank != 0) {
+            for (peer, way) in self.engine.ways(MOST_WAYS_TOLD) {
+                eprintln!("weft: process {} reached {}: {way}", self.job.rank, peer.0);
+            }
+        }
     }
 
     /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.

@@ -272,7 +272,7 @@ impl Process {
         arguments.send.check_distinct(&arguments.recv)?;
         let started = self.engine.start_in_stream(stream, of.collectives.get(), |rounds| {
             let what = (shape, bytes, element);
-            RoundsCall::new(rounds, what, arguments.clone(), kernel, in_place).map(RoundsCall::unattended)
+            RoundsCall::unattended(rounds, what, arguments.clone(), kernel, in_place)
         })?;
         match started {
             Some(request) => {
@@ -340,16 +340,14 @@ impl Process {
         }
     }
 
-    /// The error of a call in the cells of a communicator that waits for a process that is gone or has left the cells: it will never end. This
-    /// member has left them then.
+    /// The error of a call in the cells of a communicator that has lost a process, or that waits for one that has left the cells: nobody knows
+    /// whether it would ever end. This member has left them then.
     #[cold]
     pub fn hopeless_in_rounds(&mut self, comm: Handle, steps: &mut impl Steps) -> Option<Error> {
         if self.engine.knows_losses() {
             let of = self.comms.get(comm).ok()?;
-            let missing = steps.missing();
-            let members = (0..of.size).filter(|rank| missing >> rank & 1 == 1);
-            let mut processes = members.map(|rank| of.group.peer(Rank(rank)));
-            if let Some(lost) = processes.find(|&peer| self.engine.loss_of(peer).is_some()) {
+            // Whether it is waited for or not: those that are may have failed over this loss and gone on.
+            if let Some(lost) = self.engine.lost_among(of.group.peers()) {
                 return Some(steps.rounds().leave_for_loss(lost));
             }
         }

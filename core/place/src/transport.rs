@@ -427,7 +427,10 @@ fn protocols(way: Way, facts: &Facts) -> Vec<String> {
             },
         ],
         Way::Verbs | Way::Ofi | Way::Softroce => vec![
-            "short: inside the work request".to_owned(),
+            match way {
+                Way::Verbs => "short: inside the work request; of peers that talk often into rings of the receiver, where the device says of a connection that it writes bytes in order (WEFT_RINGS)".to_owned(),
+                _ => "short: inside the work request".to_owned(),
+            },
             format!("up to {eager}: copied into registered memory, without asking"),
             "longer: announced, then moved when the receiver is ready".to_owned(),
         ],

@@ -176,6 +176,8 @@ parameters! {
         "RDMA devices (or ports) of one process, 1 or 2: the first of each process reaches the first of others, the second the second. Large messages go by both, and what one that fails has carried by the other. With softroce the second is another socket.";
     connections: u32 = "0", "WEFT_CONNECTIONS",
         "RDMA connections of one process. Messages to further peers go by datagrams, which take next to no memory; who talks much, and whose memory is put to or read, gets a connection. 0: what fits 64 MiB, and a 64th of the device's queue pairs.";
+    rings: Choice = "auto", "WEFT_RINGS",
+        "Whether a process gives peers that talk often rings in its memory, into which their devices write short messages, instead of receive requests. auto: where an RDMA device says of a connection that it writes bytes in order, so that nothing else must tell of them. Half a MiB for 16 peers at a time.";
     progress_agent: bool = "no", "WEFT_PROGRESS_AGENT",
         "Whether a thread of the library moves what is under way while the program computes: large messages, puts and collectives whose other end waits for this process. It sleeps while the program calls MPI; calls take locks then. Worth it where cores are left over.";
     verbose: u32 = "0", "WEFT_VERBOSE",

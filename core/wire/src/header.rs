@@ -24,7 +24,7 @@
 //! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
-//! | Lost | process | 0 | |
+//! | Lost | process that the sender has lost; the sender itself: it ends without waiting for anybody | 0 | |
 
 use weft_types::{ContextId, Rank, Tag};
 

@@ -174,6 +174,12 @@ pub trait Transport {
         false
     }
 
+    /// Whether `peer`, of which [`Transport::is_gone`] holds, is known to have left in order.
+    fn has_ended(&self, peer: PeerId) -> bool {
+        let _ = peer;
+        false
+    }
+
     /// Housekeeping: new connections, timers, retransmission. True when something moved. Called before packets are looked
     /// for.
     fn progress(&mut self) -> bool;

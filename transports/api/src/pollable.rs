@@ -25,12 +25,19 @@ pub trait Pollable: Bell {
 pub struct Bells<B> {
     first: B,
     second: Option<B>,
+    most: Option<Duration>,
 }
 
 impl<B> Bells<B> {
     /// Sleeps until one of them is rung.
     pub const fn new(first: B, second: Option<B>) -> Bells<B> {
-        Bells { first, second }
+        Bells { first, second, most: None }
+    }
+
+    /// The same, but that no sleep is longer than this: of a transport to which something comes that rings no bell.
+    #[must_use]
+    pub fn at_most(self, most: Option<Duration>) -> Bells<B> {
+        Bells { most, ..self }
     }
 
     /// The first one: whoever rings it wakes all who sleep on both.
@@ -47,7 +54,7 @@ impl<B: Pollable> Bell for Bells<B> {
 
     fn sleep(&self, limit: Duration) {
         if self.second.is_none() {
-            return self.first.sleep(limit);
+            return self.first.sleep(self.limit(limit));
         }
         let mut list = Vec::with_capacity(4);
         self.descriptors(&mut list);
@@ -70,6 +77,7 @@ impl<B: Pollable> Pollable for Bells<B> {
     }
 
     fn limit(&self, limit: Duration) -> Duration {
+        let limit = self.most.map_or(limit, |most| limit.min(most));
         self.second.iter().fold(self.first.limit(limit), |limit, second| second.limit(limit))
     }
 }

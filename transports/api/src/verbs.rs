@@ -298,6 +298,15 @@ pub trait Hca {
     /// When the range lies in no buffer.
     fn bytes(&self, address: u64, length: usize) -> &[u8];
 
+    /// Eight aligned bytes of a buffer that it made, which others may be writing: an acquire, so what is read after it is at least as new.
+    ///
+    /// # Panics
+    /// As [`Hca::bytes`].
+    fn word(&self, address: u64) -> u64 {
+        // Of a device that works in calls of its own; others say how.
+        u64::from_le_bytes(self.bytes(address, 8).try_into().expect("eight bytes"))
+    }
+
     /// As [`Hca::bytes`], to write to. The caller keeps off what is posted.
     ///
     /// # Panics
@@ -345,6 +354,13 @@ pub trait Hca {
     /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
     /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
+
+    /// Whether what an open connection writes into a buffer of [`Hca::allocate`] is seen in the order of its addresses, a request at a time: whoever
+    /// sees the last byte, sees all. The specification promises it of no device (section 9.5, o9-20); some say it of their connections.
+    fn writes_in_order(&self, number: QueuePairNumber) -> bool {
+        let _ = number;
+        false
+    }
 
     /// Posts a send request.
     ///

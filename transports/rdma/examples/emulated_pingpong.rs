@@ -4,7 +4,7 @@
 //! emulated_pingpong listen  OWN-ADDRESS THEIR-ADDRESS [BYTES] [CORE]
 //! emulated_pingpong connect OWN-ADDRESS THEIR-ADDRESS [BYTES] [CORE]    measures and prints
 //! ```
-//! `scripts/netns-hosts` makes two hosts. `benches/osu/socket.c` measures a bare socket in the same way.
+//! `WEFT_RINGS=yes` has the messages written into rings. `scripts/netns-hosts` makes two hosts. `benches/osu/socket.c` measures a bare socket in the same way.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -14,6 +14,7 @@ use weft_api::verbs::{PortAddress, QueuePairNumber};
 use weft_api::{Refused, Transport};
 use weft_rdma::{Directory, PeerCard, RailCard, Rdma};
 use weft_softroce::{Card, Udp};
+use weft_types::params::Choice;
 use weft_types::{ContextId, PeerId, Rank, Result, Tag};
 use weft_wire::{Header, Kind};
 
@@ -78,6 +79,9 @@ fn main() {
     let addresses = if measures { [own, their] } else { [their, own] };
     let card = Udp::open(own, Some(PORT), 1500).expect("a socket");
     let mut end = Rdma::open(card, me, Box::new(Known(addresses))).expect("a device");
+    if std::env::var("WEFT_RINGS").is_ok_and(|rings| rings == "yes") {
+        end.set_rings(Choice::On);
+    }
     if measures {
         // A question to a port that nobody has yet would be answered by the host: nobody is there.
         std::thread::sleep(Duration::from_millis(500));
@@ -99,7 +103,13 @@ fn main() {
     }
     batches.sort();
     if measures {
-        println!("{} bytes: {:?}, median {:?}", bytes.len(), batches[BATCHES / 10], batches[BATCHES / 2]);
+        let by_ring = end.counts().records;
+        println!(
+            "{} bytes: {:?}, median {:?}, {by_ring} by a ring",
+            bytes.len(),
+            batches[BATCHES / 10],
+            batches[BATCHES / 2]
+        );
     }
     let begun = Instant::now();
     while !end.has_left() && begun.elapsed().as_secs() < 2 {

@@ -3,6 +3,7 @@
 use crate::flight::Holds;
 use crate::handshake::Hello;
 use crate::peers::{Arrived, State};
+use crate::ring::Word;
 use crate::transport::{HEADER_BYTES, Rdma};
 use weft_api::verbs::{CompletedWork, Completion, CompletionStatus, Hca, Nanos};
 
@@ -28,7 +29,23 @@ impl<H: Hca> Rdma<H> {
         if received {
             let slot = done.id as u32;
             let good = done.status == CompletionStatus::Success && done.bytes as usize >= HEADER_BYTES;
+            let success = done.status == CompletionStatus::Success;
+            if let Some(index) = index.filter(|_| success) {
+                // Records that were written before it are there, and come first.
+                self.drain(index, now);
+            }
             match index {
+                Some(index) if success && done.work == CompletedWork::ReceiveWrite => {
+                    self.repost(rail, slot);
+                    self.written(index, &done, now);
+                }
+                Some(index) if success && done.immediate == Some(Word::MARK) => {
+                    let own = &self.rails[usize::from(rail)];
+                    let word = own.hca.bytes(own.receive_slots.address(0, slot), done.bytes as usize);
+                    let word = Word::parse(word);
+                    self.repost(rail, slot);
+                    self.word_came(index, word, now);
+                }
                 Some(index) if good => {
                     let peer = self.peers.at_mut(index);
                     peer.resting = false;
@@ -38,6 +55,7 @@ impl<H: Hca> Rdma<H> {
                     if !std::mem::replace(&mut peer.listed, true) {
                         self.ready.push_back(index);
                     }
+                    self.may_give_ring(index, now);
                 }
                 _ => self.repost(rail, slot),
             }

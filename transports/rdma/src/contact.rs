@@ -5,7 +5,8 @@ use crate::handshake::{Hello, Step, Wants};
 use crate::peers::{NO_PAIR, State};
 use crate::transport::{MOST_POSTED, Rdma};
 use weft_api::verbs::{
-    Access, Data, Hca, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Sending, Work, WorkRequest,
+    Access, Data, Hca, MOST_WAYS, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Sending, Work,
+    WorkRequest,
 };
 use weft_types::{PeerId, Result};
 
@@ -47,7 +48,7 @@ impl<H: Hca> Rdma<H> {
         let card = self.directory.find(id)?;
         // The other connection prefers the other rail.
         let paths = match self.peers.find_channel(id, 0) {
-            Some(first) if channel > 0 => self.peers.at(first).paths,
+            Some(first) if channel > 0 => self.peers.at(first).paths.clone(),
             _ => self.first_paths(id, &card),
         };
         let rail = channel.min(paths.rails() - 1);
@@ -90,6 +91,7 @@ impl<H: Hca> Rdma<H> {
             epoch,
             wants,
             rests: self.rest.says,
+            spell: self.rest.spell,
             way: path.number,
             received: peer.received,
         }
@@ -191,18 +193,37 @@ impl<H: Hca> Rdma<H> {
                 | State::Failing { again: true, .. },
                 Step::Ask,
             ) if hello.epoch > mine => {
+                // Who asks does not rest any more, unless it says so.
+                if let Some(first) = self.peers.find_channel(hello.from, 0)
+                    && self.is_of_now(first, hello)
+                {
+                    self.peers.at_mut(first).resting = hello.rests;
+                }
+                if !here && self.has_just_answered(index) {
+                    // It asked by several paths while nobody looked here, and they all work as far as here. The first one is the one that it prefers: it is asked by that.
+                    // It may have gone on asking since, by what does not work.
+                    self.peers.at_mut(index).epoch = hello.epoch.wrapping_add(MOST_WAYS as u32);
+                    return self.break_off(index);
+                }
                 // Its end is no more. What had arrived by it is taken in before the answer.
                 self.questions.retain(|&(of, ..)| of != index);
                 self.questions.push((index, rail, hello));
-                // Who asks does not rest any more, unless it says so.
-                if let Some(first) = self.peers.find_channel(hello.from, 0) {
-                    self.peers.at_mut(first).resting = hello.rests;
-                }
                 self.break_off(index);
             }
             // Late ones.
             _ => {}
         }
+    }
+
+    /// Whether a question was answered a moment ago, and nothing has come by that connection: too early for the peer to have found out that no answer comes.
+    fn has_just_answered(&self, index: u32) -> bool {
+        let peer = self.peers.at(index);
+        let now = self.now();
+        let made = now.saturating_sub(peer.made) < FIRST_RETRY && peer.heard <= peer.made;
+        made && peer.life != 0
+            && peer.channel == 0
+            && !peer.resting
+            && !matches!(peer.state, State::Parting { .. })
     }
 
     /// Answers a peer that is no more, by the path that it was heard by.
@@ -269,12 +290,15 @@ impl<H: Hca> Rdma<H> {
             return self.cannot_open(index, hello.epoch);
         }
         let now = self.now();
+        let is_of_now = self.is_of_now(index, hello);
         let peer = self.peers.at_mut(index);
         let again = peer.life != 0;
         peer.state = if datagrams { State::Datagrams } else { State::Open { remote_pair: hello.queue_pair } };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         peer.used = now;
-        peer.resting = hello.rests;
+        if is_of_now {
+            peer.resting = hello.rests;
+        }
         peer.in_vain = if datagrams { peer.in_vain } else { 0 };
         self.asking.retain(|&asking| asking != index);
         self.like_path(index);
@@ -340,7 +364,10 @@ impl<H: Hca> Rdma<H> {
             let Some(&index) = self.asking.get(place) else { continue };
             let peer = self.peers.at_mut(index);
             let State::Asking { next, pause, until } = &mut peer.state else { continue };
-            if now >= *until {
+            if now >= *until && peer.resting && peer.channel == 0 && peer.flight.is_empty() {
+                // Nothing is kept for it, and it may come back.
+                *until = Nanos::MAX;
+            } else if now >= *until {
                 self.lose(index);
             } else if now >= *next {
                 *pause = (*pause * 2).min(LONGEST_RETRY);

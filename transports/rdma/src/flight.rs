@@ -126,12 +126,16 @@ pub(crate) struct Flight {
     next: u64,
     /// Requests with identifiers below this may be posted without a second look: see [`Flight::allow`].
     quick: u64,
+    /// As `quick`, for messages; none while they may go another way: see [`Flight::leave_messages`].
+    quick_messages: u64,
     /// Requests with identifiers below this may be kept back for company: see [`Flight::keep_back`].
     chain: u64,
     /// One after the newest signalled.
     told: u64,
     /// How many of the newest the device does not have yet.
     kept_back: u32,
+    /// Messages may go another way.
+    messages_left: bool,
     /// The turn in which a short put was posted last.
     pub(crate) turn: u32,
     /// Messages that are complete, ever, wrapping.
@@ -188,6 +192,18 @@ impl Flight {
             0 => unsignaled.min(self.first + most.min(self.requests.len()) as u64),
             _ => 0,
         };
+        self.quick_messages = if self.messages_left { 0 } else { self.quick };
+    }
+
+    /// Whether every message is to be looked at twice from now on, since there is another way for some.
+    pub(crate) fn leave_messages(&mut self, left: bool) {
+        (self.messages_left, self.quick_messages) = (left, 0);
+    }
+
+    /// Whether messages may go another way.
+    #[inline]
+    pub(crate) fn messages_left(&self) -> bool {
+        self.messages_left
     }
 
     /// Whether one more may.
@@ -197,14 +213,14 @@ impl Flight {
 
     /// Everything is to be looked at twice from now on.
     pub(crate) fn stop(&mut self) {
-        (self.quick, self.chain) = (0, 0);
+        (self.quick, self.quick_messages, self.chain) = (0, 0, 0);
     }
 
     /// Where the short requests end that may be posted now: those that need no signal, or up to one more that `tells`.
     #[inline(always)]
-    fn end(&self, tells: Option<usize>) -> u64 {
+    fn end(&self, quick: u64, tells: Option<usize>) -> u64 {
         match tells {
-            None => self.quick,
+            None => quick,
             Some(_) if self.kept_back > 0 => 0,
             Some(most) => self.first + most.min(self.requests.len()) as u64,
         }
@@ -219,7 +235,7 @@ impl Flight {
         payload: &[u8],
         tells: Option<usize>,
     ) -> Option<(u64, &[u8])> {
-        if self.next >= self.end(tells) || payload.len() > FEW - HEADER_BYTES {
+        if self.next >= self.end(self.quick_messages, tells) || payload.len() > FEW - HEADER_BYTES {
             return None;
         }
         let mask = self.requests.len() - 1;
@@ -242,7 +258,7 @@ impl Flight {
         to: RemoteMemory,
         tells: Option<usize>,
     ) -> Option<(u64, &[u8])> {
-        if self.next >= self.end(tells) || bytes.len() > FEW {
+        if self.next >= self.end(self.quick, tells) || bytes.len() > FEW {
             return None;
         }
         let mask = self.requests.len() - 1;
@@ -268,7 +284,7 @@ impl Flight {
 
     /// From now on [`Flight::keep_back`] takes what [`Flight::write`] would take.
     pub(crate) fn begin_chain(&mut self) {
-        (self.chain, self.quick) = (self.quick, 0);
+        (self.chain, self.quick, self.quick_messages) = (self.quick, 0, 0);
     }
 
     /// Keeps a short write back, to be posted with those that follow. `false`: there is no chain, or it must be closed with this one.

@@ -66,6 +66,8 @@ pub struct Hello {
     pub wants: Wants,
     /// Whether it has ended MPI and may not look at its device again.
     pub rests: bool,
+    /// How often it has begun or ended to rest, wrapping: less than [`Hello::SPELLS`]. Of two datagrams the one with the lower number is the older one.
+    pub spell: u8,
     /// Which of the ways between the two devices this is about, as [`weft_api::verbs::ways`] numbers them.
     pub way: u8,
     /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at its older queue
@@ -74,11 +76,13 @@ pub struct Hello {
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5405;
+const MAGIC: u32 = 0x5746_5406;
 
 impl Hello {
     /// Bytes on the wire.
     pub const BYTES: usize = 40;
+    /// Where [`Hello::spell`] wraps.
+    pub const SPELLS: u8 = 64;
 
     /// The bytes, little-endian.
     pub fn emit(self) -> [u8; Hello::BYTES] {
@@ -100,6 +104,7 @@ impl Hello {
             MAGIC,
             step | u32::from(self.channel) << 8
                 | wants << 16
+                | u32::from(self.spell) << 18
                 | u32::from(self.rests) << 24
                 | u32::from(self.way) << 25,
             self.from.0,
@@ -134,7 +139,7 @@ impl Hello {
             7 => Step::Heard,
             _ => return None,
         };
-        let wants = match word(1) >> 16 & 0xff {
+        let wants = match word(1) >> 16 & 3 {
             0 => Wants::Datagrams,
             1 => Wants::Connection,
             2 => Wants::MustConnect,
@@ -152,6 +157,7 @@ impl Hello {
             epoch: word(8),
             wants,
             rests: word(1) >> 24 & 1 == 1,
+            spell: (word(1) >> 18 & 0x3f) as u8,
             way: (word(1) >> 25) as u8,
             received: word(9),
         };
@@ -193,6 +199,7 @@ mod tests {
             epoch: 2,
             wants: Wants::MustConnect,
             rests: true,
+            spell: 63,
             way: 7,
             received: u32::MAX,
         };

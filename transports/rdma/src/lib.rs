@@ -26,6 +26,8 @@ mod posting;
 mod rail;
 mod recovery;
 mod rest;
+pub mod ring;
+mod rings;
 mod shares;
 mod slots;
 mod stream;

@@ -8,6 +8,7 @@
 //! Of each peer only the ways that are in use are kept. The others are in its card, which the directory gives again.
 
 use crate::card::PeerCard;
+use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
 use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways_seen};
@@ -26,10 +27,11 @@ pub(crate) struct Path {
     pub(crate) qkey: u32,
 }
 
-/// The paths to a peer that are in use, by rail.
-#[derive(Clone, Copy, Debug)]
+/// The paths to a peer that are in use, by rail. Few processes have two, so the second is elsewhere.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
-    rails: [Option<Path>; MOST_RAILS],
+    first: Option<Path>,
+    second: Option<Box<Path>>,
     /// How many there are to choose from.
     choices: u8,
 }
@@ -61,12 +63,16 @@ impl Path {
 impl Paths {
     /// By a rail.
     pub(crate) fn on(&self, rail: u8) -> Option<&Path> {
-        self.rails.get(usize::from(rail))?.as_ref()
+        match rail {
+            0 => self.first.as_ref(),
+            1 => self.second.as_deref(),
+            _ => None,
+        }
     }
 
     /// Rails that lead there.
     pub(crate) fn rails(&self) -> u8 {
-        self.rails.iter().flatten().count() as u8
+        u8::from(self.first.is_some()) + u8::from(self.second.is_some())
     }
 
     /// Whether there is another path.
@@ -76,16 +82,18 @@ impl Paths {
 
     /// By this way on a rail from now on. `false`: there is none.
     pub(crate) fn take(&mut self, path: Option<Path>, rail: u8) -> bool {
-        let Some(place) = self.rails.get_mut(usize::from(rail)).filter(|_| path.is_some()) else {
-            return false;
-        };
-        *place = path;
+        let Some(path) = path else { return false };
+        match rail {
+            0 => self.first = Some(path),
+            1 => self.second = Some(Box::new(path)),
+            _ => return false,
+        }
         true
     }
 
     /// Whether an address is that of one of the paths in use.
     pub(crate) fn leads_to(&self, address: DeviceAddress) -> bool {
-        self.rails.iter().flatten().any(|path| path.to == address)
+        (0..MOST_RAILS as u8).filter_map(|rail| self.on(rail)).any(|path| path.to == address)
     }
 
     /// The number of the way on a rail.
@@ -95,6 +103,39 @@ impl Paths {
 }
 
 impl<H: Hca> Rdma<H> {
+    /// In words, how a process is reached: by which addresses, and by what. `None`: it was never talked to.
+    pub fn way(&self, id: PeerId) -> Option<String> {
+        let peer = self.peers.get(id)?;
+        let path = peer.paths.on(peer.rail)?;
+        let own = &self.rails[usize::from(peer.rail)].card.addresses;
+        let by = own.get(usize::from(path.by)).map_or_else(String::new, PortAddress::to_string);
+        let of = match (peer.paths.rails(), peer.paths.has_others()) {
+            (1, false) => String::new(),
+            (1, true) => format!(", way {} of {}", path.number + 1, peer.paths.choices),
+            (rails, _) => format!(
+                ", rail {} of {rails}, way {} of {} in all",
+                peer.rail + 1,
+                path.number + 1,
+                peer.paths.choices
+            ),
+        };
+        let what = match peer.state {
+            State::Asking { .. } => "asked for",
+            State::Open { .. } | State::Parting { .. } => "by a connection",
+            State::Datagrams => "by datagrams",
+            State::Failing { .. } => "failing",
+            State::Gone => "gone",
+        };
+        let ring = peer.rings.as_ref().is_some_and(|pair| pair.out.is_some());
+        let ring = if ring { ", short messages into a ring" } else { "" };
+        Some(format!("{by} -> {} {what}{ring}{of}", PortAddress::from(path.to)))
+    }
+
+    /// The processes that were talked to.
+    pub fn met(&self) -> impl Iterator<Item = PeerId> {
+        self.peers.all().iter().filter(|peer| peer.channel == 0).map(|peer| peer.id)
+    }
+
     /// How many rails lead to a process: a device of ours and one of it each.
     fn rails_to(&self, card: &PeerCard) -> u8 {
         (self.rails.len() as u8).min(card.rails())
@@ -122,7 +163,7 @@ impl<H: Hca> Rdma<H> {
 
     /// The first paths to a process: on each rail the first way, or one that has worked towards that network.
     pub(crate) fn first_paths(&self, id: PeerId, card: &PeerCard) -> Paths {
-        let mut paths = Paths { rails: [None; MOST_RAILS], choices: 0 };
+        let mut paths = Paths::default();
         for rail in 0..self.rails_to(card) {
             let ways = self.ways_to(id, card, rail);
             let theirs = card.rail(rail).map_or(&[][..], |theirs| &theirs.addresses);
@@ -133,7 +174,7 @@ impl<H: Hca> Rdma<H> {
                 })
             });
             paths.choices += ways.len() as u8;
-            paths.rails[usize::from(rail)] = self.path(id, card, rail, liked.unwrap_or(0) as u8);
+            paths.take(self.path(id, card, rail, liked.unwrap_or(0) as u8), rail);
         }
         paths
     }

@@ -2,6 +2,7 @@
 
 use crate::flight::Flight;
 use crate::paths::Paths;
+use crate::rings::Pair;
 use crate::stream::Stream;
 use std::collections::VecDeque;
 use weft_api::numbers::NumberMap;
@@ -32,7 +33,9 @@ pub(crate) enum State {
 pub(crate) enum Arrived {
     /// By a connection: in this slot of this device.
     Slot { rail: u8, slot: u16, bytes: u32 },
-    /// By datagrams.
+    /// By a ring: in this place of it.
+    Record { place: u16, bytes: u16 },
+    /// By datagrams, or copied.
     Letter(Box<[u8]>),
 }
 
@@ -62,6 +65,8 @@ pub(crate) struct Peer {
     pub(crate) flight: Flight,
     /// The way of messages while the state is [`State::Datagrams`].
     pub(crate) stream: Option<Box<Stream>>,
+    /// Rings between the two, if there ever was one.
+    pub(crate) rings: Option<Box<Pair>>,
     /// Whether it stands in the list of those whose streams have something under way.
     pub(crate) talking: bool,
     /// Its last connection failed before anything was heard by it.
@@ -79,6 +84,8 @@ pub(crate) struct Peer {
     pub(crate) open: bool,
     /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
     pub(crate) resting: bool,
+    /// How often that has changed, as it said last.
+    pub(crate) spell: u8,
     /// When it was heard last, as far as anybody looked.
     pub(crate) heard: Nanos,
     /// When it was asked last whether it is alive.
@@ -129,6 +136,7 @@ impl Peers {
             inbox: VecDeque::new(),
             flight: Flight::default(),
             stream: None,
+            rings: None,
             talking: false,
             mute: false,
             in_vain: 0,
@@ -138,6 +146,7 @@ impl Peers {
             listed: false,
             open: false,
             resting: false,
+            spell: 0,
             heard: now,
             asked: now,
             made: now,

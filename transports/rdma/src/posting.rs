@@ -170,12 +170,14 @@ impl<H: Hca> Rdma<H> {
 
     #[inline(never)]
     fn message_after_a_look(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
-        if self.may_follow(index)
+        if !self.peers.at(index).flight.messages_left()
+            && self.may_follow(index)
             && let Some(sent) = self.short_message(index, header, payload, None)
         {
             return sent;
         }
-        if self.may_tell(index)
+        if !self.peers.at(index).flight.messages_left()
+            && self.may_tell(index)
             && let Some(sent) = self.short_message(index, header, payload, Some(MESSAGES))
         {
             self.has_told(index, sent);
@@ -335,7 +337,7 @@ impl<H: Hca> Rdma<H> {
 
     /// A device did not take a request.
     #[cold]
-    fn not_taken<'a>(
+    pub(crate) fn not_taken<'a>(
         &mut self,
         index: u32,
         why: HcaRefusal,
@@ -365,6 +367,13 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn noted(&mut self, index: u32, holds: Holds, signaled: bool, deed: Deed, data: &Data<'_>) {
         let peer = self.peers.at_mut(index);
         peer.flight.push(holds, signaled, deed, data);
+        if let Some(out) = peer.rings.as_mut().and_then(|pair| pair.out.as_mut()) {
+            match deed {
+                Deed::Message => out.sent(peer.flight.next()),
+                Deed::Nothing => out.closed(peer.flight.next()),
+                Deed::Write(_) | Deed::Read(_) | Deed::Atomic => {}
+            }
+        }
         self.counts.signaled += u64::from(signaled);
         self.listed_open(index, signaled);
     }
@@ -436,6 +445,10 @@ impl<H: Hca> Rdma<H> {
         header: Header,
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
+        self.post_chain(index)?;
+        if let Some(written) = self.write_record(index, header, payload) {
+            return written;
+        }
         let (header, work) = (header_bytes(header), Work::Send { immediate: None });
         self.post(index, Deed::Message, work, Data::Inline(&[&header, payload]), Holds::Nothing)
     }

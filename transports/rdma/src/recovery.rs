@@ -135,6 +135,8 @@ impl<H: Hca> Rdma<H> {
             let (id, channel, rail, pair, flown) = (peer.id, peer.channel, peer.rail, peer.pair, peer.flown);
             self.rails[usize::from(rail)].destroy_pair(pair);
             self.peers.forget_pair(rail, pair);
+            let now = self.now();
+            self.end_rings(index, now);
             let peer = self.peers.at_mut(index);
             (peer.pair, peer.stream) = (NO_PAIR, None);
             if let State::Failing { again: true, until } = peer.state {

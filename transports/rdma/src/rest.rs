@@ -7,9 +7,11 @@
 //! * It is said twice to everybody at once, and again in growing pauses to those who have not answered, for half a second in all. Who rests
 //!   too, and does not look any more, has said so itself. Who computes is not waited for: the datagrams lie in its device. Peers with a
 //!   connection are told for 63 ms, since in the end their retries tell them, after some seconds and as of a loss.
-//! * It counts in every state. A connection that was about to be given back is kept, and another that is asked for is so no longer than
-//!   [`Rdma::set_patience`] says; a question of whoever rests is answered all the same. Who comes back later than that is refused.
-//! * Every question and answer says whether its sender rests: one that crosses the word does not undo it. A word is late, and means nothing,
+//! * It counts in every state. A connection that was about to be given back is kept, and another that is asked for is so, where something is kept
+//!   for the peer, no longer than [`Rdma::set_patience`] says: who comes back later than that is refused. Where nothing is kept it is asked
+//!   for once a second. A question of whoever rests is answered all the same.
+//! * Every question and answer says whether its sender rests, and how often that has changed: one that crosses the word, or was sent before it and comes after
+//!   it, does not undo it. A word is late, and means nothing,
 //!   when its sender has sent messages since, or when it is about a way that both have left.
 
 use crate::handshake::{Hello, Step};
@@ -33,12 +35,23 @@ pub(crate) struct Rest {
     repeats: u8,
     /// It is said, or the last one has heard it just now: [`Rdma::may_be_back`] ends it.
     pub(crate) says: bool,
+    /// How often that began or ended: see [`Hello::spell`].
+    pub(crate) spell: u8,
+}
+
+impl Rest {
+    fn turn(&mut self, says: bool) {
+        self.says = says;
+        self.spell = (self.spell + 1) % Hello::SPELLS;
+    }
 }
 
 impl<H: Hca> Rdma<H> {
     /// Whoever looks at its device, or wants to talk, after everybody has heard that it rests has come back.
     pub(crate) fn may_be_back(&mut self) {
-        self.rest.says &= self.is_telling();
+        if self.rest.says && !self.is_telling() {
+            self.rest.turn(false);
+        }
     }
 
     /// Whether somebody has not heard yet that this process rests.
@@ -53,12 +66,8 @@ impl<H: Hca> Rdma<H> {
             peer.channel == 0 && !gone && !peer.resting
         });
         let told: Vec<u32> = told.map(|(index, _)| index).collect();
-        self.rest = Rest {
-            unheard: told.clone(),
-            next: self.now() + FIRST_PAUSE,
-            repeats: 0,
-            says: !told.is_empty(),
-        };
+        self.rest = Rest { unheard: told.clone(), next: self.now() + FIRST_PAUSE, repeats: 0, ..self.rest };
+        self.rest.turn(!told.is_empty());
         for index in told {
             for _ in 0..2 {
                 self.say(Step::Rest, index);
@@ -103,12 +112,23 @@ impl<H: Hca> Rdma<H> {
         if matches!(peer.state, State::Gone) {
             return self.answer_gone(Step::Heard, index, rail, hello.way);
         }
-        if !known || settled && hello.epoch < peer.epoch || has_sent_since {
+        if !known || settled && hello.epoch < peer.epoch || has_sent_since || !self.is_of_now(index, hello) {
             return;
         }
         self.take_for_resting(index);
         self.has_heard(index);
         self.say(Step::Heard, index);
+    }
+
+    /// Whether what a datagram says of resting is not older than what is known, and from now on is.
+    pub(crate) fn is_of_now(&mut self, index: u32, hello: Hello) -> bool {
+        let peer = self.peers.at_mut(index);
+        let later = (Hello::SPELLS + hello.spell - peer.spell) % Hello::SPELLS;
+        let is_of_now = peer.life == 0 || later < Hello::SPELLS / 2;
+        if is_of_now {
+            peer.spell = hello.spell;
+        }
+        is_of_now
     }
 
     /// Nobody waits for a peer any more.

@@ -1,6 +1,6 @@
 //! Equal parts of registered buffers, each for one message.
 
-use weft_api::verbs::{DeviceBuffer, Segment};
+use weft_api::verbs::{DeviceBuffer, RemoteKey, Segment};
 
 /// Parts of a buffer of each rail, and which of them are free. A part is taken of all rails at once, so that a message that one rail did
 /// not carry has its place on the others.
@@ -30,6 +30,11 @@ impl Slots {
     pub(crate) fn give_back(&mut self, slot: u32) {
         debug_assert!(!self.free.contains(&slot), "slot {slot} is free already");
         self.free.push(slot);
+    }
+
+    /// The key by which others reach the buffer of a rail.
+    pub(crate) fn remote_key(&self, rail: u8) -> RemoteKey {
+        self.buffers[usize::from(rail)].keys.remote
     }
 
     pub(crate) fn address(&self, rail: u8, slot: u32) -> u64 {

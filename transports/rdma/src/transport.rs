@@ -11,6 +11,8 @@ use crate::posting::header_bytes;
 use crate::rail::{MOST_RAILS, Rail, Rails, buffer};
 use crate::recovery::PATIENCE;
 use crate::rest::Rest;
+use crate::ring::TAIL_BYTES;
+use crate::rings::Rings;
 use crate::shares::Shares;
 use crate::slots::Slots;
 use crate::wide::Wide;
@@ -25,6 +27,7 @@ use weft_api::zero_copy::{
     ZeroCopy,
 };
 use weft_api::{Bells, Capabilities, Pollable, Refused, Transport};
+use weft_types::params::Choice;
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
@@ -33,6 +36,8 @@ pub const MAX_COPY: usize = 16 << 10;
 
 pub(crate) const HEADER_BYTES: usize = 16;
 pub(crate) const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
+/// Beside it a slot to send from has room for what stands behind a record, so that it can become one.
+const SEND_SLOT_BYTES: u32 = SLOT_BYTES + TAIL_BYTES as u32;
 pub(crate) const RECEIVE_SLOTS: u32 = 256;
 pub(crate) const SEND_SLOTS: u32 = 128;
 /// Of all connections together, where the device has so many; those that have more under way wait for each other ([`Hca::is_crowded`]).
@@ -79,6 +84,8 @@ pub struct Counts {
     pub shared: u64,
     /// Completion entries taken.
     pub completions: u64,
+    /// Messages that were written into rings of their receivers.
+    pub records: u64,
     /// Messages that went by datagrams, and datagrams posted for them and for acknowledgements.
     pub letters: u64,
     /// See there.
@@ -150,6 +157,8 @@ pub struct Rdma<H> {
     pub(crate) wide: Wide,
     /// Who has heard that this process has ended MPI.
     pub(crate) rest: Rest,
+    /// Peers that have rings.
+    pub(crate) rings: Rings,
     pub(crate) counts: Counts,
 }
 
@@ -170,6 +179,7 @@ fn limits_of<H: Hca>(rails: &Rails<H>) -> HcaLimits {
         // Two devices are atomic towards each other where they are towards everybody, or where the process itself does their work.
         atomics: [a, b].iter().all(|it| it.atomics && (it.atomic_with_processors || it.works_in_calls)),
         atomic_with_processors: a.atomic_with_processors && b.atomic_with_processors,
+        works_in_calls: a.works_in_calls && b.works_in_calls,
         chains: a.chains || b.chains,
         latency: a.latency.max(b.latency),
         bandwidth: a.bandwidth + b.bandwidth,
@@ -215,13 +225,15 @@ impl<H: Hca> Rdma<H> {
             let buffers = rails.iter_mut().map(|rail| buffer(&mut rail.hca, count, bytes));
             buffers.collect::<Result<_>>().map(|buffers| Slots::new(buffers, bytes))
         };
-        let (send_slots, found) = (slots(SEND_SLOTS, SLOT_BYTES)?, slots(FOUND, 8)?);
+        let (send_slots, found) = (slots(SEND_SLOTS, SEND_SLOT_BYTES)?, slots(FOUND, 8)?);
         // Two that are mixed up at the same number do not begin at the same nanosecond with the same queue pair.
         let mut life = DefaultHasher::new();
         (rails[0].hca.now(), &rails[0].card).hash(&mut life);
         let life = (life.finish() as u32).max(1);
+        let limits = limits_of(&rails);
         Ok(Rdma {
-            limits: limits_of(&rails),
+            rings: Rings::new(Choice::Auto, &limits),
+            limits,
             wide: Wide::new(&rails),
             rails,
             me,
@@ -362,8 +374,16 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             self.queue_letter(index, Data::Segments(&segment), Holds::Slot(slot));
             return Ok(());
         }
+        let [whole] = segment;
         let work = Work::Send { immediate: None };
-        if self.post(index, Deed::Message, work, Data::Segments(&segment), Holds::Slot(slot)).is_err() {
+        let posted = match self.post_chain(index) {
+            Ok(()) => self.write_filled_record(index, slot, whole),
+            full => Some(full),
+        };
+        let posted = posted.unwrap_or_else(|| {
+            self.post(index, Deed::Message, work, Data::Segments(&segment), Holds::Slot(slot))
+        });
+        if posted.is_err() {
             // It is filled, and there was room: a device that does not take it has lost the connection.
             self.send_slots.give_back(slot);
             self.lose(index);
@@ -377,6 +397,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
                 let rail = &self.rails[usize::from(rail)];
                 rail.hca.bytes(rail.receive_slots.address(0, u32::from(slot)), bytes as usize)
             }
+            &Arrived::Record { place, bytes } => self.record(self.peers.find(peer)?, place, bytes),
             Arrived::Letter(whole) => whole,
         };
         let (header, payload) = message.split_at(HEADER_BYTES);
@@ -387,6 +408,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         let Some(index) = self.peers.find(peer) else { return };
         match self.peers.at_mut(index).inbox.pop_front() {
             Some(Arrived::Slot { rail, slot, .. }) => self.repost(rail, u32::from(slot)),
+            Some(Arrived::Record { .. }) => self.record_taken(index),
             Some(Arrived::Letter(_)) => self.letter_taken(index),
             None => {}
         }
@@ -438,6 +460,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             }
             all &= left > 0;
         }
+        moved |= self.look_at_rings(now);
         if all {
             // The devices have nothing more to tell.
             if !self.failing.is_empty() {
@@ -573,5 +596,6 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
 
     fn bell(&self) -> Bells<H::Bell> {
         Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell()))
+            .at_most(self.nap())
     }
 }

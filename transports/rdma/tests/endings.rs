@@ -5,9 +5,10 @@
 
 mod common;
 
-use common::{Air, Virtual, fabric_on};
+use common::{Air, Virtual, address, fabric_on};
 use weft_api::Transport;
 use weft_api::kit::Fabric;
+use weft_api::zero_copy::RemoteMemory;
 use weft_sim::Random;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -211,6 +212,87 @@ fn who_asked_for_a_way_and_rested_may_end() {
         }
         assert!(fabric.ends[0].has_left(), "after {computes} ms");
     }
+}
+
+/// Who rests while it is asked for another way, and nothing is kept for it, may come back at any time: nobody has given it up meanwhile.
+#[test]
+fn who_rested_may_come_back_after_a_minute() {
+    let mut air = Air::quiet();
+    air.tells = false;
+    let mut fabric = fabric_on(air, 3, 1);
+    fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
+    for other in [1, 2] {
+        say(&mut fabric, (0, other));
+        hear(&mut fabric, (other, 0));
+    }
+    (0..1_000).for_each(|_| fabric.round());
+    fabric.ends.iter_mut().for_each(|end| end.set_connections(8));
+    // Registered memory is reached by connections alone; what it asks is lost.
+    fabric.air.borrow_mut().cut.insert((address(0), address(2)));
+    let nowhere = RemoteMemory { address: 0, key: 0 };
+    assert!(fabric.ends[0].put_copy(PeerId(2), 8, |_| (), nowhere, None).is_err());
+    (0..3).for_each(|_| fabric.round_of(&[0]));
+    assert_eq!(fabric.ends[0].counts().changes, 1, "this shows nothing");
+    assert!(fabric.ends[2].has_left());
+    fabric.ends[2].rest();
+    let begun = fabric.air.borrow().now;
+    while fabric.air.borrow().now - begun < 60_000_000_000 {
+        fabric.round_of(&[0, 1]);
+        fabric.air.borrow_mut().now += 1_000_000;
+    }
+    assert!(fabric.ends[0].has_left() && !fabric.ends[0].is_gone(PeerId(2)));
+    fabric.air.borrow_mut().cut.clear();
+    say(&mut fabric, (2, 0));
+    let begun = fabric.air.borrow().now;
+    while fabric.ends[0].peek(PeerId(2)).is_none() {
+        fabric.round();
+        assert_eq!([0, 2].map(|end| fabric.ends[end].lost()), [None; 2]);
+        assert!(fabric.air.borrow().now - begun < 9_000_000_000, "never");
+    }
+    fabric.ends[0].advance(PeerId(2));
+    say(&mut fabric, (0, 2));
+    hear(&mut fabric, (2, 0));
+}
+
+/// A question that was sent before the word of a rest and arrives after it does not undo it.
+#[test]
+fn a_question_that_the_word_of_a_rest_overtakes_undoes_nothing() {
+    let mut air = Air::quiet();
+    air.tells = false;
+    let mut fabric = fabric_on(air, 3, 1);
+    fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
+    say(&mut fabric, (0, 1));
+    hear(&mut fabric, (1, 0));
+    for _ in 0..63 {
+        say(&mut fabric, (0, 2));
+        hear(&mut fabric, (2, 0));
+        (0..50).for_each(|_| fabric.round());
+    }
+    [0, 2].into_iter().for_each(|end| fabric.ends[end].set_connections(8));
+    say(&mut fabric, (0, 2));
+    // What it asks is late.
+    while fabric.ends[2].counts().changes == 0 {
+        fabric.air.borrow_mut().held_way = Some((address(2), address(0)));
+        fabric.round_of(&[2]);
+    }
+    fabric.round_of(&[2]);
+    fabric.air.borrow_mut().held_way = None;
+    fabric.ends[2].advance(PeerId(0));
+    fabric.ends[2].rest();
+    for _ in 0..3 {
+        fabric.round_of(&[0]);
+    }
+    assert!(fabric.air.borrow_mut().let_go() > 0, "this shows nothing");
+    (0..10).for_each(|_| fabric.round_of(&[0]));
+    fabric.air.borrow_mut().tells = true;
+    fabric.kill(2);
+    let begun = fabric.air.borrow().now;
+    while fabric.air.borrow().now - begun < 30_000_000_000 {
+        fabric.round_of(&[0, 1]);
+        fabric.air.borrow_mut().now += 1_000_000;
+        assert_eq!(fabric.ends[0].lost(), None, "an end that it was told of is no loss");
+    }
+    assert!(fabric.ends[0].has_left());
 }
 
 /// Who has rested may come back: then it is waited for again, whether messages go by a connection or by datagrams.

@@ -16,15 +16,16 @@
 //! # Rules
 //! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
 //! - B. Member j may write its cell of round r when all others have finished round r - 8.
-//!   In its ring it writes behind the payload before: those of 7 rounds, which others may still read, are shorter together with the
-//!   new one and what was left over at the end (`laps.rs`).
+//!   Rings: all count the places of all rounds with long payloads alike, so each knows which round had the place last that it is about to
+//!   write to, in whoever's payload, and writes when all have finished that (`laps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
 //! Payload and stamp: the writer stores the stamp with Release after the payload, a reader loads it with Acquire before. So
 //! rule A gives the reader the whole payload. Finished rounds: a reader stores their number with Release after its last
 //! load of payloads, the writer loads it with Acquire before it writes the cell again (rule B); so no load of the reader can
-//! see the later write. A stamp of round r of member j says as well that j has finished every round before the operation that r
+//! see the later write. In the rings that later write may be another member's, and the earlier payload a third one's: the writer loads the finished
+//! rounds of all of them, and who wrote the payload stored it before it said that it has finished the round. A stamp of round r of member j says as well that j has finished every round before the operation that r
 //! belongs to: its finishing is before the stamp in j's program order, and the stamp is Release; so the reader may write
 //! on that knowledge as if it had loaded the number itself ([`Pace::heard_of`]).
 //!
@@ -338,26 +339,37 @@ impl Rounds {
         self.pace.next
     }
 
-    /// Whether this member may write in a round.
+    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0; `all`: of an attended call in which
+    /// all write.
     #[inline]
-    pub fn has_room(&mut self, round: u64) -> bool {
-        self.pace.has_room(&self.memory, round)
+    pub fn has_room(&mut self, round: u64, long: usize, all: bool) -> bool {
+        match self.memory.reach(round, long, all) {
+            Some(reach) => self.pace.has_room(&self.memory, reach),
+            None => false,
+        }
     }
 
     /// Those that have to go on before this member may write in a round.
-    pub fn behind(&self, round: u64) -> u64 {
-        self.pace.behind(&self.memory, round)
+    pub fn behind(&self, round: u64, long: usize, all: bool) -> u64 {
+        self.memory.reach(round, long, all).map_or(0, |reach| self.pace.behind(&self.memory, reach))
+    }
+
+    /// Another one writes a long payload in a round, or nobody does.
+    #[inline]
+    pub fn pass(&mut self, round: u64, len: usize, all: bool) {
+        self.memory.pass(round, len, all);
     }
 
     /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in the ring; once
-    /// for a round then.
+    /// for a round then, in which those who do not write say so ([`Rounds::pass`]). `all` as for [`Rounds::has_room`].
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
-        assert!(self.has_room(round), "a cell is written before all have read it");
-        self.memory.room(round, long, len)
+    pub fn room(&mut self, round: u64, long: bool, len: usize, all: bool) -> (&mut [u8], Payloads<'_>) {
+        let has_room = self.has_room(round, if long { len } else { 0 }, all);
+        assert!(has_room, "a cell is written before all have read it");
+        self.memory.room(round, long, len, all)
     }
 
     /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
@@ -443,10 +455,16 @@ impl Rounds {
         self.memory.is_crowded()
     }
 
-    /// Bytes of the longest payload: the same at all members that have slots, and at all that have none.
+    /// Bytes of the longest payload of a call that nobody may attend to: the same at all members that have slots, and at all that have none.
     #[inline]
     pub fn slot_bytes(&self) -> usize {
         self.memory.slot_bytes()
+    }
+
+    /// The same of an attended call, of which a member writes at most two payloads ahead of its own reading; `all`: in which all write.
+    #[inline]
+    pub fn attended_slot_bytes(&self, all: bool) -> usize {
+        self.memory.attended_slot_bytes(all)
     }
 
     /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when

@@ -508,6 +508,10 @@ impl Transport for Shm {
         bell::is_gone(self.segment.slot(self.map.local(peer)).doors.word(self.lane).load(Ordering::Acquire))
     }
 
+    fn has_ended(&self, peer: PeerId) -> bool {
+        self.peer_state(peer) == PeerState::Finalized
+    }
+
     #[inline]
     fn progress(&mut self) -> bool {
         self.look_for_arrivals()

@@ -50,6 +50,17 @@ impl View {
         self.0[member as usize].payloads[round as usize % 2].with(|from| unsafe { *from })
     }
 
+    /// As `write`, into a place of that member's that goes round among all.
+    fn write_at(&self, ring: u32, value: u64) {
+        // SAFETY: as in `write`.
+        self.0[ring as usize].payloads[0].with_mut(|to| unsafe { *to = value });
+    }
+
+    fn read_at(&self, ring: u32) -> u64 {
+        // SAFETY: as in `write`.
+        self.0[ring as usize].payloads[0].with(|from| unsafe { *from })
+    }
+
     /// As `Rounds::wake`.
     fn wake(&self) {
         // What the sleeper's membarrier makes of the light barrier.
@@ -129,6 +140,31 @@ fn sums(view: View, members: u32, rounds: u64) {
         view.set_finished(round + 1);
         view.wake();
     }
+}
+
+/// As `sums` where each ring has one place: every round the members go on in the next one's, when all have finished the round before.
+fn sums_in_turn(view: View, members: u32, rounds: u64) {
+    let me = view.1;
+    let mut pace = Pace::new(me, members);
+    for round in 0..rounds {
+        let ring = |member: u32| (member + round as u32) % members;
+        let reach = round.checked_sub(1).map_or(round, |before| before + View::CELLS);
+        view.wait_until(|| pace.has_room(&view, reach));
+        view.write_at(ring(me), u64::from(me) + round);
+        view.set_stamp(round, stamp(round, 7));
+        let others = pace.others();
+        view.wait_until(|| pace.missing(&view, round, 7, others) == 0);
+        let sum: u64 = (0..members).map(|member| view.read_at(ring(member))).sum();
+        assert_eq!(sum, (0..members).map(|member| u64::from(member) + round).sum::<u64>());
+        pace.heard_of(&view, round);
+        view.set_finished(round + 1);
+        view.wake();
+    }
+}
+
+#[test]
+fn a_place_goes_round_and_nobody_reads_what_the_next_one_writes_there() {
+    check(2, 2, |view| sums_in_turn(view, 2, 3));
 }
 
 #[test]

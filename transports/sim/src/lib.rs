@@ -98,6 +98,11 @@ impl SimFabric {
         self.net().kill(PeerId(rank));
     }
 
+    /// A rank ends in order: nothing reaches it any more, what it has sent is there, and nobody is told.
+    pub fn leave(&self, rank: u32) {
+        self.net().leave(PeerId(rank));
+    }
+
     /// Virtual time in ticks.
     pub fn now(&self) -> u64 {
         self.net().now

@@ -30,6 +30,8 @@ pub(crate) struct Net {
     used: Vec<bool>,
     /// When the others hear of a rank's death.
     dead: Vec<Option<u64>>,
+    /// Who has left in order.
+    left: Vec<bool>,
     pub(crate) devices: Option<Devices>,
 }
 
@@ -44,6 +46,7 @@ impl Net {
             pairs: (0..ranks * ranks).map(|_| VecDeque::new()).collect(),
             used: vec![false; (ranks * ranks) as usize],
             dead: vec![None; ranks as usize],
+            left: vec![false; ranks as usize],
         }
     }
 
@@ -71,7 +74,7 @@ impl Net {
         to: PeerId,
         make: impl FnOnce() -> Packet,
     ) -> Result<(), Refused> {
-        if self.dead[to.0 as usize].is_some() {
+        if self.dead[to.0 as usize].is_some() || self.left[to.0 as usize] {
             return Err(Refused::Dead);
         }
         let chance = self.config.full;
@@ -113,6 +116,24 @@ impl Net {
         for other in 0..self.ranks {
             self.pair(PeerId(other), rank).clear();
         }
+    }
+
+    pub(crate) fn leave(&mut self, rank: PeerId) {
+        self.left[rank.0 as usize] = true;
+        let now = self.now;
+        for other in 0..self.ranks {
+            // As in shared memory, what it has sent is there.
+            self.pair(rank, PeerId(other)).iter_mut().for_each(|flying| flying.visible_at = now);
+        }
+    }
+
+    pub(crate) fn has_left(&self, rank: PeerId) -> bool {
+        self.left[rank.0 as usize]
+    }
+
+    /// Whether nothing can be sent to a rank, and nothing comes from it any more that is not visible.
+    pub(crate) fn is_gone(&self, rank: PeerId) -> bool {
+        self.is_known_dead(rank) || self.has_left(rank)
     }
 
     /// Whether `me` is told of the death of `rank` now.

@@ -112,7 +112,11 @@ impl Transport for SimPort {
     }
 
     fn is_gone(&self, peer: PeerId) -> bool {
-        self.fabric.net().is_known_dead(peer)
+        self.fabric.net().is_gone(peer)
+    }
+
+    fn has_ended(&self, peer: PeerId) -> bool {
+        self.fabric.net().has_left(peer)
     }
 
     fn lost(&mut self) -> Option<PeerId> {

@@ -62,6 +62,8 @@ library! {
     optional
     // Since 1.8: takes wishes that a device may leave unfulfilled.
     fn ibv_reg_mr_iova2(*mut ibv_pd, *mut c_void, size_t, u64, c_uint) -> *mut ibv_mr;
+    // Since 1.14: what a queue pair that is ready to send promises of the order in which bytes of a request are seen.
+    fn ibv_query_qp_data_in_order(*mut ibv_qp, c_int, u32) -> c_int;
     // Since 1.13.
     fn ibv_is_fork_initialized() -> c_int;
 }

@@ -10,6 +10,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_api::verbs::{Access, DeviceBuffer, HcaRefusal, LocalKey, RegionKeys, RemoteKey};
 
 /// Rights as the library wants them.
@@ -124,6 +125,24 @@ impl Memory {
                 length,
             )
         }
+    }
+
+    /// Eight aligned bytes of a buffer, which the device may be writing.
+    ///
+    /// # Panics
+    /// When the range lies in no buffer, or is not aligned.
+    pub(crate) fn word(&self, address: u64) -> u64 {
+        let buffer = self.find(address, 8);
+        assert!(address.is_multiple_of(8), "a word at {address:#x}");
+        // SAFETY: the range is inside a mapping that lives as long as `self`, and aligned. The device may write there at any time, as another
+        // thread with atomic stores of bytes would; nobody has a reference to it meanwhile: what is looked at by words is no slice
+        // until its word says that the device is done.
+        let word = unsafe {
+            AtomicU64::from_ptr(
+                buffer.start.as_ptr().cast::<u8>().add((address - buffer.address()) as usize).cast(),
+            )
+        };
+        u64::from_le(word.load(Ordering::Acquire))
     }
 
     /// As [`Memory::bytes`], to write to.

@@ -272,6 +272,10 @@ impl Hca for Verbs {
         self.memory.bytes(address, length)
     }
 
+    fn word(&self, address: u64) -> u64 {
+        self.memory.word(address)
+    }
+
     fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8] {
         self.memory.bytes_mut(address, length)
     }
@@ -352,6 +356,16 @@ impl Hca for Verbs {
     }
 
     #[inline]
+    fn writes_in_order(&self, number: QueuePairNumber) -> bool {
+        let (Some(pair), Some(query)) =
+            (self.pairs.get(&number.0), self.context.library.ibv_query_qp_data_in_order)
+        else {
+            return false;
+        };
+        // SAFETY: the pair is live, and the library only looks.
+        unsafe { query(pair.raw, IBV_WR_RDMA_WRITE, 0) == 1 }
+    }
+
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
         self.post_chain(number, std::slice::from_ref(request))
     }

@@ -10,6 +10,7 @@ use weft_api::kit::{self, Fabric};
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{Completed, LocalRun, MemoryRange, Outcome, RemoteRun, Token};
 use weft_rdma::Rdma;
+use weft_types::params::Choice as Setting;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_verbs::{Choice, Verbs};
 use weft_wire::{Header, Kind};
@@ -83,6 +84,22 @@ fn every_property_holds_with_one_connection() {
         ends.iter_mut().for_each(|end| end.set_connections(1));
         *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
         Processes { ends, choice: choice.clone(), waits: false, immortal: true }
+    });
+}
+
+/// Short messages go by rings. The kernel's device promises nothing of the order in which it writes, so each record completes a receive request.
+#[test]
+fn every_property_holds_with_rings() {
+    let Some(choice) = common::port() else { return };
+    kit::every_property(|processes| {
+        let cards = Cards::default();
+        let mut ends: Vec<_> = (0..processes).map(|process| open(&choice, process, cards.clone())).collect();
+        for end in &mut ends {
+            end.set_rings(Setting::On);
+            end.set_ring_limits(2, 1);
+        }
+        *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
+        Processes { ends, choice: choice.clone(), waits: false, immortal: false }
     });
 }
 

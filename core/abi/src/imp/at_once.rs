@@ -10,9 +10,9 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft::comm::Comm;
 use weft::request::{MpiStatus, engine_handle};
-use weft_datatype::RecvBuf;
-use weft_engine::{Ending, Engine, Envelope, RequestId, Selector, Soon, Status};
-use weft_types::{HandleKind, Rank, Tag, abi};
+use weft_datatype::{RecvBuf, SendBuf};
+use weft_engine::{Ending, Engine, Envelope, RequestId, Selector, Soon, Started, Status};
+use weft_types::{HandleKind, PeerId, Rank, Tag, abi};
 
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
 use super::status;
@@ -93,7 +93,7 @@ pub(crate) unsafe fn send(
     if unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } { DONE } else { None }
 }
 
-/// A message beyond one cell of the transport, up to the largest that is sent in one packet; `None`: nothing was done. Asked by
+/// A message beyond one cell of the transport, up to the largest that is sent without asking; `None`: nothing was done. Asked by
 /// the full form, so that the shortest messages save no registers for it.
 ///
 /// # Safety
@@ -106,7 +106,7 @@ pub(crate) unsafe fn send_longer(
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-) -> Option<()> {
+) -> Option<Result<(), Raised>> {
     if !gate::is_active_alone() {
         return None;
     }
@@ -116,9 +116,26 @@ pub(crate) unsafe fn send_longer(
     let comm = member(process, comm, dest, tag)?;
     let peer = comm.group.peer(Rank(dest as u32));
     let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
+    let owner = comm.handle.0;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-    process.engine.send_packet_at_once(envelope, data).then_some(())
+    if bytes > Engine::PIECE
+        && let Some(moved) = process.engine.send_pieces(envelope, data, Engine::PIECE)
+    {
+        if moved == bytes {
+            return Some(Ok(()));
+        }
+        // SAFETY: as above; the call waits for the rest.
+        let buffer = unsafe { SendBuf::contiguous(buf.cast(), bytes) };
+        let id = match process.engine.send_on(envelope, buffer, moved) {
+            Ok(Started::Pending(id)) => id,
+            Ok(Started::Complete) => return Some(Ok(())),
+            Err(error) => return Some(Err(error.into())),
+        };
+        process.engine.tag_request(id, owner);
+        return Some(point_to_point::check(point_to_point::complete("MPI_Send", id).error));
+    }
+    process.engine.send_packet_at_once(envelope, data).then_some(Ok(()))
 }
 
 /// `MPI_Isend`.
@@ -179,27 +196,35 @@ pub(crate) unsafe fn recv(
         Soon::Announced => {
             let id = process.engine.post_at_once(envelope, buffer, owner)?;
             let comm = MPI_Comm::from_raw(owner);
+            let peer = envelope.peer;
             // SAFETY: the program's status; the process is not used any more.
-            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, status) }))
+            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, peer, status) }))
         }
         Soon::Nothing => None,
     }
 }
 
 /// Turns of waiting for an announced message, which is on its way, before the wait becomes one like any other.
-const TURNS: u32 = 1000;
+const TURNS: u32 = 100;
+
+/// Looks at the sender's packets alone in each of them.
+const LOOKS: u32 = 32;
 
 /// Waits for the message of a receive that was posted because the message is announced.
 ///
 /// # Safety
 /// The gate is open; `status` is the program's.
 #[inline(never)]
-unsafe fn await_announced(id: RequestId, status: *mut MPI_Status) -> Result<(), Raised> {
+unsafe fn await_announced(id: RequestId, peer: PeerId, status: *mut MPI_Status) -> Result<(), Raised> {
     for _ in 0..TURNS {
         // SAFETY: the caller's promise; the reference is used in this turn only.
         let Some(process) = (unsafe { gate::alone() }) else { break };
-        let moved = process.progress();
-        match process.engine.ending(id) {
+        let (mut ending, mut moved) = (process.engine.receive_rest(peer, id, LOOKS), true);
+        if ending == Ending::NotYet {
+            moved = process.progress();
+            ending = process.engine.ending(id);
+        }
+        match ending {
             Ending::Well => {
                 let received = process.engine.take_well(id);
                 // SAFETY: the caller's promise.

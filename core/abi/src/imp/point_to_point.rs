@@ -316,7 +316,7 @@ pub(crate) unsafe fn send(
     // SAFETY: as for every entry: the program keeps the procedure's contract.
     unsafe {
         match at_once::send_longer(buf, count, datatype, dest, tag, comm) {
-            Some(()) => Ok(()),
+            Some(sent) => sent,
             None => blocking_send(SendMode::Standard, buf, count, datatype, dest, tag, comm),
         }
     }

@@ -101,7 +101,7 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
         process.requests.buffers.detach(Owner::Session(handle));
         if process.sessions.is_empty() {
             if gate::phase() & gate::WORLD == 0 {
-                process.engine.rest();
+                process.rest();
             }
             if gate::phase() & gate::INITIALIZED == 0 {
                 process.say_goodbye()?;

@@ -11,6 +11,8 @@ const TWO_PHASES_FROM: u64 = 16 << 10;
 const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
 /// Bytes of a result that a reduce-scatter in place makes at a time.
 const AT_A_TIME: usize = 4096;
+/// Bytes of the longest call in which all write that is said to be one ([`super::Payload::all`]): beyond, it is better served like others.
+const MOST_OF_ALL: u64 = 128 << 10;
 /// Pieces a call of medium size is cut into, so that writing and reading overlap.
 const PIECES: u64 = 2;
 /// Smallest piece worth a round of its own.
@@ -21,8 +23,19 @@ const LEAST_PIECE: u64 = 8192;
 pub struct Room {
     /// Bytes of a long payload.
     pub slot: usize,
+    /// The same of calls in one phase in which all write.
+    pub all: usize,
+    /// The same of calls in two phases.
+    pub in_two_phases: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
+}
+
+impl Room {
+    /// The same for all calls.
+    pub fn alike(slot: usize, crowded: bool) -> Room {
+        Room { slot, all: slot, in_two_phases: slot, crowded }
+    }
 }
 
 /// Whether a call surely goes in one round, whatever else is true of it: what a short form may do without a script. The converse does
@@ -33,6 +46,10 @@ pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize) -> bool
     bytes * blocks <= slot as u64
         && pieces_for_overlap(bytes, blocks) < 2
         && bytes * u64::from(members.saturating_sub(2)) < TWO_PHASES_FROM
+}
+
+fn is_of_all(shape: Shape, bytes: u64, blocks: u64) -> bool {
+    shape.joins_all() && bytes.saturating_mul(blocks) <= MOST_OF_ALL
 }
 
 /// Pieces of a medium payload, so that one is read while the next is written. The same for short forms and scripts: members that
@@ -85,7 +102,12 @@ impl Script {
         let from = if room.crowded { TWO_PHASES_FROM_CROWDED } else { TWO_PHASES_FROM };
         let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
-        let fits = (room.slot as u64 / blocks / element * element).max(1);
+        let slot = match shape {
+            _ if two_phases => room.in_two_phases,
+            _ if is_of_all(shape, bytes, blocks) => room.all,
+            _ => room.slot,
+        };
+        let fits = (slot as u64 / blocks / element * element).max(1);
         // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
         let several = if room.crowded { 1 } else { pieces_for_overlap(bytes, blocks) };
         let pieces = bytes.div_ceil(fits).max(several).max(1);
@@ -222,12 +244,14 @@ impl Script {
         }
     }
 
+    /// Whether it is a call in which all write, and not very long.
+    pub(super) fn is_of_all(&self) -> bool {
+        is_of_all(self.shape, self.bytes, self.shape.blocks(self.group.size))
+    }
+
     /// Whether everybody waits for everybody in every round.
     pub(super) fn joins_all(&self) -> bool {
-        matches!(
-            self.shape,
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter
-        )
+        self.shape.joins_all()
     }
 
     /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.

@@ -1,6 +1,11 @@
-//! What a run that fails owes to the others.
+//! When a run fails because somebody is gone, and what a run that fails owes to the others.
 //!
-//! A process that is lost is known at once only to those that exchange messages with it; the others wait for *their* partners,
+//! A run fails when a process of its communicator is known to be gone, whether it needs anything of that one or not: before it begins, or as
+//! soon as that is known. If it failed only over what it needs, it could wait for a living partner for ever, which has failed in this call or in
+//! one before and gone on without (after MPI 4.1 section 9.3 a program may do anything then, also end). So all who hear of the death end, whatever
+//! others do; MPI's launcher tells all.
+//!
+//! Where a death is known at once only to those that exchange messages with the dead process, the others wait for *their* partners,
 //! which have failed. So the run keeps a rule: **every send step of a schedule becomes exactly one message, and every receive
 //! step takes exactly one**, whatever happens. In place of a message that will not leave any more goes one of a wrong length (none
 //! where some bytes are expected, one byte where none are), over which the receiver fails in its turn; before it goes the
@@ -9,23 +14,74 @@
 //! so that nothing is left that a later start of a persistent collective would take for its own.
 
 use super::Active;
-use crate::engine::Engine;
+use super::bound::Run;
+use crate::engine::{Engine, State};
 use crate::types::{Envelope, Selector, SendMode, Started};
+use weft_api::Transport;
 use weft_coll::{Step, StepId};
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
-use weft_types::{ErrorClass, PeerId, Rank};
+use weft_types::{Error, ErrorClass, PeerId, Rank};
 use weft_wire::{Header, Kind};
 
 impl Engine {
-    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before.
+    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before, and
+    /// who has ended did so over that.
     pub(super) fn explain_failure(&mut self, active: &mut Active) {
         if let Some(error) = &active.error
-            && error.class() == ErrorClass::TRUNCATE
+            && matches!(error.class(), ErrorClass::TRUNCATE | ErrorClass::PROC_ABORTED)
             && let Some(lost) = self.state.any_lost_of(&*active.run.channel.peers)
         {
-            active.error = Some(crate::engine::State::gone(lost));
-            // Where only others have said so, the transport finds it out for what comes later.
-            self.mind(lost);
+            active.error = Some(State::gone(lost));
+        }
+    }
+
+    /// Why a run fails before it has done anything: somebody of its communicator is gone.
+    #[inline]
+    pub(super) fn loss_in(&self, run: &Run) -> Option<Error> {
+        if self.state.gone.is_empty() {
+            return None;
+        }
+        self.state.any_lost_of(&*run.channel.peers).map(State::gone)
+    }
+
+    /// Somebody is gone: ends the runs of all communicators that had him. Those that the device has it ends itself.
+    #[cold]
+    pub(super) fn end_bereft(&mut self) {
+        for at in 0..self.state.gone.len() {
+            let lost = self.state.gone[at];
+            if !self.state.is_dead(lost) {
+                // Only others have said so: the transport finds it out for what is no collective.
+                self.mind(lost);
+            }
+        }
+        for slot in 0..self.state.schedules.active.len() {
+            let Some(active) = &self.state.schedules.active[slot] else { continue };
+            if active.handed_over || active.error.is_some() {
+                continue;
+            }
+            if let Some(error) = self.loss_in(&active.run) {
+                let mut active = self.take_active(slot as u32);
+                active.error = Some(error);
+                self.advance(slot as u32, active);
+            }
+        }
+    }
+
+    /// Whoever leaves without having lost anybody has nothing under way. After a loss a process may end while a run that failed waits
+    /// for its word on what was taken back, which will not come.
+    #[cold]
+    pub(super) fn part_from_leavers(&mut self) {
+        let runs = self.state.schedules.active.iter().flatten().filter(|active| active.taken_back);
+        let pending = runs.flat_map(|active| &active.vectors.pending).map(|&(_, request)| request);
+        let awaited = pending.filter(|&request| self.exists(request));
+        let mut leavers: Vec<PeerId> = awaited
+            .map(|request| self.state.requests.at(request.slot()).peer)
+            .filter(|&peer| !self.state.is_dead(peer) && self.fabric.is_gone(peer))
+            .collect();
+        leavers.sort_unstable();
+        leavers.dedup();
+        for leaver in leavers {
+            self.refused(leaver, State::gone(leaver));
         }
     }
 

@@ -91,7 +91,7 @@ impl Engine {
         // Pinning pages for one put must be worth it.
         let pinning = if can.follows_mappings { 0.0 } else { can.registration * can.bandwidth };
         if bytes <= COPIED.max(pinning as u64).min(can.max_copy as u64) {
-            let fill = |room: &mut [u8]| data.pack_to_transport(0, room);
+            let fill = |room: &mut [u8]| data.pack(0, room);
             for looked in [false, true] {
                 match self.fabric.put_copy(peer, bytes as usize, fill, to, None) {
                     Ok(()) => return Ok(Started::Complete),

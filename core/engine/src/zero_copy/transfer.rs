@@ -297,7 +297,7 @@ impl Engine {
             Way::WritePacked => {
                 let length = length.min(transfer.most_copied as u64);
                 let buffer = self.state.requests.at(transfer.slot).send_buf();
-                let fill = |room: &mut [u8]| buffer.pack_to_transport(start as usize, room);
+                let fill = |room: &mut [u8]| buffer.pack(start as usize, room);
                 // The last one tells for all, where somebody must know.
                 let last = start + length == transfer.end;
                 let tells = transfer.one_sided || last && !transfer.ordered;
@@ -393,14 +393,14 @@ impl Engine {
             };
             self.state.finish(slot, error);
             return if gone {
-                self.lose(peer)
+                self.refused(peer, State::gone(peer))
             };
         }
         if failed {
             return match self.fabric.is_gone(peer) {
                 // The device could not reach memory that was named; no other way is more to be trusted.
                 false => self.broken(peer, "a place in memory that its device does not allow to be used"),
-                true => self.lose(peer),
+                true => self.refused(peer, State::gone(peer)),
             };
         }
         if matches!(way, Way::Write(_) | Way::WritePacked) {

@@ -102,7 +102,7 @@ fn put_down(stage: &mut StageOut, start: u32, partition: u32, partitions: &Parti
         Some(data) => stage.put(start, partition, data),
         None => {
             let data = partitions.memory.send_view(0, begin, bytes);
-            stage.put_with(start, partition, |out| data.pack_to_transport(0, out));
+            stage.put_with(start, partition, |out| data.pack(0, out));
         }
     }
 }
@@ -115,7 +115,7 @@ fn put_whole(stage: &mut StageOut, start: u32, partitions: &Partitions) {
         Some(data) => stage.put_whole_run(start, data),
         None => {
             let data = partitions.memory.send_view(0, 0, bytes);
-            stage.put_whole(start, |out| data.pack_to_transport(0, out));
+            stage.put_whole(start, |out| data.pack(0, out));
         }
     }
 }

@@ -72,7 +72,7 @@ impl Process {
         let number = of.collectives.get();
         // The others may have heard of memory though this member did not, or cannot use it: what they do in it must fail.
         let alone = block != 0 || !ended_well;
-        let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+        let lost = self.engine.lost_among(of.group.peers());
         let leave = |rounds: &mut Rounds| match lost {
             Some(lost) => rounds.leave_for_loss(lost),
             None => rounds.leave_for_memory(),
@@ -125,7 +125,7 @@ impl Process {
         let absent = rounds.cells_here().absent();
         if absent != 0 && !rounds.has_cause() {
             missing.set(absent);
-            let Some(lost) = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some()) else {
+            let Some(lost) = self.engine.lost_among(of.group.peers()) else {
                 return false;
             };
             // Some may never have heard where the cells are. Who sees the cause of these may rely on that of the others.

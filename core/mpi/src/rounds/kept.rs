@@ -141,8 +141,8 @@ impl Process {
         let Ok(mut rounds) = self.engine.join_rounds(cells, of.rank.0, &peers) else { return };
         let has_room = self.engine.add_slots(room, &mut rounds).is_ok();
         let KeptCall { what, arguments, kernel, in_place, sequence } = *call;
-        let kept =
-            RoundsCall::new(&rounds, what, arguments, kernel, in_place).expect("what fits was asked before");
+        let kept = RoundsCall::unattended(&rounds, what, arguments, kernel, in_place)
+            .expect("what fits was asked before");
         rounds.cells().join_in(0);
         if !has_room {
             // What the others begin there must fail.
@@ -157,7 +157,7 @@ impl Process {
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return true };
         let OnCells::Yes(stream) = &persistent.cells else { return true };
         let Ok(of) = self.comms.get(persistent.comm) else { return true };
-        let lost = of.group.peers().find(|&peer| self.engine.loss_of(peer).is_some());
+        let lost = self.engine.lost_among(of.group.peers());
         let rounds = self.engine.rounds_of(stream);
         let absent = rounds.cells_here().absent();
         if absent == 0 || rounds.has_cause() {

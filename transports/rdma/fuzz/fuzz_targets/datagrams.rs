@@ -4,13 +4,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_api::verbs::{MOST_WAYS, ways};
-use weft_rdma::{PeerCard, check_letter, handshake::Hello};
+use weft_rdma::{PeerCard, check_letter, handshake::Hello, ring::Word};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(hello) = Hello::parse(bytes) {
         assert_eq!(&hello.emit()[..], bytes);
     }
     check_letter(bytes);
+    if let Some(word) = Word::parse(bytes) {
+        assert_eq!(&word.emit()[..], bytes);
+    }
     if let Some(card) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<PeerCard>().ok()) {
         assert_eq!(card.to_string().parse::<PeerCard>().ok(), Some(card.clone()));
         let other = card.second.as_ref().unwrap_or(&card.first);

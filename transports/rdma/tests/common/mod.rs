@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
 
+pub mod device;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -55,6 +57,9 @@ pub struct Air {
     /// By the first address of a device: from where, to which of its addresses, what.
     arrived: BTreeMap<SocketAddr, Vec<Came>>,
     dead: Vec<SocketAddr>,
+    /// A way (from, to) whose datagrams are held back, and those.
+    pub held_way: Option<(SocketAddr, SocketAddr)>,
+    held: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     /// What reached nobody, by sender.
     bounced: BTreeMap<SocketAddr, Vec<Unreachable>>,
     serial: u64,
@@ -92,11 +97,26 @@ impl Air {
             flying: BTreeMap::new(),
             arrived: BTreeMap::new(),
             dead: Vec::new(),
+            held_way: None,
+            held: Vec::new(),
             bounced: BTreeMap::new(),
             serial: 0,
             jumbo: Vec::new(),
             most: usize::MAX,
         }
+    }
+}
+
+impl Air {
+    /// What was held back arrives now. How much that is.
+    pub fn let_go(&mut self) -> usize {
+        let held = std::mem::take(&mut self.held);
+        let count = held.len();
+        for (from, to, datagram) in held {
+            self.serial += 1;
+            self.flying.insert((self.now, self.serial), (from, to, datagram));
+        }
+        count
     }
 }
 
@@ -152,6 +172,10 @@ impl Wire for Antenna {
         let Some(from) = air.exit(self.1, to) else { return true };
         if !air.quiet && air.random.chance(0.05) {
             return false;
+        }
+        if air.held_way == Some((from, to)) {
+            air.held.push((from, to, datagram.to_vec()));
+            return true;
         }
         let copies = 1 + usize::from(!air.quiet && air.random.chance(0.05));
         for _ in 0..copies {

@@ -31,7 +31,7 @@ struct Head {
 #[repr(C, align(128))]
 struct Cell {
     stamp: AtomicU64,
-    /// Where a long payload begins in the writer's ring. Written before the stamp.
+    /// Where a long payload begins in the rings. Written before the stamp.
     at: AtomicU64,
     payload: UnsafeCell<[u8; IN_CELL]>,
 }
@@ -141,10 +141,16 @@ impl Memory {
         self.slots.is_some()
     }
 
-    /// Bytes of the longest payload; without slots of one that there may be.
+    /// Bytes of the longest payload of a call that nobody may attend to; without slots of one that there may be.
     #[inline]
     pub(super) fn slot_bytes(&self) -> usize {
         if self.slots.is_some() { self.laps.slot_bytes() } else { wanted_slot_bytes(self.members, false) }
+    }
+
+    /// The same of an attended call; `all`: in which all write.
+    #[inline]
+    pub(super) fn attended_slot_bytes(&self, all: bool) -> usize {
+        if self.slots.is_some() { self.laps.attended(all) } else { wanted_slot_bytes(self.members, false) }
     }
 
     #[inline]
@@ -190,14 +196,14 @@ impl Memory {
             // SAFETY: mapped while `self` lives; only the address is taken.
             return (len <= IN_CELL).then(|| unsafe { (*self.cell(member, round)).payload.get().cast() });
         }
-        let (slots, ring) = (self.slots?, self.laps.ring());
+        let (slots, rings) = (self.slots?, self.laps.rings());
         // Another process wrote it.
         let at = self.at_word(member, round).load(Ordering::Relaxed);
-        if len > ring || at > (ring - len) as u64 {
+        if len > rings || at > (rings - len) as u64 {
             return None;
         }
-        // SAFETY: the block has a ring for each member, in which the payload lies.
-        Some(unsafe { slots.as_ptr().add(member as usize * ring + at as usize) })
+        // SAFETY: the block has a ring for each member, in one of which the payload lies.
+        Some(unsafe { slots.as_ptr().add(at as usize) })
     }
 
     #[inline]
@@ -206,13 +212,39 @@ impl Memory {
         unsafe { &(*self.cell(member, round)).at }
     }
 
+    /// The round of which the own cell must be free so that the payload of `round` may be written; `None`: this member itself has not
+    /// finished what lies there. `long`: the bytes of a long one, otherwise 0.
+    #[inline]
+    pub(super) fn reach(&self, round: u64, long: usize, all: bool) -> Option<u64> {
+        if long == 0 {
+            return Some(round);
+        }
+        match self.laps.displaces(long, all) {
+            None => Some(round),
+            // Everybody must have read what lies there, as what lies in the cell.
+            Some(before) => (before < self.finished).then(|| round.max(before + CELLS)),
+        }
+    }
+
+    /// Counts the long payload of a round in which this member writes none.
+    #[inline]
+    pub(super) fn pass(&mut self, round: u64, len: usize, all: bool) {
+        self.laps.place(self.me, round, len, all);
+    }
+
     /// The own payload of a round for which the caller has found room (rule B).
     #[inline]
-    pub(super) fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
+    pub(super) fn room(
+        &mut self,
+        round: u64,
+        long: bool,
+        len: usize,
+        all: bool,
+    ) -> (&mut [u8], Payloads<'_>) {
         let len = if long { len } else { IN_CELL };
         if long {
-            assert!(len <= self.laps.slot_bytes(), "a payload that is longer than any");
-            let at = self.laps.place(round, len);
+            assert!(len <= self.laps.longest(), "a payload that is longer than any");
+            let at = self.laps.place(self.me, round, len, all);
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use weft::rounds::Steps;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Room, Run, Script, Shape, Target, Term};
+use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape, Target, Term};
 use weft_datatype::Kernel;
 use weft_engine::{IN_CELL, Rounds, copy_past_caches, script};
 
@@ -64,13 +64,13 @@ pub(super) unsafe fn at_any_length(comm: MPI_Comm, call: Call) -> Option<c_int> 
     let (rounds, run) = {
         // SAFETY: the caller's promise. The reference ends with this block: waiting enters the gate, which makes others.
         let process = unsafe { gate::process_alone() };
-        let cells = process.comms.rounds(comm.raw())?.cells_here();
+        let rounds = process.comms.rounds(comm.raw())?;
+        let (cells, room) = (rounds.cells_here(), rounds.room());
         let group = Group { rank: cells.me(), size: cells.members() };
         if root(call.shape) >= group.size {
             return None;
         }
         let what = (call.shape, call.bytes as u64, call.element as u64);
-        let room = Room { slot: cells.slot_bytes(), crowded: cells.is_crowded() };
         let script: Script = script(what, group, call.in_place, room)?;
         if script.payload() > IN_CELL as u64 && !cells.has_slots() {
             return None;

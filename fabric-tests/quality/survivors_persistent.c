@@ -1,7 +1,6 @@
 /* A process is killed while the others have persistent collectives with it, some under way: those that need it fail with
- * MPI_ERR_PROC_ABORTED at every start from then on, whichever was started first, and nobody waits for ever.
- *
- * Where messages carry them, a member that needs nothing of the dead directly may wait for one that has failed and gone on: so this is of one node.
+ * MPI_ERR_PROC_ABORTED at every start from then on, whichever was started first, and nobody waits for ever, also not for a member that has failed
+ * more often before, and has ended.
  *
  * Covers: 9.3, 11.4.2, 6.13
  * Ranks: 2 3 4 5
@@ -15,9 +14,9 @@
 #include "check.h"
 #include <signal.h>
 
-enum { REQUESTS = 3, LONG = 5000 };
+enum { REQUESTS = 4, LONG = 5000, VERY_LONG = 100000 };
 
-static int in[LONG], out[LONG];
+static int in[VERY_LONG], out[LONG], room[VERY_LONG];
 
 int main(int argc, char **argv)
 {
@@ -28,10 +27,11 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &all[0]));
     CHECK_OK(MPI_Allreduce_init(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &all[1]));
     CHECK_OK(MPI_Allreduce_init(in, out, LONG, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &all[2]));
+    CHECK_OK(MPI_Allreduce_init(in, room, VERY_LONG, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &all[3]));
     for (int turn = 0; failed < REQUESTS && turn < 10000; turn++) {
         int begun[REQUESTS];
         for (int i = 0; i < REQUESTS; i++) {
-            int which = (turn + i * (check_rank % 2 ? 1 : 2)) % REQUESTS;
+            int which = (turn + i * (check_rank % 2 ? 1 : REQUESTS - 1)) % REQUESTS;
             /* The victim has started one of them. */
             if (check_rank == victim && turn == 20 && i == 1) kill(getpid(), SIGKILL);
             begun[which] = MPI_Start(&all[which]);

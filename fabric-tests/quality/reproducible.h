@@ -29,12 +29,15 @@ static void check_on(MPI_Comm comm)
     for (int i = 0; i < LONG; i++) in[i] = operand(me, i);
     const int counts[] = {1, 3, 700, LONG};
     for (int c = 0; c < 4; c++)
-        for (int form = 0; form < 3; form++) {
+        for (int form = 0; form < 4; form++) {
             int count = counts[c], root = (c + form) % n;
             memset(out, 0, sizeof out);
             if (form == 0) CHECK_OK(MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, comm));
             else if (form == 1) CHECK_OK(MPI_Reduce(in, out, count, MPI_DOUBLE, MPI_SUM, root, comm));
-            else {
+            else if (form == 2) {
+                CHECK_OK(MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, comm, &request));
+                CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            } else {
                 CHECK_OK(MPI_Allreduce_init(in, out, count, MPI_DOUBLE, MPI_SUM, comm, MPI_INFO_NULL, &request));
                 CHECK_OK(MPI_Start(&request));
                 CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));

@@ -120,22 +120,38 @@ pub(crate) unsafe fn send_longer(
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
     if bytes > Engine::PIECE
-        && let Some(moved) = process.engine.send_pieces(envelope, data, Engine::PIECE)
+        && let Some(begun) = send_in_pieces(&mut process.engine, envelope, data, owner)
     {
-        if moved == bytes {
-            return Some(Ok(()));
-        }
-        // SAFETY: as above; the call waits for the rest.
-        let buffer = unsafe { SendBuf::contiguous(buf.cast(), bytes) };
-        let id = match process.engine.send_on(envelope, buffer, moved) {
-            Ok(Started::Pending(id)) => id,
-            Ok(Started::Complete) => return Some(Ok(())),
-            Err(error) => return Some(Err(error.into())),
-        };
-        process.engine.tag_request(id, owner);
-        return Some(point_to_point::check(point_to_point::complete("MPI_Send", id).error));
+        // The process is not used any more: waiting enters the gate.
+        return Some(match begun {
+            Ok(Started::Complete) => Ok(()),
+            Ok(Started::Pending(id)) => point_to_point::check(point_to_point::complete("MPI_Send", id).error),
+            Err(error) => Err(error),
+        });
     }
     process.engine.send_packet_at_once(envelope, data).then_some(Ok(()))
+}
+
+/// Begins a message of several pieces; `None`: nothing was done.
+#[cold]
+#[inline(never)]
+fn send_in_pieces(
+    engine: &mut Engine,
+    to: Envelope,
+    data: &[u8],
+    owner: u32,
+) -> Option<Result<Started, Raised>> {
+    let moved = engine.send_pieces(to, data, Engine::PIECE)?;
+    if moved == data.len() {
+        return Some(Ok(Started::Complete));
+    }
+    // SAFETY: the bytes are the program's, left alone during the call, which waits for the rest.
+    let buffer = unsafe { SendBuf::contiguous(data.as_ptr(), data.len()) };
+    let started = engine.send_on(to, buffer, moved);
+    if let Ok(Started::Pending(id)) = started {
+        engine.tag_request(id, owner);
+    }
+    Some(started.map_err(Raised::from))
 }
 
 /// `MPI_Isend`.

@@ -124,17 +124,24 @@ pub(super) struct Laps {
     last: [(u64, usize, usize); CELLS as usize],
     /// How many there were.
     placed: usize,
+    /// [`Parts::slot_bytes`].
+    slot: usize,
+    /// As many are to be placed until the last [`CELLS`] of them have at most `slot` bytes again.
+    long_until: usize,
 }
 
 impl Laps {
     /// The rings of `bytes` bytes for all members.
     pub(super) fn new(members: u32, bytes: u64, crowded: bool) -> Laps {
         let ring = (bytes / u64::from(members.max(1))) as usize / PAGE * PAGE;
+        let parts = Parts::of(members, ring, crowded);
         Laps {
-            parts: Parts::of(members, ring, crowded),
+            parts,
             next: [0; 2],
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
+            slot: parts.slot_bytes(),
+            long_until: 0,
         }
     }
 
@@ -147,7 +154,7 @@ impl Laps {
     /// Bytes of the longest payload of a call that nobody may attend to.
     #[inline]
     pub(super) fn slot_bytes(&self) -> usize {
-        self.parts.slot_bytes()
+        self.slot
     }
 
     /// The same of an attended call.
@@ -171,6 +178,9 @@ impl Laps {
         }
         self.last[self.placed % CELLS as usize] = (round, at, at + len);
         self.placed += 1;
+        if len > self.slot {
+            self.long_until = self.placed + CELLS as usize;
+        }
         at
     }
 
@@ -180,6 +190,15 @@ impl Laps {
         if self.is_at_hand(len) || self.is_near(len) {
             return None;
         }
+        // No longer than those of which the last rounds' fit, and so are those before it.
+        if len <= self.slot && self.placed >= self.long_until {
+            return None;
+        }
+        self.displaces_of(len)
+    }
+
+    #[cold]
+    fn displaces_of(&self, len: usize) -> Option<u64> {
         let at = self.at(len);
         let known = &self.last[..self.placed.min(CELLS as usize)];
         let met = known.iter().filter(|&&(_, begin, end)| begin < at + len && at < end);

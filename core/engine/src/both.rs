@@ -190,6 +190,10 @@ impl Transport for Both {
         if self.shm.is_here(peer) { None } else { self.fabric.unanswered(peer) }
     }
 
+    fn part(&mut self) {
+        self.shm.part();
+    }
+
     fn has_ended(&self, peer: PeerId) -> bool {
         self.shm.is_here(peer) && self.shm.has_ended(peer)
     }

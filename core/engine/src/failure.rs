@@ -128,14 +128,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(crate) fn part_from(&mut self, id: PeerId) {
-        let error = Error::new(
-            ErrorClass::PROC_ABORTED,
-            format!(
-                "process {} has ended MPI: nothing can be sent to it any more, and nothing comes from it",
-                id.0
-            ),
-        );
-        self.cut(id, &error, false);
+        self.cut(id, &State::parted(id), false);
     }
 
     /// Ends whatever depends on a process, and of a lost one also what waits for anybody. False when that was done before.
@@ -214,6 +207,9 @@ impl Engine {
             self.progress();
             std::thread::yield_now();
         }
+        if self.knows_losses() {
+            self.fabric.part();
+        }
         self.fabric.rest();
         while !self.fabric.has_rested() {
             self.fabric.progress();
@@ -256,13 +252,47 @@ impl Engine {
         if gone.is_empty() { None } else { processes.into_iter().find(|process| gone.contains(process)) }
     }
 
+    /// One of those members of some cells that has left MPI, as after a loss, and for whom there is no hope: `missing` says whom is waited for, one
+    /// bit each, and is asked again when somebody has left, because what a leaver wrote comes before its leaving. `peer`: which process a
+    /// member is.
+    pub fn left_among(&self, missing: impl Fn() -> u64, peer: impl Fn(u32) -> PeerId) -> Option<PeerId> {
+        left_among(missing, peer, |id| self.state.is_dead(id) || self.fabric.has_ended(id))
+    }
+
     /// The error of what depends on that process, if it is known to be gone or to have ended after a loss.
     pub fn loss_of(&self, id: PeerId) -> Option<Error> {
         self.state.is_dead(id).then(|| State::gone(id))
     }
 }
 
+/// As [`Engine::left_among`]; `has_left`: what is known of a process.
+pub(crate) fn left_among(
+    missing: impl Fn() -> u64,
+    peer: impl Fn(u32) -> PeerId,
+    has_left: impl Fn(PeerId) -> bool,
+) -> Option<PeerId> {
+    let awaited = missing();
+    let left = (0..u64::BITS).filter(|&member| awaited >> member & 1 == 1 && has_left(peer(member)));
+    let left = left.fold(0, |left, member| left | 1_u64 << member);
+    if left == 0 {
+        return None;
+    }
+    let hopeless = left & missing();
+    (hopeless != 0).then(|| peer(hopeless.trailing_zeros()))
+}
+
 impl State {
+    /// The error of everything that depends on a process that has ended MPI.
+    pub(crate) fn parted(id: PeerId) -> Error {
+        Error::new(
+            ErrorClass::PROC_ABORTED,
+            format!(
+                "process {} has ended MPI: nothing can be sent to it any more, and nothing comes from it",
+                id.0
+            ),
+        )
+    }
+
     /// The error of everything that depends on a lost process.
     pub(crate) fn gone(id: PeerId) -> Error {
         Error::new(

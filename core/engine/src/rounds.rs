@@ -103,6 +103,8 @@ mod cause {
     pub(super) const MISMATCH: u64 = 1 << 61;
     /// The members could not agree on memory.
     pub(super) const NO_MEMORY: u64 = 1 << 60;
+    /// A process that is waited for has ended MPI, as after a loss.
+    pub(super) const LEFT: u64 = 1 << 59;
 }
 
 #[cold]
@@ -146,6 +148,7 @@ impl Rounds {
         match cause {
             0 => None,
             _ if cause & cause::LOST != 0 => Some(State::gone(PeerId(cause as u32))),
+            _ if cause & cause::LEFT != 0 => Some(State::parted(PeerId(cause as u32))),
             _ if cause & cause::MISMATCH != 0 => Some(mismatch(cause as u32 >> 8, cause as u32 & 0xff)),
             _ => Some(Error::new(
                 ErrorClass::NO_MEM,
@@ -164,6 +167,12 @@ impl Rounds {
     #[cold]
     pub fn leave_for_loss(&mut self, lost: PeerId) -> Error {
         self.leave(cause::LOST | u64::from(lost.0))
+    }
+
+    /// Leaves because a process that is waited for has ended MPI; the error of the call.
+    #[cold]
+    pub fn leave_for_leaver(&mut self, left: PeerId) -> Error {
+        self.leave(cause::LEFT | u64::from(left.0))
     }
 
     /// Leaves because there is no memory for what the others may be about to do.

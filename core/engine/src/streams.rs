@@ -14,11 +14,15 @@
 //! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after it go by messages.
 
 use crate::engine::{Engine, State};
+use crate::failure::left_among;
 use crate::outlook::Running;
+use crate::peers::Peers;
 use crate::rounds::{Begin, Rounds, RoundsCall};
+use crate::transports::Transports;
 use crate::types::RequestId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
+use weft_api::Transport;
 use weft_coll::rounds::Outcome;
 use weft_types::{ContextId, Error, PeerId, Result};
 
@@ -104,16 +108,31 @@ enum Stepped {
     Failed(Error),
 }
 
-/// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for may not come. `gone`: the processes of the job that are lost.
+/// What a process knows of those that do not go on.
+struct Losses<'a> {
+    /// The processes of the job that are lost.
+    gone: &'a [PeerId],
+    /// Whether some are, or have ended MPI after a loss of their own.
+    any: bool,
+    peers: &'a Peers,
+    fabric: &'a Transports,
+}
+
+/// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for may not come.
 #[inline(always)]
-fn step(call: &mut RoundsCall, rounds: &mut Rounds, peers: &[PeerId], gone: &[PeerId]) -> Stepped {
+fn step(call: &mut RoundsCall, rounds: &mut Rounds, peers: &[PeerId], losses: &Losses<'_>) -> Stepped {
     match call.step(rounds) {
         Outcome::Done => Stepped::Done,
-        Outcome::Blocked if gone.is_empty() && !rounds.has_cause() => Stepped::Waits,
+        Outcome::Blocked if !losses.any && !rounds.has_cause() => Stepped::Waits,
         Outcome::Blocked => {
             // Whether it is waited for or not: those that are may have failed over this loss and gone on.
-            if let Some(&lost) = peers.iter().find(|peer| gone.contains(peer)) {
+            if let Some(&lost) = peers.iter().find(|peer| losses.gone.contains(peer)) {
                 return Stepped::Failed(rounds.leave_for_loss(lost));
+            }
+            let has_left = |id| losses.peers.is_dead(id) || losses.fabric.has_ended(id);
+            if let Some(left) = left_among(|| call.missing(rounds), |member| peers[member as usize], has_left)
+            {
+                return Stepped::Failed(rounds.leave_for_leaver(left));
             }
             let left = rounds.cells_here().gone();
             // What is missing after this will not come.
@@ -174,6 +193,12 @@ impl Engine {
     pub fn rounds_of(&mut self, stream: &Stream) -> &mut Rounds {
         let open = self.state.streams.open[stream.index as usize].as_mut();
         &mut open.expect("a stream that is alive is open").rounds
+    }
+
+    /// The same, only to look at.
+    pub fn rounds_here(&self, stream: &Stream) -> &Rounds {
+        let open = self.state.streams.open[stream.index as usize].as_ref();
+        &open.expect("a stream that is alive is open").rounds
     }
 
     /// Adds the memory for long payloads of a stream that one member took.
@@ -298,13 +323,15 @@ impl Engine {
 
     /// Moves a persistent collective as far as it goes. True when it has ended.
     fn step_kept(&mut self, index: u32) -> bool {
-        let State { streams, gone, .. } = &mut self.state;
+        let State { streams, gone, any_dead, peers: met, .. } = &mut self.state;
+        let any = *any_dead || !gone.is_empty();
+        let losses = Losses { gone, any, peers: met, fabric: &self.fabric };
         let Streams { open, busy } = streams;
         let place = &mut open[index as usize];
         let Some(Open { rounds, peers, kept: Some(kept), .. }) = place else {
             unreachable!("the stream of a persistent collective is open while it is under way")
         };
-        let error = match step(&mut kept.call, rounds, peers, gone) {
+        let error = match step(&mut kept.call, rounds, peers, &losses) {
             Stepped::Waits => return false,
             Stepped::Done => None,
             Stepped::Failed(error) => Some(error),
@@ -329,7 +356,9 @@ impl Engine {
         }
         let mut moved = false;
         loop {
-            let State { streams, gone, .. } = &mut self.state;
+            let State { streams, gone, any_dead, peers: met, .. } = &mut self.state;
+            let any = *any_dead || !gone.is_empty();
+            let losses = Losses { gone, any, peers: met, fabric: &self.fabric };
             let Streams { open, busy } = streams;
             let place = &mut open[index as usize];
             let open = place.as_mut().expect("a busy stream is open");
@@ -341,7 +370,7 @@ impl Engine {
                 }
                 return moved;
             };
-            let failed = match step(&mut first.call, rounds, peers, gone) {
+            let failed = match step(&mut first.call, rounds, peers, &losses) {
                 Stepped::Waits => return moved,
                 Stepped::Done => {
                     let request = first.request;

@@ -440,6 +440,14 @@ impl Transport for Transports {
         }
     }
 
+    fn part(&mut self) {
+        match self {
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => {}
+            Transports::Shm(shm) => shm.part(),
+            Transports::Both(both) => both.part(),
+        }
+    }
+
     fn has_ended(&self, peer: PeerId) -> bool {
         match self {
             Transports::Alone(_) | Transports::Fabric(_) => false,

@@ -61,6 +61,9 @@ fn value(call: u64, member: u32, at: usize) -> u64 {
     call.wrapping_mul(1_000_003) ^ u64::from(member) << 32 ^ at as u64
 }
 
+/// Words of the longest calls: many laps of every ring.
+const LONGEST: u64 = 150_000;
+
 fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engine, post: Post) {
     let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
     let (size, sum) = (ranks as usize, kernel());
@@ -69,21 +72,36 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
         let block = agree(&mut engine, me, ranks, false, &post);
         let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
         for number in 0..120_u64 {
-            let (kind, root) = (random.below(5), random.below(u64::from(ranks)) as u32);
-            let most = [3, 40, 700, 9000][random.below(4) as usize];
+            let (kind, root) = (random.below(9), random.below(u64::from(ranks)) as u32);
+            let most = match random.below(40) {
+                0 => LONGEST,
+                length => [3, 40, 700, 9000][length as usize % 4],
+            };
+            // These have a block for each member.
+            let most = if kind > 4 { most / u64::from(ranks) + 2 } else { most };
             let count = random.below(most) as usize;
             let (shape, bytes) = match kind {
                 0 => (Shape::Barrier, 0),
                 1 => (Shape::Bcast { root }, count as u64 * 8),
                 2 => (Shape::Allreduce, count as u64 * 8),
                 3 => (Shape::Allgather, count as u64 * 8),
-                _ => (Shape::Reduce { root }, count as u64 * 8),
+                4 => (Shape::Reduce { root }, count as u64 * 8),
+                5 => (Shape::Scatter { root }, count as u64 * 8),
+                6 => (Shape::Gather { root }, count as u64 * 8),
+                7 => (Shape::Alltoall, count as u64 * 8),
+                _ => (Shape::ReduceScatter, count as u64 * 8),
             };
             if needs_slots(shape, ranks, bytes, 8).expect("fits") && !rounds.cells_here().has_slots() {
                 let block = agree(&mut engine, me, ranks, true, &post);
                 engine.add_slots(block, &mut rounds).expect("added");
             }
-            let of = |member: u32| (0..count).map(|at| value(number, member, at)).collect::<Vec<u64>>();
+            // What a member contributes, in all and for one member.
+            let given = match shape {
+                Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter => count * size,
+                _ => count,
+            };
+            let of = |member: u32| (0..given).map(|at| value(number, member, at)).collect::<Vec<u64>>();
+            let block = |member: u32, to: u32| of(member)[to as usize * count..][..count].to_vec();
             let (mine, room) = (memory(&of(me)), memory(&vec![0; count * size]));
             let arguments = match shape {
                 Shape::Bcast { .. } => Arguments::new(Memory::none(), if me == root { mine } else { room }),
@@ -94,7 +112,7 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
                 RoundsCall::new(&rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
             finish(&mut engine, &mut rounds, &mut call, oversubscribed);
             let summed = || {
-                (0..count)
+                (0..given)
                     .map(|at| (0..ranks).map(|member| value(number, member, at)).fold(0, u64::wrapping_add))
             };
             let what = format!(
@@ -106,7 +124,17 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
                 Shape::Reduce { root } if root == me => {
                     assert!(values(&result, count) == summed().collect::<Vec<_>>(), "{what}");
                 }
-                Shape::Allgather => {
+                Shape::Scatter { root } => assert!(values(&result, count) == block(root, me), "{what}"),
+                Shape::Alltoall => {
+                    let all: Vec<u64> = (0..ranks).flat_map(|from| block(from, me)).collect();
+                    assert!(values(&result, count * size) == all, "{what}");
+                }
+                Shape::ReduceScatter => {
+                    let all: Vec<u64> = summed().collect();
+                    assert!(values(&result, count) == all[me as usize * count..][..count], "{what}");
+                }
+                Shape::Gather { root } if root != me => {}
+                Shape::Allgather | Shape::Gather { .. } => {
                     let all: Vec<u64> = (0..ranks).flat_map(of).collect();
                     assert!(values(&result, count * size) == all, "{what}");
                 }

@@ -214,6 +214,7 @@ fn same_end(ends: &std::sync::Mutex<Vec<u32>>, members: usize) {
 fn a_member_that_is_gone_ends_the_stream_of_all_before_the_same_call() {
     for more in [0, 3] {
         let ends = std::sync::Mutex::new(Vec::new());
+        let any_failed = std::sync::atomic::AtomicBool::new(false);
         members(4, true, |mut member| {
             if member.me == 3 {
                 member.engine.declare_lost([PeerId(3)]);
@@ -227,10 +228,12 @@ fn a_member_that_is_gone_ends_the_stream_of_all_before_the_same_call() {
                 assert!(!(failed && well), "call {number} ended well after one that failed");
                 failed |= !well;
             });
-            assert!(failed);
+            // Who has ended all its calls when another hears of the loss fails in none.
+            any_failed.fetch_or(failed, std::sync::atomic::Ordering::Relaxed);
             ends.lock().expect("not poisoned").push(end);
         });
         same_end(&ends, 3);
+        assert!(any_failed.into_inner());
     }
 }
 

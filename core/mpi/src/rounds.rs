@@ -351,6 +351,11 @@ impl Process {
                 return Some(steps.rounds().leave_for_loss(lost));
             }
         }
+        // Somebody who lost a process that this communicator has nothing to do with may have ended MPI over it.
+        let of = self.comms.get(comm).ok()?;
+        if let Some(left) = self.engine.left_among(|| steps.missing(), |rank| of.group.peer(Rank(rank))) {
+            return Some(steps.rounds().leave_for_leaver(left));
+        }
         let gone = steps.rounds().cells_here().gone();
         // What is missing after this will not come.
         (gone != 0 && gone & steps.missing() != 0).then(|| steps.rounds().leave_too())

@@ -181,7 +181,11 @@ pub trait Transport {
         None
     }
 
-    /// Whether `peer`, of which [`Transport::is_gone`] holds, is known to have left in order.
+    /// This process has ended MPI after a loss, without waiting for the others, and said its last words: whatever it wrote into memory that others
+    /// share comes before this.
+    fn part(&mut self) {}
+
+    /// Whether `peer` is known to have left in order, or after a loss ([`Transport::part`]).
     fn has_ended(&self, peer: PeerId) -> bool {
         let _ = peer;
         false

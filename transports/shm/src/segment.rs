@@ -45,6 +45,8 @@ const ATTACHING: u32 = 1;
 const ATTACHED: u32 = 2;
 const FINALIZED: u32 = 3;
 const DEAD: u32 = 4;
+/// Ended MPI after a loss. Its memory is there still, and nobody may have met it who could be told by a message.
+const PARTED: u32 = 5;
 
 #[repr(C, align(4096))]
 struct Header {
@@ -85,10 +87,15 @@ impl Slot {
     pub(crate) fn state(&self) -> PeerState {
         match self.state.load(Ordering::Acquire) {
             ABSENT | ATTACHING => PeerState::Absent,
-            ATTACHED => PeerState::Attached,
+            ATTACHED | PARTED => PeerState::Attached,
             FINALIZED => PeerState::Finalized,
             _ => PeerState::Dead,
         }
+    }
+
+    /// Whether the process has left in order, or after a loss. What it wrote before is seen by who finds that out (Acquire).
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state.load(Ordering::Acquire), FINALIZED | PARTED)
     }
 
     /// The last word of a process: nobody waits for it any more.
@@ -240,6 +247,13 @@ impl Segment {
     /// Says that `rank` left in order.
     pub(crate) fn finalize(&self, rank: u32) {
         self.slot(rank).leave(FINALIZED);
+    }
+
+    /// Says that `rank` has ended MPI after a loss; its doors stay open for what is under way. Who sleeps sees it at the end of its nap.
+    pub(crate) fn part(&self, rank: u32) {
+        // Should it have been declared lost meanwhile, it stays so.
+        let _ =
+            self.slot(rank).state.compare_exchange(ATTACHED, PARTED, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Says that `rank` died, and wakes everybody so that they can see it.

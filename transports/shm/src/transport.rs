@@ -509,7 +509,13 @@ impl Transport for Shm {
     }
 
     fn has_ended(&self, peer: PeerId) -> bool {
-        self.peer_state(peer) == PeerState::Finalized
+        self.segment.slot(self.map.local(peer)).has_ended()
+    }
+
+    fn part(&mut self) {
+        if self.lane == 0 {
+            self.segment.part(self.me);
+        }
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use weft_coll::{Call, Vector};
 use weft_datatype::{Datatype, Memory, PredefinedOp};
 use weft_engine::{Arguments, Begin, Operation, Reduction, RequestId, Rounds};
-use weft_types::{Error, Handle, PeerId, Result, abi};
+use weft_types::{Error, Handle, PeerId, Rank, Result, abi};
 
 impl Process {
     /// Begins the agreement on memory, by messages: the least of what each member says of two blocks, where rank 0 says which they are,
@@ -125,14 +125,19 @@ impl Process {
         let absent = rounds.cells_here().absent();
         if absent != 0 && !rounds.has_cause() {
             missing.set(absent);
-            let Some(lost) = self.engine.lost_among(of.group.peers()) else {
-                return false;
+            let lost = self.engine.lost_among(of.group.peers());
+            let absent = || rounds.cells_here().absent();
+            let left = || self.engine.left_among(absent, |rank| of.group.peer(Rank(rank)));
+            let leave: &dyn Fn(&mut Rounds) -> Error = match (lost, lost.is_none().then(left).flatten()) {
+                (Some(lost), _) => &move |rounds| rounds.leave_for_loss(lost),
+                (None, Some(left)) => &move |rounds| rounds.leave_for_leaver(left),
+                (None, None) => return false,
             };
             // Some may never have heard where the cells are. Who sees the cause of these may rely on that of the others.
             if let Some(stream) = &of.node.later {
-                self.engine.rounds_of(stream).leave_for_loss(lost);
+                leave(self.engine.rounds_of(stream));
             }
-            rounds.leave_for_loss(lost);
+            leave(rounds);
         }
         let OnNode::Joining(rounds) = std::mem::take(&mut of.node.way) else { unreachable!("just seen") };
         of.node.way = OnNode::Ready(rounds);

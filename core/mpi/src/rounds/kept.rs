@@ -11,7 +11,7 @@ use weft_coll::Call;
 use weft_coll::rounds::Shape;
 use weft_datatype::Kernel;
 use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later, wanted_room};
-use weft_types::{Handle, HandleKind, PeerId, Result};
+use weft_types::{Handle, HandleKind, PeerId, Rank, Result};
 
 /// A persistent collective before its members have agreed on memory.
 #[derive(Debug)]
@@ -157,7 +157,6 @@ impl Process {
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return true };
         let OnCells::Yes(stream) = &persistent.cells else { return true };
         let Ok(of) = self.comms.get(persistent.comm) else { return true };
-        let lost = self.engine.lost_among(of.group.peers());
         let rounds = self.engine.rounds_of(stream);
         let absent = rounds.cells_here().absent();
         if absent == 0 || rounds.has_cause() {
@@ -165,9 +164,15 @@ impl Process {
         }
         missing.set(absent);
         // Some may never have heard where the cells are.
-        lost.is_some_and(|lost| {
-            rounds.leave_for_loss(lost);
-            true
-        })
+        if let Some(lost) = self.engine.lost_among(of.group.peers()) {
+            self.engine.rounds_of(stream).leave_for_loss(lost);
+            return true;
+        }
+        let absent = || self.engine.rounds_here(stream).cells_here().absent();
+        let Some(left) = self.engine.left_among(absent, |rank| of.group.peer(Rank(rank))) else {
+            return false;
+        };
+        self.engine.rounds_of(stream).leave_for_leaver(left);
+        true
     }
 }

@@ -63,8 +63,8 @@ pub(super) const fn stay_at_hand(payload: u64, crowded: bool) -> bool {
     payload <= at_hand(crowded) as u64
 }
 
-/// Bytes of the longest payload of calls that nobody may attend to in rings of the wanted size; `crowded`: where ranks share cores. Which calls need long payloads follows
-/// from this (not crowded) and not from the ring that the members have, so that it is the same at all of them whatever became of it.
+/// Bytes of the longest payload of calls that nobody may attend to in rings of the wanted size; `crowded`: where ranks share cores.
+/// Which calls need long payloads follows from this (not crowded) and not from the ring that the members have, so that it is the same at all of them whatever became of it.
 pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
     Parts::of(members, wanted_ring(members, crowded), crowded).slot_bytes()
 }

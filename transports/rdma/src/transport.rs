@@ -602,6 +602,6 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
 
     fn bell(&self) -> Bells<H::Bell> {
         Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell()))
-            .at_most(self.nap())
+            .at_most(self.rings.nap())
     }
 }

@@ -13,13 +13,11 @@ use crate::posting::header_bytes;
 use crate::rail::{MOST_RAILS, Rail};
 use crate::ring::{Incoming, Outgoing, PLACE_BYTES, PLACES, TAIL_BYTES, Word, fits, tail_at};
 use crate::slots::Slots;
-use crate::transport::{HEADER_BYTES, MOST_POSTED, Rdma, SEND_SLOTS};
+use crate::transport::{HEADER_BYTES, Rdma};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_api::Refused;
-use weft_api::verbs::{
-    Access, Completion, Data, Hca, HcaLimits, Nanos, RemoteAddress, Segment, Work, WorkRequest,
-};
+use weft_api::verbs::{Access, Completion, Data, Hca, HcaLimits, Nanos, RemoteAddress, Segment, Work};
 use weft_types::params::Choice;
 use weft_wire::Header;
 
@@ -230,12 +228,7 @@ impl<H: Hca> Rdma<H> {
 
     /// Says something of rings to a peer.
     fn post_word(&mut self, index: u32, word: Word) -> Result<(), Refused> {
-        let peer = self.peers.at(index);
-        let open = matches!(peer.state, State::Open { .. });
-        if !open
-            || peer.flight.len() >= MOST_POSTED - 2
-            || self.rails[usize::from(peer.rail)].hca.is_crowded()
-        {
+        if !matches!(self.peers.at(index).state, State::Open { .. }) || !self.has_room(index, 1) {
             return Err(Refused::Full);
         }
         let work = Work::Send { immediate: Some(Word::MARK) };
@@ -414,8 +407,7 @@ impl<H: Hca> Rdma<H> {
         }
         let own = |rdma: &Self| rdma.peers.at(index).rings.as_ref().and_then(|pair| pair.own);
         let Some(owed) = own(self).filter(Incoming::owes) else { return true };
-        let peer = self.peers.at(index);
-        if peer.flight.len() >= MOST_POSTED - 2 || self.rails[usize::from(peer.rail)].hca.is_crowded() {
+        if !self.has_room(index, 1) {
             return false;
         }
         let work = Work::Write { to: crate::contact::NOWHERE, immediate: Some(owed.taken().into()) };
@@ -517,17 +509,9 @@ impl<H: Hca> Rdma<H> {
         kept: Data<'_>,
         holds: Holds,
     ) -> Result<(), Refused> {
-        let peer = self.peers.at(index);
-        let holds_slot = matches!(holds, Holds::Slot(_));
-        let signaled =
-            peer.flight.must_signal() || holds_slot && self.send_slots.left() < SEND_SLOTS as usize / 4;
-        let id = peer.flight.next();
-        let request = WorkRequest { id, work, data, signaled, fence: false, solicited: false };
-        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
-            return self.not_taken(index, why, || (holds, signaled, Deed::Message, kept));
+        if !self.post_kept(index, Deed::Message, work, (data, kept), holds)? {
+            return Ok(()); // The ring ends with the connection.
         }
-        self.counts.doorbells += 1;
-        self.counts.requests += 1;
         self.counts.records += 1;
         if let Some(pair) = &mut self.peers.at_mut(index).rings {
             if let Some(out) = &mut pair.out {
@@ -537,7 +521,6 @@ impl<H: Hca> Rdma<H> {
                 own.has_said();
             }
         }
-        self.noted(index, holds, signaled, Deed::Message, &kept);
         Ok(())
     }
 }

@@ -394,6 +394,9 @@ impl<H: Hca> Rdma<H> {
     fn say_owed(&mut self, index: u32) -> bool {
         let peer = self.peers.at(index);
         let Some(pair) = &peer.rings else { return true };
+        if matches!(peer.state, State::Parting { .. }) {
+            return false; // It may be kept after all.
+        }
         if !matches!(peer.state, State::Open { .. }) {
             return true; // It ends with the connection.
         }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::device::{Two, Writes, two_writing};
+use common::device::{Two, Writes, many_writing, two_writing};
 use common::{Air, Virtual, fabric_over, virtual_fabric};
 use std::rc::Rc;
 use weft_api::Transport;
@@ -28,9 +28,13 @@ fn with_rings(mut fabric: Virtual, most: u32) -> Virtual {
 }
 
 fn two(seed: u64, loss: f64, writes: Writes) -> Two {
+    many(2, seed, loss, writes)
+}
+
+fn many(processes: usize, seed: u64, loss: f64, writes: Writes) -> Two {
     let mut air = Air::bad(seed);
     air.loss = loss;
-    let mut two = two_writing(air, &Rc::default(), [vec![], vec![]], writes);
+    let mut two = many_writing(air, &Rc::default(), vec![vec![]; processes], writes);
     for end in &mut two.ends {
         end.set_rings(Choice::On);
         end.set_ring_limits(4, 1);
@@ -42,6 +46,15 @@ fn two(seed: u64, loss: f64, writes: Writes) -> Two {
 fn every_property_holds_with_rings() {
     for seed in 0..4 {
         kit::every_property(|processes| with_rings(virtual_fabric(processes, seed, seed as f64 * 0.01), 2));
+    }
+}
+
+#[test]
+fn every_property_holds_however_the_device_writes() {
+    for writes in [Writes::AtOnce, Writes::InOrder, Writes::InAnyOrder] {
+        for seed in 0..2 {
+            kit::every_property(|processes| many(processes, seed, seed as f64 * 0.01, writes));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod held;
 mod internal;
 mod landings;
 mod layouts;
+mod levels;
 mod messages;
 mod outlook;
 mod own;
@@ -34,10 +35,11 @@ pub mod world;
 mod zero_copy;
 
 pub use both::{Both, BothBell};
-pub use engine::{Engine, Levels};
+pub use engine::Engine;
 pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use forced::Forced;
 pub use landings::{LandingId, PartsOf};
+pub use levels::Levels;
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};
 pub use schedule::{

@@ -1,7 +1,7 @@
 //! The ways of this process to others, joined in one enum so that every call is static and inlined.
 
-use crate::both::{Both, BothBell};
-use crate::fabric::{Fabric, FabricBell};
+use crate::both::Both;
+use crate::fabric::Fabric;
 use crate::forced::Forced;
 use std::cell::Cell;
 use std::fs::File;
@@ -11,13 +11,16 @@ use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
 };
-use weft_api::{Bell, Capabilities, Handler, Refused, Sink, Transport};
-use weft_shm::{Config, LonelyBell, Shm, ShmBell, Waking};
-use weft_sim::{SimBell, SimPort};
+use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
+use weft_shm::{Config, LonelyBell, Shm, Waking};
+use weft_sim::SimPort;
 use weft_types::{Error, PeerId, Result};
 use weft_wire::Header;
 
+mod bell;
 mod elsewhere;
+
+pub use bell::EngineBell;
 
 /// The ways to other processes.
 #[derive(Debug)]
@@ -181,21 +184,6 @@ impl NodeLocal {
             waking,
         })
     }
-}
-
-/// What a blocked caller sleeps on while nobody holds the engine.
-#[derive(Clone, Debug)]
-pub enum EngineBell {
-    /// Only this process's own threads ring.
-    Alone(LonelyBell),
-    /// See [`ShmBell`].
-    Shm(ShmBell),
-    /// See [`FabricBell`].
-    Fabric(FabricBell),
-    /// See [`BothBell`].
-    Both(BothBell),
-    /// See [`SimBell`].
-    Sim(SimBell),
 }
 
 const NONE: Capabilities = Capabilities {
@@ -570,62 +558,6 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.bell().map_or_else(EngineBell::Fabric, EngineBell::Both),
             Transports::Both(both) => EngineBell::Both(both.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
-        }
-    }
-}
-
-impl EngineBell {
-    /// Wakes the threads of this process that listen to a lane; see [`ShmBell::ring`]. Simulated ranks have one thread.
-    pub fn ring(&self, lane: u32) {
-        match self {
-            EngineBell::Alone(bell) => bell.ring(lane),
-            EngineBell::Shm(bell) => bell.ring(lane),
-            EngineBell::Fabric(bell) => bell.ring(),
-            EngineBell::Both(bell) => bell.ring(lane),
-            EngineBell::Sim(_) => {}
-        }
-    }
-
-    /// The next arming listens to these lanes, one bit each; without this it is the one lane the bell comes from.
-    pub fn listen(&self, lanes: u32) {
-        match self {
-            EngineBell::Alone(bell) => bell.listen(lanes),
-            EngineBell::Shm(bell) => bell.listen(lanes),
-            EngineBell::Both(bell) => bell.listen(lanes),
-            // One lane.
-            EngineBell::Fabric(_) | EngineBell::Sim(_) => {}
-        }
-    }
-}
-
-impl Bell for EngineBell {
-    fn arm(&self) {
-        match self {
-            EngineBell::Alone(bell) => bell.arm(),
-            EngineBell::Shm(bell) => bell.arm(),
-            EngineBell::Fabric(bell) => bell.arm(),
-            EngineBell::Both(bell) => bell.arm(),
-            EngineBell::Sim(bell) => bell.arm(),
-        }
-    }
-
-    fn sleep(&self, limit: Duration) {
-        match self {
-            EngineBell::Alone(bell) => bell.sleep(limit),
-            EngineBell::Shm(bell) => bell.sleep(limit),
-            EngineBell::Fabric(bell) => bell.sleep(limit),
-            EngineBell::Both(bell) => bell.sleep(limit),
-            EngineBell::Sim(bell) => bell.sleep(limit),
-        }
-    }
-
-    fn disarm(&self) {
-        match self {
-            EngineBell::Alone(bell) => bell.disarm(),
-            EngineBell::Shm(bell) => bell.disarm(),
-            EngineBell::Fabric(bell) => bell.disarm(),
-            EngineBell::Both(bell) => bell.disarm(),
-            EngineBell::Sim(bell) => bell.disarm(),
         }
     }
 }

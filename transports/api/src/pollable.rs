@@ -4,6 +4,8 @@ use crate::Bell;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A bell whose ring makes a descriptor readable.
@@ -25,7 +27,7 @@ pub trait Pollable: Bell {
 pub struct Bells<B> {
     first: B,
     second: Option<B>,
-    most: Option<Duration>,
+    most: Option<Arc<AtomicU64>>,
 }
 
 impl<B> Bells<B> {
@@ -34,10 +36,14 @@ impl<B> Bells<B> {
         Bells { first, second, most: None }
     }
 
-    /// The same, but that no sleep is longer than this: of a transport to which something comes that rings no bell.
+    /// The same, but that no sleep is longer than so many nanoseconds, unless they are 0: of a transport to which something comes that rings
+    /// no bell. It is read when a sleep begins, since a call fetches its bell once.
+    ///
+    /// *Memory ordering:* relaxed. Only the transport writes it, under the lock that the second look after arming takes too: what was
+    /// written before that look is seen by the sleep that follows it. What is written later must come with something that rings.
     #[must_use]
-    pub fn at_most(self, most: Option<Duration>) -> Bells<B> {
-        Bells { most, ..self }
+    pub fn at_most(self, most: Arc<AtomicU64>) -> Bells<B> {
+        Bells { most: Some(most), ..self }
     }
 
     /// The first one: whoever rings it wakes all who sleep on both.
@@ -77,7 +83,10 @@ impl<B: Pollable> Pollable for Bells<B> {
     }
 
     fn limit(&self, limit: Duration) -> Duration {
-        let limit = self.most.map_or(limit, |most| limit.min(most));
+        let limit = match self.most.as_ref().map_or(0, |most| most.load(Ordering::Relaxed)) {
+            0 => limit,
+            most => limit.min(Duration::from_nanos(most)),
+        };
         self.second.iter().fold(self.first.limit(limit), |limit, second| second.limit(limit))
     }
 }

@@ -203,6 +203,8 @@ impl<H: Hca> Rdma<H> {
                     // It asked by several paths while nobody looked here, and they all work as far as here. The first one is the one that it prefers: it is asked by that.
                     // It may have gone on asking since, by what does not work.
                     self.peers.at_mut(index).epoch = hello.epoch.wrapping_add(MOST_WAYS as u32);
+                    // An earlier question is as old as this one: what answered it would go by what does not work.
+                    self.questions.retain(|&(of, ..)| of != index);
                     return self.break_off(index);
                 }
                 // Its end is no more. What had arrived by it is taken in before the answer.

@@ -66,8 +66,9 @@ pub struct Hello {
     pub wants: Wants,
     /// Whether it has ended MPI and may not look at its device again.
     pub rests: bool,
-    /// How often it has begun or ended to rest, wrapping: less than [`Hello::SPELLS`]. Of two datagrams the one with the lower number is the older one.
-    pub spell: u8,
+    /// How often it has begun or ended to rest, wrapping: of two datagrams the older one has the lower number. Peers do not hear
+    /// every turn, so it is too wide to wrap halfway between two that one of them hears.
+    pub spell: u32,
     /// Which of the ways between the two devices this is about, as [`weft_api::verbs::ways`] numbers them.
     pub way: u8,
     /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at its older queue
@@ -76,13 +77,11 @@ pub struct Hello {
 }
 
 /// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5406;
+const MAGIC: u32 = 0x5746_5407;
 
 impl Hello {
     /// Bytes on the wire.
-    pub const BYTES: usize = 40;
-    /// Where [`Hello::spell`] wraps.
-    pub const SPELLS: u8 = 64;
+    pub const BYTES: usize = 44;
 
     /// The bytes, little-endian.
     pub fn emit(self) -> [u8; Hello::BYTES] {
@@ -104,7 +103,6 @@ impl Hello {
             MAGIC,
             step | u32::from(self.channel) << 8
                 | wants << 16
-                | u32::from(self.spell) << 18
                 | u32::from(self.rests) << 24
                 | u32::from(self.way) << 25,
             self.from.0,
@@ -115,6 +113,7 @@ impl Hello {
             self.life,
             self.epoch,
             self.received,
+            self.spell,
         ];
         let mut bytes = [0; Hello::BYTES];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -139,7 +138,7 @@ impl Hello {
             7 => Step::Heard,
             _ => return None,
         };
-        let wants = match word(1) >> 16 & 3 {
+        let wants = match word(1) >> 16 & 0xff {
             0 => Wants::Datagrams,
             1 => Wants::Connection,
             2 => Wants::MustConnect,
@@ -157,7 +156,7 @@ impl Hello {
             epoch: word(8),
             wants,
             rests: word(1) >> 24 & 1 == 1,
-            spell: (word(1) >> 18 & 0x3f) as u8,
+            spell: word(10),
             way: (word(1) >> 25) as u8,
             received: word(9),
         };
@@ -178,7 +177,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_read_was_written(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 40..=40)) {
+        fn what_is_read_was_written(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), Hello::BYTES..=Hello::BYTES)) {
             if let Some(hello) = Hello::parse(&bytes) {
                 proptest::prop_assert_eq!(&hello.emit()[..], &bytes[..]);
             }
@@ -199,7 +198,7 @@ mod tests {
             epoch: 2,
             wants: Wants::MustConnect,
             rests: true,
-            spell: 63,
+            spell: u32::MAX,
             way: 7,
             received: u32::MAX,
         };

@@ -5,7 +5,7 @@ use crate::flight::{Deed, Holds, remote};
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::shares::SHARED;
-use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, MOST_POSTED, NO_KEY, Rdma};
+use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, NO_KEY, Rdma};
 use weft_api::Refused;
 use weft_api::verbs::{
     Access, Data, Hca, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment, Work, WorkRequest,
@@ -144,14 +144,8 @@ impl<H: Hca> Rdma<H> {
     /// The place of a peer that has room for so many requests.
     fn room_for(&mut self, id: PeerId, requests: usize) -> Result<u32, Refused> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
-        let peer = self.peers.at(index);
-        match peer.state {
-            State::Open { .. }
-                if peer.flight.len() + requests <= MOST_POSTED - 2
-                    && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
-            {
-                Ok(index)
-            }
+        match self.peers.at(index).state {
+            State::Open { .. } if self.has_room(index, requests) => Ok(index),
             State::Gone => Err(Refused::Dead),
             State::Datagrams => {
                 // Registered memory is reached by connections alone.

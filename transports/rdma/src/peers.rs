@@ -85,7 +85,7 @@ pub(crate) struct Peer {
     /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
     pub(crate) resting: bool,
     /// How often that has changed, as it said last.
-    pub(crate) spell: u8,
+    pub(crate) spell: u32,
     /// When it was heard last, as far as anybody looked.
     pub(crate) heard: Nanos,
     /// When it was asked last whether it is alive.

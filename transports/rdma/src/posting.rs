@@ -5,7 +5,7 @@ use crate::flight::{Deed, FEW, Holds, SIGNAL_EVERY, remote};
 use crate::peers::State;
 use crate::transport::{HEADER_BYTES, MESSAGES, MOST_POSTED, Rdma, SEND_SLOTS};
 use weft_api::Refused;
-use weft_api::verbs::{Data, Hca, HcaRefusal, Nanos, Work, WorkRequest};
+use weft_api::verbs::{Data, Hca, HcaRefusal, Nanos, Segment, Work, WorkRequest};
 use weft_api::zero_copy::RemoteMemory;
 use weft_types::PeerId;
 use weft_wire::Header;
@@ -44,6 +44,14 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
+    /// Whether a connection and its device have room for so many requests.
+    #[inline]
+    pub(crate) fn has_room(&self, index: u32, requests: usize) -> bool {
+        let peer = self.peers.at(index);
+        peer.flight.len() + requests <= MOST_POSTED - 2
+            && !self.rails[usize::from(peer.rail)].hca.is_crowded()
+    }
+
     /// Posts one request, signalled if somebody waits or it is time.
     #[inline]
     pub(crate) fn post(
@@ -55,6 +63,20 @@ impl<H: Hca> Rdma<H> {
         holds: Holds,
     ) -> std::result::Result<(), Refused> {
         self.post_chain(index)?;
+        self.post_kept(index, deed, work, (data, data), holds).map(|_| ())
+    }
+
+    /// Posts one request of which other data is kept than it carries: what the next connection would send. Nothing is kept back on this one. Whether
+    /// the device has it; otherwise the next connection does it.
+    #[inline]
+    pub(crate) fn post_kept(
+        &mut self,
+        index: u32,
+        deed: Deed,
+        work: Work,
+        (data, kept): (Data<'_>, Data<'_>),
+        holds: Holds,
+    ) -> std::result::Result<bool, Refused> {
         let peer = self.peers.at(index);
         let signaled = match holds {
             Holds::Token(_) | Holds::SlotAndToken(..) | Holds::Found(..) => true,
@@ -65,12 +87,29 @@ impl<H: Hca> Rdma<H> {
         let request =
             WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
         if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
-            return self.not_taken(index, why, || (holds, signaled, deed, data));
+            return self.not_taken(index, why, || (holds, signaled, deed, kept)).map(|()| false);
         }
         self.counts.doorbells += 1;
         self.counts.requests += 1;
-        self.noted(index, holds, signaled, deed, &data);
-        Ok(())
+        self.noted(index, holds, signaled, deed, &kept);
+        Ok(true)
+    }
+
+    /// Sends what a slot was filled with, by a ring or else by a send.
+    pub(crate) fn send_filled(&mut self, index: u32, slot: u32, segment: Segment) {
+        let (work, data) = (Work::Send { immediate: None }, [segment]);
+        let posted = match self.post_chain(index) {
+            Ok(()) => self.write_filled_record(index, slot, segment),
+            full => Some(full),
+        };
+        let posted = posted.unwrap_or_else(|| {
+            self.post(index, Deed::Message, work, Data::Segments(&data), Holds::Slot(slot))
+        });
+        if posted.is_err() {
+            // It is filled, and there was room: a device that does not take it has lost the connection.
+            self.send_slots.give_back(slot);
+            self.lose(index);
+        }
     }
 
     /// Posts the short writes of a connection that were kept back, with one doorbell.
@@ -261,11 +300,7 @@ impl<H: Hca> Rdma<H> {
         {
             return sent;
         }
-        let peer = self.peers.at_mut(index);
-        let open = matches!(peer.state, State::Open { .. })
-            && peer.flight.len() < MOST_POSTED - 2
-            && !self.rails[usize::from(peer.rail)].hca.is_crowded();
-        if !open {
+        if !matches!(self.peers.at(index).state, State::Open { .. }) || !self.has_room(index, 1) {
             return false;
         }
         if !(chains && in_a_row)

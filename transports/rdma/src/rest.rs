@@ -36,13 +36,13 @@ pub(crate) struct Rest {
     /// It is said, or the last one has heard it just now: [`Rdma::may_be_back`] ends it.
     pub(crate) says: bool,
     /// How often that began or ended: see [`Hello::spell`].
-    pub(crate) spell: u8,
+    pub(crate) spell: u32,
 }
 
 impl Rest {
     fn turn(&mut self, says: bool) {
         self.says = says;
-        self.spell = (self.spell + 1) % Hello::SPELLS;
+        self.spell = self.spell.wrapping_add(1);
     }
 }
 
@@ -123,8 +123,7 @@ impl<H: Hca> Rdma<H> {
     /// Whether what a datagram says of resting is not older than what is known, and from now on is.
     pub(crate) fn is_of_now(&mut self, index: u32, hello: Hello) -> bool {
         let peer = self.peers.at_mut(index);
-        let later = (Hello::SPELLS + hello.spell - peer.spell) % Hello::SPELLS;
-        let is_of_now = peer.life == 0 || later < Hello::SPELLS / 2;
+        let is_of_now = peer.life == 0 || hello.spell.wrapping_sub(peer.spell) as i32 >= 0;
         if is_of_now {
             peer.spell = hello.spell;
         }

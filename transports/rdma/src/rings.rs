@@ -3,7 +3,8 @@
 //! * A receiver gives a ring to a peer that has sent many messages by its connection, on the device of that connection, if one is free; there are few, so memory does
 //!   not grow with peers. When all are given, the one unused longest is asked back, if it is unused for a moment.
 //! * Nothing tells a sleeping process of a record: a ring that nothing came by for a while is asked back, and as long as there are others a
-//!   sleep is a short one, on devices that work by themselves.
+//!   sleep is a short one, on devices that work by themselves: an eighth of the time that nothing came, so that a record waits little longer than it was
+//!   waited for anyway, and nobody wakes a thousand times a second beside a peer that computes.
 //! * Whoever gives back says so by a send: everything it wrote is there before. Rings end with their connection.
 
 use crate::flight::{Deed, Holds};
@@ -12,12 +13,11 @@ use crate::posting::header_bytes;
 use crate::rail::{MOST_RAILS, Rail};
 use crate::ring::{Incoming, Outgoing, PLACE_BYTES, PLACES, TAIL_BYTES, Word, fits, tail_at};
 use crate::slots::Slots;
-use crate::transport::{HEADER_BYTES, MOST_POSTED, Rdma, SEND_SLOTS};
-use std::time::Duration;
+use crate::transport::{HEADER_BYTES, Rdma};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_api::Refused;
-use weft_api::verbs::{
-    Access, Completion, Data, Hca, HcaLimits, Nanos, RemoteAddress, Segment, Work, WorkRequest,
-};
+use weft_api::verbs::{Access, Completion, Data, Hca, HcaLimits, Nanos, RemoteAddress, Segment, Work};
 use weft_types::params::Choice;
 use weft_wire::Header;
 
@@ -28,8 +28,10 @@ const MANY: u32 = 64;
 /// A ring is given to another peer when nothing came by it for so long, and back when it is longer.
 const UNUSED: Nanos = 10_000_000;
 const FORGOTTEN: Nanos = 100_000_000;
-/// The longest sleep beside a ring that nothing tells of.
-const NAP: Duration = Duration::from_millis(1);
+/// The longest sleep beside rings that nothing tells of, at least and at most: between them, this part of the time since something came by one.
+const SHORTEST_NAP: Nanos = 1_000_000;
+const LONGEST_NAP: Nanos = 100_000_000;
+const PART_OF_SILENCE: Nanos = 8;
 
 /// The rings between two processes.
 #[derive(Debug, Default)]
@@ -58,6 +60,10 @@ pub(crate) struct Rings {
     /// Peers that have one, and how many of those are looked at, since nothing tells of records.
     given: Vec<u32>,
     watched: usize,
+    /// When something came last by one of those, or one was given.
+    newest: Nanos,
+    /// The longest sleep in nanoseconds, 0: any. Bells read it ([`weft_api::Bells::at_most`]).
+    nap: Arc<AtomicU64>,
     /// Peers to whom something must be said.
     owing: Vec<u32>,
     /// A device did not promise to write in order.
@@ -75,8 +81,29 @@ impl Rings {
             blocks: [None, None],
             given: Vec::new(),
             watched: 0,
+            newest: 0,
+            nap: Arc::default(),
             owing: Vec::new(),
             unpromised: false,
+        }
+    }
+
+    /// What bells read: the longest sleep in nanoseconds, 0: any.
+    pub(crate) fn nap(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.nap)
+    }
+
+    /// Says how long a sleep may be at most from now on. Whoever sleeps meanwhile is woken by the message that got a ring for its sender; a nap that has begun
+    /// goes on.
+    fn set_nap(&self, now: Nanos) {
+        let part = now.saturating_sub(self.newest) / PART_OF_SILENCE;
+        let nap = match self.by_itself && self.watched > 0 {
+            true => part.clamp(SHORTEST_NAP, LONGEST_NAP),
+            false => 0,
+        };
+        // Others may be reading, and it is the same for long.
+        if self.nap.load(Ordering::Relaxed) != nap {
+            self.nap.store(nap, Ordering::Relaxed);
         }
     }
 }
@@ -85,7 +112,9 @@ impl<H: Hca> Rdma<H> {
     /// Sets whether peers that talk often write their short messages into rings; auto: where the device gains by it. Before the first
     /// message.
     pub fn set_rings(&mut self, choice: Choice) {
-        self.rings = Rings::new(choice, &self.limits);
+        // Bells that were fetched before go on reading it.
+        let nap = self.rings.nap();
+        self.rings = Rings { nap, ..Rings::new(choice, &self.limits) };
     }
 
     /// Sets how many rings there may be at a time, and how many messages of a peer, a power of two, it takes to get one.
@@ -119,11 +148,6 @@ impl<H: Hca> Rdma<H> {
     /// Peers that have a ring now.
     pub fn rings(&self) -> usize {
         self.rings.given.len()
-    }
-
-    /// How long a sleep may be at most.
-    pub(crate) fn nap(&self) -> Option<Duration> {
-        (self.rings.by_itself && self.rings.watched > 0).then_some(NAP)
     }
 
     /// A message of a peer came by send: it may be one that talks often.
@@ -170,6 +194,8 @@ impl<H: Hca> Rdma<H> {
         pair.own = Some(Incoming::new(block, told, now));
         self.rings.given.push(index);
         self.rings.watched += usize::from(!told);
+        self.rings.newest = now;
+        self.rings.set_nap(now);
     }
 
     /// A free block on a rail, with no tail in it, and where peers find it.
@@ -202,12 +228,7 @@ impl<H: Hca> Rdma<H> {
 
     /// Says something of rings to a peer.
     fn post_word(&mut self, index: u32, word: Word) -> Result<(), Refused> {
-        let peer = self.peers.at(index);
-        let open = matches!(peer.state, State::Open { .. });
-        if !open
-            || peer.flight.len() >= MOST_POSTED - 2
-            || self.rails[usize::from(peer.rail)].hca.is_crowded()
-        {
+        if !matches!(self.peers.at(index).state, State::Open { .. }) || !self.has_room(index, 1) {
             return Err(Refused::Full);
         }
         let work = Work::Send { immediate: Some(Word::MARK) };
@@ -289,6 +310,7 @@ impl<H: Hca> Rdma<H> {
         }
         if news {
             (peer.resting, peer.heard) = (false, now);
+            self.rings.newest = now;
             if !std::mem::replace(&mut peer.listed, true) {
                 self.ready.push_back(index);
             }
@@ -343,6 +365,7 @@ impl<H: Hca> Rdma<H> {
                 news = true;
             }
         }
+        self.rings.set_nap(now);
         for at in (0..self.rings.owing.len()).rev() {
             let index = self.rings.owing[at];
             if self.say_owed(index) {
@@ -371,6 +394,9 @@ impl<H: Hca> Rdma<H> {
     fn say_owed(&mut self, index: u32) -> bool {
         let peer = self.peers.at(index);
         let Some(pair) = &peer.rings else { return true };
+        if matches!(peer.state, State::Parting { .. }) {
+            return false; // It may be kept after all.
+        }
         if !matches!(peer.state, State::Open { .. }) {
             return true; // It ends with the connection.
         }
@@ -384,8 +410,7 @@ impl<H: Hca> Rdma<H> {
         }
         let own = |rdma: &Self| rdma.peers.at(index).rings.as_ref().and_then(|pair| pair.own);
         let Some(owed) = own(self).filter(Incoming::owes) else { return true };
-        let peer = self.peers.at(index);
-        if peer.flight.len() >= MOST_POSTED - 2 || self.rails[usize::from(peer.rail)].hca.is_crowded() {
+        if !self.has_room(index, 1) {
             return false;
         }
         let work = Work::Write { to: crate::contact::NOWHERE, immediate: Some(owed.taken().into()) };
@@ -428,6 +453,7 @@ impl<H: Hca> Rdma<H> {
         }
         self.free_block(rail, own.block);
         self.rings.watched -= usize::from(!own.told);
+        self.rings.set_nap(self.now());
         self.rings.given.retain(|&given| given != index);
     }
 
@@ -486,17 +512,9 @@ impl<H: Hca> Rdma<H> {
         kept: Data<'_>,
         holds: Holds,
     ) -> Result<(), Refused> {
-        let peer = self.peers.at(index);
-        let holds_slot = matches!(holds, Holds::Slot(_));
-        let signaled =
-            peer.flight.must_signal() || holds_slot && self.send_slots.left() < SEND_SLOTS as usize / 4;
-        let id = peer.flight.next();
-        let request = WorkRequest { id, work, data, signaled, fence: false, solicited: false };
-        if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
-            return self.not_taken(index, why, || (holds, signaled, Deed::Message, kept));
+        if !self.post_kept(index, Deed::Message, work, (data, kept), holds)? {
+            return Ok(()); // The ring ends with the connection.
         }
-        self.counts.doorbells += 1;
-        self.counts.requests += 1;
         self.counts.records += 1;
         if let Some(pair) = &mut self.peers.at_mut(index).rings {
             if let Some(out) = &mut pair.out {
@@ -506,7 +524,6 @@ impl<H: Hca> Rdma<H> {
                 own.has_said();
             }
         }
-        self.noted(index, holds, signaled, Deed::Message, &kept);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::card::PeerCard;
 use crate::contact::SILENCE;
-use crate::flight::{Deed, Holds};
+use crate::flight::Holds;
 use crate::handshake::Hello;
 use crate::one_sided::{FOUND, Registered};
 use crate::paths::Liked;
@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
-use weft_api::verbs::{Access, Data, Hca, HcaLimits, HcaRefusal, LocalKey, Nanos, Work};
+use weft_api::verbs::{Access, Data, Hca, HcaLimits, HcaRefusal, LocalKey, Nanos};
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
     ZeroCopy,
@@ -369,24 +369,11 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         let (head, body) = place.split_at_mut(HEADER_BYTES);
         head.copy_from_slice(&header_bytes(header));
         fill(body);
-        let segment = [self.send_slots.segment(rail, slot, (HEADER_BYTES + len) as u32)];
+        let segment = self.send_slots.segment(rail, slot, (HEADER_BYTES + len) as u32);
         if self.peers.at(index).stream.is_some() {
-            self.queue_letter(index, Data::Segments(&segment), Holds::Slot(slot));
-            return Ok(());
-        }
-        let [whole] = segment;
-        let work = Work::Send { immediate: None };
-        let posted = match self.post_chain(index) {
-            Ok(()) => self.write_filled_record(index, slot, whole),
-            full => Some(full),
-        };
-        let posted = posted.unwrap_or_else(|| {
-            self.post(index, Deed::Message, work, Data::Segments(&segment), Holds::Slot(slot))
-        });
-        if posted.is_err() {
-            // It is filled, and there was room: a device that does not take it has lost the connection.
-            self.send_slots.give_back(slot);
-            self.lose(index);
+            self.queue_letter(index, Data::Segments(&[segment]), Holds::Slot(slot));
+        } else {
+            self.send_filled(index, slot, segment);
         }
         Ok(())
     }
@@ -602,6 +589,6 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
 
     fn bell(&self) -> Bells<H::Bell> {
         Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell()))
-            .at_most(self.nap())
+            .at_most(self.rings.nap())
     }
 }

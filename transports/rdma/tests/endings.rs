@@ -327,3 +327,45 @@ fn who_comes_back_is_waited_for_again() {
         }
     }
 }
+
+/// Two end and come back together, again and again. Who has ended is not told that the other does, and hears of every second turn at best: after more of
+/// them than a narrow number could tell apart, the word of the end still counts.
+#[test]
+fn an_end_after_many_is_no_loss() {
+    for times in [0, 1, 15, 16, 31, 32, 33, 40, 63, 64, 127, 128, 129] {
+        let mut air = Air::quiet();
+        air.tells = false;
+        let mut fabric = fabric_on(air, 2, 1);
+        let talk = |fabric: &mut Virtual| {
+            for (me, peer) in [(0, 1), (1, 0)] {
+                say(fabric, (me, peer));
+                hear(fabric, (peer, me));
+            }
+            (0..100).for_each(|_| fabric.round());
+        };
+        for _ in 0..times {
+            talk(&mut fabric);
+            for end in [0, 1] {
+                assert!(fabric.ends[end].has_left());
+                fabric.ends[end].rest();
+                while !fabric.ends[end].has_rested() {
+                    fabric.round();
+                }
+            }
+        }
+        talk(&mut fabric);
+        // Now the one that was the second.
+        fabric.ends[1].rest();
+        while !fabric.ends[1].has_rested() {
+            fabric.round();
+        }
+        fabric.air.borrow_mut().tells = true;
+        fabric.kill(1);
+        let begun = fabric.air.borrow().now;
+        while fabric.air.borrow().now - begun < 15_000_000_000 {
+            fabric.round_of(&[0]);
+            fabric.air.borrow_mut().now += 10_000_000;
+            assert_eq!(fabric.ends[0].lost(), None, "an end that it was told of is no loss, after {times}");
+        }
+    }
+}

@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::device::{Two, Writes, two_writing};
+use common::device::{Two, Writes, many_writing, two_writing};
 use common::{Air, Virtual, fabric_over, virtual_fabric};
 use std::rc::Rc;
-use weft_api::kit;
-use weft_api::{Bell, Transport};
+use weft_api::Transport;
+use weft_api::kit::{self, Fabric};
 use weft_rdma::ring::{PLACE_BYTES, PLACES};
-use weft_rdma::{Counts, Held, Rdma};
+use weft_rdma::{Counts, Held};
 use weft_sim::Random;
 use weft_types::params::Choice;
 use weft_types::{ContextId, PeerId, Rank, Tag};
@@ -28,9 +28,13 @@ fn with_rings(mut fabric: Virtual, most: u32) -> Virtual {
 }
 
 fn two(seed: u64, loss: f64, writes: Writes) -> Two {
+    many(2, seed, loss, writes)
+}
+
+fn many(processes: usize, seed: u64, loss: f64, writes: Writes) -> Two {
     let mut air = Air::bad(seed);
     air.loss = loss;
-    let mut two = two_writing(air, &Rc::default(), [vec![], vec![]], writes);
+    let mut two = many_writing(air, &Rc::default(), vec![vec![]; processes], writes);
     for end in &mut two.ends {
         end.set_rings(Choice::On);
         end.set_ring_limits(4, 1);
@@ -42,6 +46,15 @@ fn two(seed: u64, loss: f64, writes: Writes) -> Two {
 fn every_property_holds_with_rings() {
     for seed in 0..4 {
         kit::every_property(|processes| with_rings(virtual_fabric(processes, seed, seed as f64 * 0.01), 2));
+    }
+}
+
+#[test]
+fn every_property_holds_however_the_device_writes() {
+    for writes in [Writes::AtOnce, Writes::InOrder, Writes::InAnyOrder] {
+        for seed in 0..2 {
+            kit::every_property(|processes| many(processes, seed, seed as f64 * 0.01, writes));
+        }
     }
 }
 
@@ -214,30 +227,68 @@ fn a_ring_goes_to_whoever_talks_now() {
     assert!(send(&mut fabric, 2, 100) > 50, "it can be given again");
 }
 
-/// A bell whose sleep says how long it may be.
-fn longest(end: &Rdma<impl weft_api::verbs::Hca<Bell: weft_api::Pollable>>) -> std::time::Duration {
-    let bell = end.bell();
-    bell.arm();
-    let limit = weft_api::Pollable::limit(&bell, std::time::Duration::from_secs(1));
-    bell.disarm();
-    limit
+/// How many milliseconds a bell sleeps at most.
+fn longest(bell: &impl weft_api::Pollable) -> u128 {
+    bell.limit(std::time::Duration::from_secs(1)).as_millis()
 }
 
-/// Nothing rings for a record: beside a ring sleeps are short, where the device works by itself; and when it is given back they are not.
+/// Nothing rings for a record: beside a ring sleeps are short, where the device works by itself; and when it is given back they are not. A call
+/// that is blocked has fetched its bell before.
 #[test]
 fn nobody_sleeps_for_long_beside_a_ring() {
     let mut two = two(0, 0.0, Writes::InOrder);
-    assert_eq!(longest(&two.ends[1]).as_secs(), 1);
+    let bell = two.ends[1].bell();
+    assert_eq!(longest(&bell), 1_000);
     two.ends[0].connect(PeerId(1)).unwrap();
     while two.ends[1].rings() == 0 {
         let _ = two.ends[0].send_inline(PeerId(1), header(0), b"hello");
         two.round();
     }
-    assert!(longest(&two.ends[1]).as_millis() <= 1);
+    assert_eq!(longest(&bell), 1);
     while two.ends[1].rings() > 0 {
         two.round();
     }
-    assert_eq!(longest(&two.ends[1]).as_secs(), 1);
+    assert_eq!(longest(&bell), 1_000);
+}
+
+/// Beside a peer that computes, sleeps grow with its silence up to a tenth of a second, since it does not give its ring back; they are short again when it talks.
+#[test]
+fn naps_beside_a_silent_peer_grow() {
+    let mut two = two(0, 0.0, Writes::InOrder);
+    let bell = two.ends[1].bell();
+    two.ends[0].connect(PeerId(1)).unwrap();
+    let talk = |two: &mut Two| {
+        let records = two.ends[0].counts().records;
+        // The ring that it had was asked back; it gets another.
+        let has_written = |two: &Two| two.ends[0].counts().records > records && two.ends[1].rings() > 0;
+        while !has_written(two) || !two.ends[0].has_left() {
+            if !has_written(two) {
+                let _ = two.ends[0].send_inline(PeerId(1), header(0), b"hello");
+            }
+            two.round();
+            while two.ends[1].peek(PeerId(0)).is_some() {
+                two.ends[1].advance(PeerId(0));
+            }
+        }
+    };
+    for _ in 0..3 {
+        talk(&mut two);
+        assert_eq!(longest(&bell), 1);
+        let begun = two.air.air.borrow().now;
+        for milliseconds in [20, 40, 80, 160, 400, 700, 2_000] {
+            while two.air.air.borrow().now < begun + milliseconds * 1_000_000 {
+                two.ends[1].progress();
+                two.air.idle();
+                two.air.air.borrow_mut().now += 100_000;
+            }
+            let expected = (u128::from(milliseconds) / 8).min(100);
+            assert!(
+                longest(&bell).abs_diff(expected) <= 1,
+                "{} ms after {milliseconds} ms of silence",
+                longest(&bell)
+            );
+        }
+    }
 }
 
 /// A record is a packet: a place holds no more, and neither does a packet of the connection.

@@ -355,7 +355,6 @@ impl Hca for Verbs {
         pair.destroy(&self.context);
     }
 
-    #[inline]
     fn writes_in_order(&self, number: QueuePairNumber) -> bool {
         let (Some(pair), Some(query)) =
             (self.pairs.get(&number.0), self.context.library.ibv_query_qp_data_in_order)
@@ -366,6 +365,7 @@ impl Hca for Verbs {
         unsafe { query(pair.raw, IBV_WR_RDMA_WRITE, 0) == 1 }
     }
 
+    #[inline]
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
         self.post_chain(number, std::slice::from_ref(request))
     }

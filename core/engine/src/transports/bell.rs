@@ -1,0 +1,79 @@
+//! What a process sleeps on, whatever ways it has to others.
+
+use crate::both::BothBell;
+use crate::fabric::FabricBell;
+use std::time::Duration;
+use weft_api::Bell;
+use weft_shm::{LonelyBell, ShmBell};
+use weft_sim::SimBell;
+
+/// What a blocked caller sleeps on while nobody holds the engine.
+#[derive(Clone, Debug)]
+pub enum EngineBell {
+    /// Only this process's own threads ring.
+    Alone(LonelyBell),
+    /// See [`ShmBell`].
+    Shm(ShmBell),
+    /// See [`FabricBell`].
+    Fabric(FabricBell),
+    /// See [`BothBell`].
+    Both(BothBell),
+    /// See [`SimBell`].
+    Sim(SimBell),
+}
+
+impl EngineBell {
+    /// Wakes the threads of this process that listen to a lane; see [`ShmBell::ring`]. Simulated ranks have one thread.
+    pub fn ring(&self, lane: u32) {
+        match self {
+            EngineBell::Alone(bell) => bell.ring(lane),
+            EngineBell::Shm(bell) => bell.ring(lane),
+            EngineBell::Fabric(bell) => bell.ring(),
+            EngineBell::Both(bell) => bell.ring(lane),
+            EngineBell::Sim(_) => {}
+        }
+    }
+
+    /// The next arming listens to these lanes, one bit each; without this it is the one lane the bell comes from.
+    pub fn listen(&self, lanes: u32) {
+        match self {
+            EngineBell::Alone(bell) => bell.listen(lanes),
+            EngineBell::Shm(bell) => bell.listen(lanes),
+            EngineBell::Both(bell) => bell.listen(lanes),
+            // One lane.
+            EngineBell::Fabric(_) | EngineBell::Sim(_) => {}
+        }
+    }
+}
+
+impl Bell for EngineBell {
+    fn arm(&self) {
+        match self {
+            EngineBell::Alone(bell) => bell.arm(),
+            EngineBell::Shm(bell) => bell.arm(),
+            EngineBell::Fabric(bell) => bell.arm(),
+            EngineBell::Both(bell) => bell.arm(),
+            EngineBell::Sim(bell) => bell.arm(),
+        }
+    }
+
+    fn sleep(&self, limit: Duration) {
+        match self {
+            EngineBell::Alone(bell) => bell.sleep(limit),
+            EngineBell::Shm(bell) => bell.sleep(limit),
+            EngineBell::Fabric(bell) => bell.sleep(limit),
+            EngineBell::Both(bell) => bell.sleep(limit),
+            EngineBell::Sim(bell) => bell.sleep(limit),
+        }
+    }
+
+    fn disarm(&self) {
+        match self {
+            EngineBell::Alone(bell) => bell.disarm(),
+            EngineBell::Shm(bell) => bell.disarm(),
+            EngineBell::Fabric(bell) => bell.disarm(),
+            EngineBell::Both(bell) => bell.disarm(),
+            EngineBell::Sim(bell) => bell.disarm(),
+        }
+    }
+}

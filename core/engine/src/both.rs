@@ -190,8 +190,8 @@ impl Transport for Both {
         if self.shm.is_here(peer) { None } else { self.fabric.unanswered(peer) }
     }
 
-    fn part(&mut self) {
-        self.shm.part();
+    fn set_parted(&mut self, parted: bool) {
+        self.shm.set_parted(parted);
     }
 
     fn has_ended(&self, peer: PeerId) -> bool {

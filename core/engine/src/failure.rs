@@ -208,13 +208,18 @@ impl Engine {
             std::thread::yield_now();
         }
         if self.knows_losses() {
-            self.fabric.part();
+            self.fabric.set_parted(true);
         }
         self.fabric.rest();
         while !self.fabric.has_rested() {
             self.fabric.progress();
             std::thread::yield_now();
         }
+    }
+
+    /// This process, which may have ended MPI, begins again with a session.
+    pub fn begin_again(&mut self) {
+        self.fabric.set_parted(false);
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].

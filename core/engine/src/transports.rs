@@ -428,11 +428,11 @@ impl Transport for Transports {
         }
     }
 
-    fn part(&mut self) {
+    fn set_parted(&mut self, parted: bool) {
         match self {
             Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => {}
-            Transports::Shm(shm) => shm.part(),
-            Transports::Both(both) => both.part(),
+            Transports::Shm(shm) => shm.set_parted(parted),
+            Transports::Both(both) => both.set_parted(parted),
         }
     }
 

@@ -338,6 +338,7 @@ impl Process {
 
     /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
     pub fn goes_on(&mut self) {
+        self.engine.begin_again();
         if self.said_goodbye {
             self.launcher.reopen();
         }

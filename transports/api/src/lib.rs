@@ -182,10 +182,12 @@ pub trait Transport {
     }
 
     /// This process has ended MPI after a loss, without waiting for the others, and said its last words: whatever it wrote into memory that others
-    /// share comes before this.
-    fn part(&mut self) {}
+    /// share comes before this. `false`: it has begun again, with a session. Who has not looked in between does not see that it was away.
+    fn set_parted(&mut self, parted: bool) {
+        let _ = parted;
+    }
 
-    /// Whether `peer` is known to have left in order, or after a loss ([`Transport::part`]).
+    /// Whether `peer` is known to have left in order, or after a loss ([`Transport::set_parted`]).
     fn has_ended(&self, peer: PeerId) -> bool {
         let _ = peer;
         false

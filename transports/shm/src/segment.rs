@@ -249,11 +249,12 @@ impl Segment {
         self.slot(rank).leave(FINALIZED);
     }
 
-    /// Says that `rank` has ended MPI after a loss; its doors stay open for what is under way. Who sleeps sees it at the end of its nap.
-    pub(crate) fn part(&self, rank: u32) {
+    /// Says that `rank` has ended MPI after a loss, or goes on with it; its doors stay open for what is under way. Who sleeps sees it at the end
+    /// of its nap.
+    pub(crate) fn set_parted(&self, rank: u32, parted: bool) {
+        let (from, to) = if parted { (ATTACHED, PARTED) } else { (PARTED, ATTACHED) };
         // Should it have been declared lost meanwhile, it stays so.
-        let _ =
-            self.slot(rank).state.compare_exchange(ATTACHED, PARTED, Ordering::Release, Ordering::Relaxed);
+        let _ = self.slot(rank).state.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Says that `rank` died, and wakes everybody so that they can see it.

@@ -512,9 +512,9 @@ impl Transport for Shm {
         self.segment.slot(self.map.local(peer)).has_ended()
     }
 
-    fn part(&mut self) {
+    fn set_parted(&mut self, parted: bool) {
         if self.lane == 0 {
-            self.segment.part(self.me);
+            self.segment.set_parted(self.me, parted);
         }
     }
 

@@ -36,7 +36,6 @@ impl Engine {
         if piece == 0 || bytes.len() <= piece {
             return None;
         }
-        let request = state.requests.next_id()?;
         let credit = match is_counted(to.context) {
             true => Some(peer.announce.take(to.context)?),
             false => None,
@@ -44,7 +43,8 @@ impl Engine {
         let flags = if credit == Some(AnnounceCredit::Asked) { Announce::ASKED } else { 0 };
         let header =
             Header::new(Kind::Eager, to.context, to.source, to.tag).with_kind(Kind::Rts).with_flags(flags);
-        let announce = Announce { length: u64::from(length), address: 0, request: request.0, lead: length };
+        // All that leaves unasked is the whole message: the receiver has nothing to say about it, so no request is named.
+        let announce = Announce { length: u64::from(length), address: 0, request: 0, lead: length };
         let (first, mut rest) = bytes.split_at(piece);
         let packet = Announce::packet(piece);
         let sent =
@@ -78,7 +78,6 @@ impl Engine {
         let index = self.meet(to.peer);
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
         let length = buffer.len();
-        // This is the request that was announced: `send_pieces` saw that it is free.
         let slot = self.state.requests.insert(Phase::Leading, to.peer, header, Buffer::Send(buffer))?;
         let request = self.state.requests.at_mut(slot);
         request.length = length as u64;

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::requests::{Buffer, Phase};
 use crate::types::{Ending, Envelope, RequestId, Started};
 use weft_api::Transport;
-use weft_datatype::SendBuf;
+use weft_datatype::{SendBuf, buffer};
 use weft_proto::announce::is_counted;
 use weft_proto::{AnnounceCredit, charge};
 use weft_types::{PeerId, Result};
@@ -48,7 +48,7 @@ impl Engine {
         let (first, mut rest) = bytes.split_at(piece);
         let packet = Announce::packet(piece);
         let sent =
-            self.fabric.send_copy(to.peer, header, packet, |out| announce.put(out).copy_from_slice(first));
+            self.fabric.send_copy(to.peer, header, packet, |out| buffer::copy(first, announce.put(out)));
         if sent.is_err() {
             if let Some(credit) = credit {
                 peer.announce.put_back(credit, to.context);
@@ -60,7 +60,7 @@ impl Engine {
         while !rest.is_empty() {
             let (data, behind) = rest.split_at(piece.min(rest.len()));
             let header = Header::control(Kind::Fragment, 0, moved as u64);
-            if self.fabric.send_copy(to.peer, header, data.len(), |out| out.copy_from_slice(data)).is_err() {
+            if self.fabric.send_copy(to.peer, header, data.len(), |out| buffer::copy(data, out)).is_err() {
                 break;
             }
             moved += data.len();

@@ -251,7 +251,7 @@ impl Ahead {
     }
 }
 
-/// Asks for a block; of one that is longer than what lies between, for its beginning: then the processor sees it in time.
+/// Asks for a block, which is not empty; of one that is longer than what lies between, for its beginning: then the processor sees it in time.
 #[inline]
 fn fetch_block(block: *const u8, length: usize) {
     if length > AHEAD {
@@ -289,7 +289,7 @@ impl Lines {
     /// Appends a block, and asks for the lines of `next`, as long as it.
     ///
     /// # Safety
-    /// The processor has AVX2. The block is readable, lies outside the packed bytes, and there is room for it.
+    /// The processor has AVX2. The block is readable, is not empty (`length` is not 0), lies outside the packed bytes, and there is room for it.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
     #[inline]
     unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {

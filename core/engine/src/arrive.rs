@@ -342,7 +342,9 @@ impl State {
                 let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
                 let message = self.messages.at_mut(slot);
                 message.synchronous = synchronous;
-                message.remote = announce.request;
+                // Nobody asks about a message that is complete for its sender once it has left, and its name may be another's by then.
+                let awaited = synchronous || u64::from(announce.lead) < announce.length;
+                message.remote = if awaited { announce.request } else { 0 };
                 message.address = announce.address;
                 message.scattered = scattered;
                 message.place_there = place;

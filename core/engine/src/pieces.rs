@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::requests::{Buffer, Phase};
 use crate::types::{Ending, Envelope, RequestId, Started};
 use weft_api::Transport;
-use weft_datatype::SendBuf;
+use weft_datatype::{SendBuf, buffer};
 use weft_proto::announce::is_counted;
 use weft_proto::{AnnounceCredit, charge};
 use weft_types::{PeerId, Result};
@@ -36,7 +36,6 @@ impl Engine {
         if piece == 0 || bytes.len() <= piece {
             return None;
         }
-        let request = state.requests.next_id()?;
         let credit = match is_counted(to.context) {
             true => Some(peer.announce.take(to.context)?),
             false => None,
@@ -44,11 +43,12 @@ impl Engine {
         let flags = if credit == Some(AnnounceCredit::Asked) { Announce::ASKED } else { 0 };
         let header =
             Header::new(Kind::Eager, to.context, to.source, to.tag).with_kind(Kind::Rts).with_flags(flags);
-        let announce = Announce { length: u64::from(length), address: 0, request: request.0, lead: length };
+        // All that leaves unasked is the whole message: the receiver has nothing to say about it, so no request is named.
+        let announce = Announce { length: u64::from(length), address: 0, request: 0, lead: length };
         let (first, mut rest) = bytes.split_at(piece);
         let packet = Announce::packet(piece);
         let sent =
-            self.fabric.send_copy(to.peer, header, packet, |out| announce.put(out).copy_from_slice(first));
+            self.fabric.send_copy(to.peer, header, packet, |out| buffer::copy(first, announce.put(out)));
         if sent.is_err() {
             if let Some(credit) = credit {
                 peer.announce.put_back(credit, to.context);
@@ -60,7 +60,7 @@ impl Engine {
         while !rest.is_empty() {
             let (data, behind) = rest.split_at(piece.min(rest.len()));
             let header = Header::control(Kind::Fragment, 0, moved as u64);
-            if self.fabric.send_copy(to.peer, header, data.len(), |out| out.copy_from_slice(data)).is_err() {
+            if self.fabric.send_copy(to.peer, header, data.len(), |out| buffer::copy(data, out)).is_err() {
                 break;
             }
             moved += data.len();
@@ -78,7 +78,6 @@ impl Engine {
         let index = self.meet(to.peer);
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
         let length = buffer.len();
-        // This is the request that was announced: `send_pieces` saw that it is free.
         let slot = self.state.requests.insert(Phase::Leading, to.peer, header, Buffer::Send(buffer))?;
         let request = self.state.requests.at_mut(slot);
         request.length = length as u64;

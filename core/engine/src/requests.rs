@@ -285,13 +285,6 @@ impl Requests {
         Some((slot, request))
     }
 
-    /// Which request is made next, if it needs no new memory.
-    #[inline]
-    pub(crate) fn next_id(&self) -> Option<RequestId> {
-        let request = self.slots.get(self.free as usize).filter(|_| self.free != 0)?;
-        Some(request.id(self.free))
-    }
-
     /// A receive that is being posted.
     ///
     /// # Errors

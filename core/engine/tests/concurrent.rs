@@ -18,6 +18,8 @@ struct Send {
     request: Option<RequestId>,
     /// Receive at the destination that got it.
     got_by: Option<usize>,
+    /// Its sender took it back.
+    cancelled: bool,
 }
 
 struct Recv {
@@ -117,7 +119,16 @@ fn start_send(world: &mut World, program: &mut Program, random: &mut Random, ran
             return;
         }
     };
-    program.sends.push(Send { to, tag, data, request, got_by: None });
+    program.sends.push(Send { to, tag, data, request, got_by: None, cancelled: false });
+}
+
+/// Takes back a send that is not complete, if it is not too late for that.
+fn cancel_send(world: &mut World, program: &Program, random: &mut Random, rank: u32) {
+    let pending: Vec<RequestId> = program.sends.iter().filter_map(|send| send.request).collect();
+    if !pending.is_empty() {
+        let request = pending[random.below(pending.len() as u64) as usize];
+        world.engines[rank as usize].cancel(request);
+    }
 }
 
 fn start_recv(world: &mut World, program: &mut Program, random: &mut Random, rank: u32) {
@@ -207,6 +218,7 @@ fn harvest(world: &mut World, programs: &mut [Program], rank: u32, deaths: bool)
         let Some(request) = send.request.filter(|&request| engine.is_complete(request)) else { continue };
         send.request = None;
         let completion = engine.take(request);
+        send.cancelled = completion.status.cancelled;
         let class = completion.error.map(|error| error.class());
         assert!(class.is_none() || deaths && class == Some(ErrorClass::PROC_ABORTED));
     }
@@ -217,7 +229,8 @@ fn harvest(world: &mut World, programs: &mut [Program], rank: u32, deaths: bool)
 fn check_order(programs: &[Program]) {
     for (rank, program) in programs.iter().enumerate() {
         for (sender, other) in programs.iter().enumerate() {
-            let messages: Vec<&Send> = other.sends.iter().filter(|send| send.to == rank as u32).collect();
+            let kept = other.sends.iter().filter(|send| !send.cancelled);
+            let messages: Vec<&Send> = kept.filter(|send| send.to == rank as u32).collect();
             let accepts = |recv: &Recv, send: &Send| {
                 recv.source.is_none_or(|source| source == sender as u32)
                     && recv.tag.is_none_or(|tag| tag == send.tag)
@@ -253,12 +266,13 @@ fn run(seed: u64) {
     for _ in 0..random.below(400) {
         let rank = random.below(u64::from(world.ranks())) as u32;
         let program = &mut programs[rank as usize];
-        match random.below(10) {
+        match random.below(11) {
             0..3 => start_send(&mut world, program, &mut random, rank),
             3..6 => start_recv(&mut world, program, &mut random, rank),
             6 => harvest(&mut world, &mut programs, rank, false),
             7 => spin(&mut world, &mut programs, &mut random, rank),
             8 => await_rest(&mut world, program, &mut random, rank),
+            9 if random.chance(0.3) => cancel_send(&mut world, program, &mut random, rank),
             _ => {
                 for _ in 0..random.below(20) {
                     world.step();
@@ -267,8 +281,11 @@ fn run(seed: u64) {
         }
     }
     world.settle();
+    // All of them first: what was taken back is not missing.
     for rank in 0..world.ranks() {
         harvest(&mut world, &mut programs, rank, false);
+    }
+    for rank in 0..world.ranks() {
         let pending: Vec<RequestId> =
             programs[rank as usize].recvs.iter().filter_map(|recv| recv.request).collect();
         programs[rank as usize].cancelled_at = programs[rank as usize].recvs.len();
@@ -277,7 +294,7 @@ fn run(seed: u64) {
         }
         harvest(&mut world, &mut programs, rank, false);
         let missing = (programs.iter().flat_map(|program| &program.sends))
-            .filter(|send| send.to == rank && send.got_by.is_none())
+            .filter(|send| send.to == rank && send.got_by.is_none() && !send.cancelled)
             .count();
         for _ in 0..missing {
             post(&mut world, &mut programs[rank as usize], rank, None, None);
@@ -288,7 +305,12 @@ fn run(seed: u64) {
         harvest(&mut world, &mut programs, rank, false);
     }
     for program in &programs {
-        assert!(program.sends.iter().all(|send| send.got_by.is_some() && send.request.is_none()));
+        assert!(
+            program
+                .sends
+                .iter()
+                .all(|send| send.got_by.is_some() != send.cancelled && send.request.is_none())
+        );
         assert!(program.recvs.iter().all(|recv| recv.request.is_none()));
     }
     assert!(world.engines.iter().all(weft_engine::Engine::is_quiet));

@@ -165,3 +165,39 @@ fn a_stale_request_is_told_from_the_one_that_has_its_slot() {
         stale.push(request);
     }
 }
+
+/// A message that left in pieces needs no request: who cancels a later send (section 3.8.4) takes back that one and no other.
+#[test]
+fn a_cancelled_send_takes_back_its_own_message() {
+    let mut world = World::new(2)
+        .fabric(|sim| {
+            sim.depth = 64;
+            sim.max_copy = 64 << 10;
+        })
+        .build();
+    let length = 40_000;
+    let data = Scratch::new(length);
+    // The two meet, and a request has been there.
+    let received = world.engines[1].recv(from(0, 0), Scratch::new(8).recv_buf(0, 8)).unwrap();
+    let sent = world.engines[0].send(to(1, 0, 0), SendMode::Synchronous, data.send_buf(0, 8)).unwrap();
+    world.settle();
+    assert_eq!(world.engines[1].take(received).error, None);
+    let Started::Pending(sent) = sent else { panic!("a synchronous send waits for its receiver") };
+    assert_eq!(world.engines[0].take(sent).error, None);
+
+    let bytes = vec![7; length];
+    assert_eq!(world.engines[0].send_pieces(to(1, 0, 2), &bytes, Engine::PIECE), Some(length));
+    world.settle();
+    let later = world.engines[0].send(to(1, 0, 3), SendMode::Synchronous, data.send_buf(0, length)).unwrap();
+    let Started::Pending(later) = later else { panic!("a synchronous send waits for its receiver") };
+    world.settle();
+    world.engines[0].cancel(later);
+    world.settle();
+    assert!(world.engines[0].take(later).status.cancelled);
+    assert!(world.engines[1].iprobe(from(0, 3)).is_none(), "the cancelled message is gone");
+    let room = Scratch::new(length);
+    let received = world.engines[1].recv(from(0, 2), room.recv_buf(0, length)).unwrap();
+    world.settle();
+    assert_eq!(world.engines[1].take(received).status.bytes, length as u64);
+    assert!(room.send_buf(0, length).as_slice().unwrap() == bytes, "the message before it is whole");
+}

@@ -376,12 +376,16 @@ impl Transport for Shm {
         }
         let slot = self.slot(self.map.local(peer));
         let outbound = self.outbound(peer);
-        if let Some(slot) = slot {
-            let place = outbound.producer.place_in_slot(slot);
-            outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
-        } else {
-            let Some(place) = outbound.producer.place(len) else { return Err(outbound.full()) };
-            outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
+        let place = match slot {
+            Some(slot) => outbound.producer.place_in_slot(slot),
+            None => match outbound.producer.place(len) {
+                Some(place) => place,
+                None => return Err(outbound.full()),
+            },
+        };
+        // One call, so that it is no call.
+        outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
+        if slot.is_none() {
             outbound.producer.take(place, len);
         }
         outbound.producer.publish(len);

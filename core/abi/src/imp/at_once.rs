@@ -119,7 +119,9 @@ pub(crate) unsafe fn send_longer(
     let owner = comm.handle.0;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
+    // Where ranks share cores nobody copies the first piece out while the next one is copied in.
     if bytes > Engine::PIECE
+        && process.spins() > 1
         && let Some(begun) = send_in_pieces(&mut process.engine, envelope, data, owner)
     {
         // The process is not used any more: waiting enters the gate.
@@ -248,7 +250,8 @@ unsafe fn await_announced(id: RequestId, peer: PeerId, status: *mut MPI_Status) 
                 return Ok(());
             }
             Ending::Otherwise => break,
-            Ending::NotYet if process.engine.has_callback() => break,
+            // Where ranks share cores the sender may need this one.
+            Ending::NotYet if process.spins() == 1 || process.engine.has_callback() => break,
             Ending::NotYet if moved => {}
             Ending::NotYet => std::hint::spin_loop(),
         }

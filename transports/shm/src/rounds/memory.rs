@@ -216,17 +216,20 @@ impl Memory {
     }
 
     /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reach(&self, round: u64, long: usize) -> u64 {
-        match long {
-            0 => round,
-            // Everybody must have read what lies there, as what lies in the cell.
-            _ => match self.laps.displaces(long) {
-                None => round,
-                // Nor does this member write over what it may still read itself.
-                Some(before) if before >= self.finished => NEVER,
-                Some(before) => round.max(before + CELLS),
-            },
+        if long == 0 { round } else { self.reach_of_long(round, long) }
+    }
+
+    /// Not inside the callers: the shortest calls go without it.
+    #[inline(never)]
+    fn reach_of_long(&self, round: u64, long: usize) -> u64 {
+        // Everybody must have read what lies there, as what lies in the cell.
+        match self.laps.displaces(long) {
+            None => round,
+            // Nor does this member write over what it may still read itself.
+            Some(before) if before >= self.finished => NEVER,
+            Some(before) => round.max(before + CELLS),
         }
     }
 

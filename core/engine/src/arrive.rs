@@ -87,7 +87,7 @@ impl Engine {
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Write(slot) => self.write_there(slot),
-            Todo::Leave => self.part_from(id),
+            Todo::Leave => self.take_farewell(id),
             Todo::Broken(what) => self.broken(id, what),
         }
         if self.state.peers.at(index).ledger.is_due() {
@@ -236,6 +236,7 @@ impl State {
 
     #[inline(never)]
     fn keep_eager(&mut self, index: u32, header: Header, payload: &[u8]) {
+        self.hear_again(index, header);
         let length = payload.len() as u32;
         self.keep(index, header, u64::from(length), length, charge(length), payload);
     }
@@ -299,6 +300,7 @@ impl State {
     }
 
     fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        self.hear_again(index, header);
         let (payload, place) = match header.flags() & Announce::KEYED {
             0 => (payload, None),
             _ => match RemotePlace::parse(payload) {
@@ -482,6 +484,11 @@ impl State {
         (request.peer == peer && under_way).then_some(slot)
     }
 
+    /// An answer to a send that is not there: it makes no sense, unless the peer has parted, when the send was given up.
+    fn stray(&self, index: u32, what: &'static str) -> Todo {
+        if self.peers.at(index).has_parted { Todo::Nothing } else { Todo::Broken(what) }
+    }
+
     fn clear_to_send(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
         let (payload, place) = match header.flags() & Cts::INTO {
             0 => (payload, None),
@@ -491,7 +498,7 @@ impl State {
             },
         };
         let (Some(slot), Some(cts)) = (self.own_send(index, header.id()), Cts::parse(payload)) else {
-            return Todo::Broken("a demand for data of no message");
+            return self.stray(index, "a demand for data of no message");
         };
         let request = self.requests.at_mut(slot);
         if header.value() > request.length || header.value() < u64::from(request.lead) {
@@ -516,7 +523,7 @@ impl State {
     /// Taken or Matched.
     fn answered(&mut self, index: u32, header: Header, taken: bool) -> Todo {
         let Some(slot) = self.own_send(index, header.id()) else {
-            return Todo::Broken("an answer to no message");
+            return self.stray(index, "an answer to no message");
         };
         let request = self.requests.at_mut(slot);
         request.flags |= if taken { ANSWERED | TAKEN } else { ANSWERED };

@@ -123,7 +123,7 @@ impl Engine {
             return Ok(index);
         }
         if peer.dead {
-            return Err(State::gone(id));
+            return Err(self.state.absence(id));
         }
         self.fabric.connect(id)?;
         peer.route = self.fabric.route(id);

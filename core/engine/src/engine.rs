@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub(crate) gone: Vec<PeerId>,
     /// Who has left and is being heard for the last time.
     pub(crate) parting: Option<PeerId>,
+    /// Who has ended MPI after a loss and may begin again: what was waited for of them does not come. See [`Engine::welcome`].
+    pub(crate) parted: Vec<PeerId>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -97,6 +99,7 @@ impl Engine {
             any_dead: false,
             gone: Vec::new(),
             parting: None,
+            parted: Vec::new(),
             changes: 0,
             ended_watched: false,
             wary: false,

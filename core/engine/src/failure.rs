@@ -8,15 +8,15 @@ use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ABANDONED, ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::schedule::{Callback, PeerMap};
 use crate::types::{RequestId, Selector};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_api::Transport;
 use weft_api::offload::Offload;
-use weft_types::{Error, ErrorClass, PeerId};
+use weft_types::{ContextId, Error, ErrorClass, PeerId};
 use weft_wire::{Header, Kind};
 
 /// How long a process that ends after a loss tries to get rid of its last words. Who does not take them for so long has
 /// ended, or waits for nothing.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so it is told
@@ -108,17 +108,15 @@ impl Engine {
     /// The transport takes nothing more for a process, or cannot reach it.
     #[cold]
     pub(crate) fn refused(&mut self, id: PeerId, error: Error) {
+        if self.state.parting.replace(id) == Some(id) {
+            // An answer to what is just being taken.
+            return;
+        }
+        // Its last word may be here, and what it sent before it died is to be received.
+        while self.drain(id) {}
+        self.state.parting = None;
         match self.fabric.has_ended(id) {
-            true => {
-                if self.state.parting.replace(id) == Some(id) {
-                    // An answer to what is just being taken.
-                    return;
-                }
-                // Its last word may be here.
-                while self.drain(id) {}
-                self.state.parting = None;
-                self.part_from(id);
-            }
+            true => self.part_from(id),
             false => self.bury(id, error),
         }
     }
@@ -128,7 +126,58 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(crate) fn part_from(&mut self, id: PeerId) {
+        self.state.note_parted(id);
         self.cut(id, &State::parted(id), false);
+    }
+
+    /// A process says that it ends MPI after a loss. It may begin again (a session after the World Model), so that it is not cut off: what
+    /// waits for it is given up, and whatever begins to wait for it until it is heard or met again.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_farewell(&mut self, id: PeerId) {
+        if !self.state.is_dead(id) {
+            self.state.note_parted(id);
+            self.state.notices.push_back(Notice::Owed);
+        }
+    }
+
+    /// Ends what waits for an answer or a message of processes that have parted. What leaves by itself leaves, and letters stay, which a
+    /// process reads that begins again. True when there was any.
+    #[cold]
+    pub(crate) fn give_parted_up(&mut self) -> bool {
+        let state = &mut self.state;
+        let is_over = |slot: &u32| {
+            let request = state.requests.at(*slot);
+            state.parted.contains(&request.peer)
+                && match request.phase {
+                    Phase::Posted => true,
+                    Phase::Waiting => request.header.context() != ContextId::LETTERS,
+                    _ => false,
+                }
+        };
+        let over: Vec<u32> = state.requests.in_use().filter(is_over).collect();
+        state.changes = state.changes.wrapping_add(u32::from(!over.is_empty()));
+        for &slot in &over {
+            let error = State::parted(state.requests.at(slot).peer);
+            state.end_bereaved(slot, error);
+        }
+        !over.is_empty()
+    }
+
+    /// These processes take part in something new with this one: those of them that had parted have begun again.
+    pub fn welcome(&mut self, peers: impl IntoIterator<Item = PeerId>) {
+        if self.state.parted.is_empty() {
+            return;
+        }
+        for peer in peers {
+            self.state.forget_parting(peer);
+        }
+    }
+
+    /// Whether a process has ended MPI after a loss, and not begun again as far as this one knows.
+    #[inline]
+    pub fn has_parted(&self, id: PeerId) -> bool {
+        self.state.parted.contains(&id)
     }
 
     /// Ends whatever depends on a process, and of a lost one also what waits for anybody. False when that was done before.
@@ -166,27 +215,14 @@ impl Engine {
             state.lost.push(id);
         }
         for slot in concerned {
-            if state.requests.at(slot).flags & TRANSFERRING != 0 {
-                // Its memory is not the program's again before the device has said so, which it does.
-                state.requests.at_mut(slot).error = Some(error.clone());
-                continue;
-            }
-            match state.requests.at(slot).phase {
-                Phase::Posted => state.unpost(slot),
-                Phase::Reading => state.reading.retain(|&reading| reading != slot),
-                _ => {}
-            }
-            state.finish(slot, Some(error.clone()));
+            state.end_bereaved(slot, error.clone());
         }
         true
     }
 
-    /// This process is about to end MPI. After a loss nobody waits for the others then, and who still waits for an answer of
+    /// This process is about to end MPI, and it or another lane of it knows of a loss. Nobody waits for the others then, and who still waits for an answer of
     /// this one would do so for ever: all that were met are told, after everything else that was sent to them, and of whom was lost before.
     pub fn farewell(&mut self) {
-        if !self.knows_losses() {
-            return;
-        }
         let me = self.state.config.me;
         let living = |index: &u32| !self.state.peers.at(*index).dead && self.state.peers.at(*index).id != me;
         let living: Vec<PeerId> =
@@ -199,22 +235,27 @@ impl Engine {
         }
     }
 
+    /// Takes the last words of a process that ends after a loss a step nearer to the others. False when they have left.
+    pub fn push_last_words(&mut self) -> bool {
+        if !self.state.busy.is_empty() {
+            self.progress();
+        }
+        !self.state.busy.is_empty()
+    }
+
     /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half
     /// a second. It may go on later all the same.
     pub fn rest(&mut self) {
-        let until = Instant::now() + LAST_WORDS;
-        while self.knows_losses() && !self.state.busy.is_empty() && Instant::now() < until {
-            self.progress();
-            std::thread::yield_now();
-        }
-        if self.knows_losses() {
-            self.fabric.set_parted(true);
-        }
         self.fabric.rest();
         while !self.fabric.has_rested() {
             self.fabric.progress();
             std::thread::yield_now();
         }
+    }
+
+    /// This process has ended MPI after a loss and said its last words: also those see it that it never met.
+    pub fn part(&mut self) {
+        self.fabric.set_parted(true);
     }
 
     /// This process, which may have ended MPI, begins again with a session.
@@ -241,13 +282,21 @@ impl Engine {
     /// The error of a probe that finds nothing when nobody is left who could send it a message, as for a receive.
     #[inline]
     pub fn hopeless(&mut self, from: Selector) -> Option<Error> {
-        if self.state.any_dead { self.state.culprit(from.peer).map(State::gone) } else { None }
+        if !self.state.any_dead && self.state.parted.is_empty() {
+            return None;
+        }
+        self.state.culprit(from.peer).map(|culprit| self.state.absence(culprit))
     }
 
     /// How many processes were lost so far, acknowledged or not: a change says that [`Engine::loss_of`] has news.
     #[inline]
     pub fn losses(&self) -> u32 {
         self.state.losses
+    }
+
+    /// Whether somebody of these was lost, as this one knows or has heard.
+    pub fn has_lost_of(&self, processes: &dyn PeerMap) -> bool {
+        self.state.any_lost_of(processes).is_some()
     }
 
     /// One of these processes that was lost, as this one knows or has heard.
@@ -261,12 +310,14 @@ impl Engine {
     /// bit each, and is asked again when somebody has left, because what a leaver wrote comes before its leaving. `peer`: which process a
     /// member is.
     pub fn left_among(&self, missing: impl Fn() -> u64, peer: impl Fn(u32) -> PeerId) -> Option<PeerId> {
-        left_among(missing, peer, |id| self.state.is_dead(id) || self.fabric.has_ended(id))
+        left_among(missing, peer, |id| {
+            self.state.is_dead(id) || self.has_parted(id) || self.fabric.has_ended(id)
+        })
     }
 
     /// The error of what depends on that process, if it is known to be gone or to have ended after a loss.
     pub fn loss_of(&self, id: PeerId) -> Option<Error> {
-        self.state.is_dead(id).then(|| State::gone(id))
+        self.state.is_dead(id).then(|| self.state.absence(id))
     }
 }
 
@@ -298,6 +349,52 @@ impl State {
         )
     }
 
+    /// The error of everything that depends on a process that is not there: it has ended MPI, or is lost.
+    pub(crate) fn absence(&self, id: PeerId) -> Error {
+        if self.parted.contains(&id) { State::parted(id) } else { State::gone(id) }
+    }
+
+    #[cold]
+    fn note_parted(&mut self, id: PeerId) {
+        if !self.parted.contains(&id) {
+            self.parted.push(id);
+        }
+        if let Some(peer) = self.peers.find_mut(id) {
+            peer.has_parted = true;
+        }
+    }
+
+    /// Only a process that begins again writes letters after its farewell.
+    #[inline]
+    pub(crate) fn hear_again(&mut self, index: u32, header: Header) {
+        if !self.parted.is_empty() && header.context() == ContextId::LETTERS {
+            self.forget_parting(self.peers.at(index).id);
+        }
+    }
+
+    /// One that was cut off stays so.
+    #[cold]
+    fn forget_parting(&mut self, id: PeerId) {
+        if !self.is_dead(id) {
+            self.parted.retain(|&parted| parted != id);
+        }
+    }
+
+    /// Ends a request that depends on a process that is not there.
+    fn end_bereaved(&mut self, slot: u32, error: Error) {
+        if self.requests.at(slot).flags & TRANSFERRING != 0 {
+            // Its memory is not the program's again before the device has said so, which it does.
+            self.requests.at_mut(slot).error = Some(error);
+            return;
+        }
+        match self.requests.at(slot).phase {
+            Phase::Posted => self.unpost(slot),
+            Phase::Reading => self.reading.retain(|&reading| reading != slot),
+            _ => {}
+        }
+        self.finish(slot, Some(error));
+    }
+
     /// The error of everything that depends on a lost process.
     pub(crate) fn gone(id: PeerId) -> Error {
         Error::new(
@@ -313,7 +410,8 @@ impl State {
         let wanted = self.requests.at(slot).peer;
         if let Some(culprit) = self.culprit((wanted != ANYBODY).then_some(wanted)) {
             self.unpost(slot);
-            self.finish(slot, Some(State::gone(culprit)));
+            let error = self.absence(culprit);
+            self.finish(slot, Some(error));
         }
     }
 
@@ -322,7 +420,7 @@ impl State {
     fn culprit(&mut self, wanted: Option<PeerId>) -> Option<PeerId> {
         match wanted {
             None => std::mem::take(&mut self.lost).first().copied(),
-            Some(peer) => self.is_dead(peer).then_some(peer),
+            Some(peer) => (self.is_dead(peer) || self.parted.contains(&peer)).then_some(peer),
         }
     }
 

@@ -37,6 +37,7 @@ mod zero_copy;
 pub use both::{Both, BothBell};
 pub use engine::Engine;
 pub use fabric::{Fabric, FabricBell, rdma_ports};
+pub use failure::LAST_WORDS;
 pub use forced::Forced;
 pub use landings::{LandingId, PartsOf};
 pub use levels::Levels;

@@ -54,6 +54,8 @@ pub(crate) struct Peer {
     pub(crate) budget: u32,
     pub(crate) connected: bool,
     pub(crate) dead: bool,
+    /// Has ended MPI after a loss at least once: it may still answer what was given up then.
+    pub(crate) has_parted: bool,
     /// Reading its memory failed once: not tried again.
     pub(crate) unreadable: bool,
     /// Whether the peer is in the engine's list of peers with work to push.
@@ -147,6 +149,7 @@ impl Peers {
             budget,
             connected: false,
             dead: false,
+            has_parted: false,
             unreadable: false,
             listed: false,
             limits: SendLimits {

@@ -204,7 +204,7 @@ impl Member {
             return false;
         }
         // As MPI_Finalize does: a process that knows of losses need not become quiet.
-        if self.rest == 0 {
+        if self.rest == 0 && engine.knows_losses() {
             engine.farewell();
         }
         self.rest += 1;

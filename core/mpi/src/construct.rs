@@ -34,7 +34,7 @@ use sweep::Sweep;
 use weft_coll::{Call, Vector};
 use weft_datatype::PredefinedOp;
 use weft_datatype::{Datatype, Memory};
-use weft_engine::{Arguments, Operation, Reduction, RequestId};
+use weft_engine::{Arguments, Operation, PeerMap, Reduction, RequestId};
 use weft_types::{ContextId, ErrorClass, Handle, PeerId, Rank, Result, abi};
 
 /// A construction under way.
@@ -116,6 +116,14 @@ fn seed(key: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
+/// What is kept of a freed communicator until its channel can be used again.
+pub(crate) struct Retired {
+    context: ContextId,
+    lane: u32,
+    handle: Handle,
+    everyone: Arc<dyn PeerMap>,
+}
+
 impl Process {
     /// This process's flags of an agreement, all well.
     fn flags(&self) -> u64 {
@@ -144,13 +152,16 @@ impl Process {
         }
     }
 
-    /// Gives the channels of freed communicators back once no traffic uses them.
+    /// Gives the channels of freed communicators back once no traffic uses them. One that has lost somebody is never used again: what calls
+    /// that failed owed to others may arrive at any time, and would be taken for the new communicator's.
     fn reuse_retired(&mut self) {
         let mut retired = std::mem::take(&mut self.retired);
-        retired.retain(|&(context, lane, handle)| {
+        retired.retain(|retired| {
+            let (context, lane, handle) = (retired.context, retired.lane, retired.handle);
             let any = |context| weft_engine::Selector { context, peer: None, source: None, tag: None };
             let used = |engine: &mut weft_engine::Engine| {
-                engine.owns_any(handle.0)
+                engine.has_lost_of(&*retired.everyone)
+                    || engine.owns_any(handle.0)
                     || engine.iprobe(any(context)).is_some()
                     || engine.iprobe(any(context.collective())).is_some()
                     || engine.iprobe(any(context.partitioned())).is_some()
@@ -177,7 +188,8 @@ impl Process {
             self.engine.leave_group(group);
         }
         self.engine.close_streams();
-        self.retired.push((comm.context, comm.lane, handle));
+        let everyone = comm.everyone().peers;
+        self.retired.push(Retired { context: comm.context, lane: comm.lane, handle, everyone });
         Ok(comm)
     }
 
@@ -391,6 +403,10 @@ impl Construction {
         // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
         comm.lane = if process.engine.are_here(comm.processes()) { agreed.lane(context) } else { 0 };
         process.lanes.open(comm.lane, &process.engine)?;
+        process.engine.welcome(comm.processes());
+        if comm.lane != 0 {
+            process.lanes.at(comm.lane).with(|inner| inner.engine.welcome(comm.processes()));
+        }
         if comm.lane != 0 {
             comm.collectives = Count::shared();
         }

@@ -6,14 +6,15 @@ use crate::comm::{Comm, Comms};
 use crate::context::Contexts;
 use crate::fabric::Ways;
 use crate::group::{Group, NamedGroups};
-use crate::lanes::Lanes;
+use crate::lanes::{Lane, Lanes};
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::types::Types;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 use weft_boot::{Job, Launcher, SharedLauncher};
-use weft_engine::{Completion, Engine, EngineBell, EngineConfig, MessageId, RequestId, Waiter};
+use weft_engine::{Completion, Engine, EngineBell, EngineConfig, LAST_WORDS, MessageId, RequestId, Waiter};
 use weft_types::params::{self, Choice, Parameters};
 use weft_types::{ContextId, Handle, PeerId, Rank, Result, abi};
 
@@ -54,7 +55,7 @@ pub struct Process {
     /// Letters about communicators being made.
     pub(crate) letters: crate::letters::Letters,
     /// Channels of freed communicators that traffic still uses.
-    pub(crate) retired: Vec<(ContextId, u32, Handle)>,
+    pub(crate) retired: Vec<crate::construct::Retired>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
@@ -320,11 +321,37 @@ impl Process {
 
     /// This process has ended MPI: nobody shall wait for it.
     pub fn rest(&mut self) {
+        if self.knows_losses() {
+            self.say_last_words();
+            self.engine.part();
+        }
+        self.engine.rest();
+    }
+
+    /// Whether a process of the job was found lost, as any lane knows or has heard.
+    pub fn knows_losses(&self) -> bool {
+        let knows = |lane: &Lane| lane.with(|inner| inner.engine.knows_losses());
+        self.engine.knows_losses() || self.lanes.iter().any(|(_, lane)| knows(lane))
+    }
+
+    /// After a loss, what this process owes to others leaves in all lanes, and then its farewell.
+    #[cold]
+    fn say_last_words(&mut self) {
         for (_, lane) in self.lanes.iter() {
             lane.with(|inner| inner.engine.farewell());
         }
         self.engine.farewell();
-        self.engine.rest();
+        let until = Instant::now() + LAST_WORDS;
+        loop {
+            let mut are_left = self.engine.push_last_words();
+            for (_, lane) in self.lanes.iter() {
+                are_left |= lane.with(|inner| inner.engine.push_last_words());
+            }
+            if !are_left || Instant::now() >= until {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Says by which addresses and devices others were reached, to whoever asked for that (`WEFT_VERBOSE`): what works was found out by trying.

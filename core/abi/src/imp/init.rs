@@ -3,8 +3,10 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
 
 use weft::environment::Requests;
+use weft_engine::LAST_WORDS;
 use weft_types::{Error, ErrorClass, Handle, abi};
 
 use super::attributes;
@@ -108,7 +110,7 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     }
     attributes::delete_all(Handle(abi::MPI_COMM_SELF))?;
     let quiet = |process: &mut weft::Process| process.is_quiet().then_some(());
-    gate::wait_for("MPI_Finalize", Awaited::Quiet, quiet);
+    gate::wait_for("MPI_Finalize", Awaited::Quiet, or_given_up(quiet));
     super::collective::last_barrier("MPI_Finalize")?;
     // A barrier that was given up because a process is gone never becomes quiet.
     let quiet =
@@ -119,6 +121,23 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     gate::with(|process| process.end_world())?;
     gate::change_phase(gate::FINALIZED, gate::WORLD);
     Ok(())
+}
+
+/// What a process that ends MPI waits for: `quiet`, but once somebody is lost no longer than for its last words, because the others may have
+/// gone without taking what is sent to them.
+pub(super) fn or_given_up(
+    mut quiet: impl FnMut(&mut weft::Process) -> Option<()>,
+) -> impl FnMut(&mut weft::Process) -> Option<()> {
+    let mut until = None;
+    move |process| {
+        quiet(process).or_else(|| {
+            if !process.knows_losses() {
+                return None;
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+            (Instant::now() >= until).then_some(())
+        })
+    }
 }
 
 /// `MPI_Initialized` (section 11.2.3).

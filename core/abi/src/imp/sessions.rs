@@ -12,6 +12,7 @@ use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::communicators::construct_with_info;
 use super::environment::{bytes, write_string};
+use super::init::or_given_up;
 use super::{errors, info};
 use crate::ctypes::*;
 use crate::gate;
@@ -83,16 +84,14 @@ pub(crate) unsafe fn session_finalize(session: *mut MPI_Session) -> Result<(), R
     // SAFETY: the entry has refused null.
     let handle = unsafe { session.read() }.handle();
     gate::with(|process| process.sessions.get(handle).map(drop))?;
-    gate::wait_for("MPI_Session_finalize", Awaited::OfSession(handle), |process| {
-        process.is_session_quiet(handle, false).then_some(())
-    });
+    let quiet = |process: &mut weft::Process| process.is_session_quiet(handle, false).then_some(());
+    gate::wait_for("MPI_Session_finalize", Awaited::OfSession(handle), or_given_up(quiet));
     let changing = CHANGING.lock();
     let others =
         |process: &weft::Process| process.sessions.others(handle) || gate::phase() & gate::WORLD != 0;
     if !gate::with(|process| others(process)) {
-        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, |process| {
-            process.is_session_quiet(handle, true).then_some(())
-        });
+        let quiet = |process: &mut weft::Process| process.is_session_quiet(handle, true).then_some(());
+        gate::wait_for("MPI_Session_finalize", Awaited::Quiet, or_given_up(quiet));
     }
     gate::agent::closing();
     let closed = gate::with(|process| {

@@ -167,7 +167,7 @@ impl RawRing {
     }
 
     /// Writes the envelope and the place of a record into a cell, and lets `fill` write the record (rule B).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fill_record(
         &mut self,
         cell: u32,

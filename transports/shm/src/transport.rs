@@ -383,7 +383,6 @@ impl Transport for Shm {
                 None => return Err(outbound.full()),
             },
         };
-        // One call, so that it is no call.
         outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
         if slot.is_none() {
             outbound.producer.take(place, len);

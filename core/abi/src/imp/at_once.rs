@@ -119,10 +119,8 @@ pub(crate) unsafe fn send_longer(
     let owner = comm.handle.0;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-    // Where ranks share cores nobody copies the first piece out while the next one is copied in.
     if bytes > Engine::PIECE
-        && process.spins() > 1
-        && let Some(begun) = send_in_pieces(&mut process.engine, envelope, data, owner)
+        && let Some(begun) = send_in_pieces(process, envelope, data, owner)
     {
         // The process is not used any more: waiting enters the gate.
         return Some(match begun {
@@ -138,11 +136,16 @@ pub(crate) unsafe fn send_longer(
 #[cold]
 #[inline(never)]
 fn send_in_pieces(
-    engine: &mut Engine,
+    process: &mut Process,
     to: Envelope,
     data: &[u8],
     owner: u32,
 ) -> Option<Result<Started, Raised>> {
+    // Where ranks share cores nobody copies the first piece out while the next one is copied in.
+    if process.spins() == 1 {
+        return None;
+    }
+    let engine = &mut process.engine;
     let moved = engine.send_pieces(to, data, Engine::PIECE)?;
     if moved == data.len() {
         return Some(Ok(Started::Complete));

@@ -218,21 +218,19 @@ impl Memory {
     /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0.
     #[inline(always)]
     pub(super) fn reach(&self, round: u64, long: usize) -> u64 {
-        if long == 0 {
-            return round;
-        }
-        // Everybody must have read what lies there, as what lies in the cell.
-        match self.laps.displaces(long) {
-            None => round,
-            Some(before) => self.reach_behind(round, before),
-        }
+        if long == 0 { round } else { self.reach_of_long(round, long) }
     }
 
     /// Not inside the callers: the shortest calls go without it.
-    #[cold]
-    fn reach_behind(&self, round: u64, before: u64) -> u64 {
-        // Nor does this member write over what it may still read itself.
-        if before >= self.finished { NEVER } else { round.max(before + CELLS) }
+    #[inline(never)]
+    fn reach_of_long(&self, round: u64, long: usize) -> u64 {
+        // Everybody must have read what lies there, as what lies in the cell.
+        match self.laps.displaces(long) {
+            None => round,
+            // Nor does this member write over what it may still read itself.
+            Some(before) if before >= self.finished => NEVER,
+            Some(before) => round.max(before + CELLS),
+        }
     }
 
     /// The own payload of a round for which the caller has found room (rule B).

@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// A process says that it ends MPI after a loss. It may begin again (a session after the World Model), so that it is not cut off: what
-    /// waits for it is given up, and whatever begins to wait for it until it is heard or met again.
+    /// failed and still waits for its word is given up, and nothing else: a farewell may be heard late, after the new beginning.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_farewell(&mut self, id: PeerId) {
@@ -139,29 +139,6 @@ impl Engine {
             self.state.note_parted(id);
             self.state.notices.push_back(Notice::Owed);
         }
-    }
-
-    /// Ends what waits for an answer or a message of processes that have parted. What leaves by itself leaves, and letters stay, which a
-    /// process reads that begins again. True when there was any.
-    #[cold]
-    pub(crate) fn give_parted_up(&mut self) -> bool {
-        let state = &mut self.state;
-        let is_over = |slot: &u32| {
-            let request = state.requests.at(*slot);
-            state.parted.contains(&request.peer)
-                && match request.phase {
-                    Phase::Posted => true,
-                    Phase::Waiting => request.header.context() != ContextId::LETTERS,
-                    _ => false,
-                }
-        };
-        let over: Vec<u32> = state.requests.in_use().filter(is_over).collect();
-        state.changes = state.changes.wrapping_add(u32::from(!over.is_empty()));
-        for &slot in &over {
-            let error = State::parted(state.requests.at(slot).peer);
-            state.end_bereaved(slot, error);
-        }
-        !over.is_empty()
     }
 
     /// These processes take part in something new with this one: those of them that had parted have begun again.
@@ -282,7 +259,7 @@ impl Engine {
     /// The error of a probe that finds nothing when nobody is left who could send it a message, as for a receive.
     #[inline]
     pub fn hopeless(&mut self, from: Selector) -> Option<Error> {
-        if !self.state.any_dead && self.state.parted.is_empty() {
+        if !self.state.any_dead {
             return None;
         }
         self.state.culprit(from.peer).map(|culprit| self.state.absence(culprit))
@@ -381,7 +358,7 @@ impl State {
     }
 
     /// Ends a request that depends on a process that is not there.
-    fn end_bereaved(&mut self, slot: u32, error: Error) {
+    pub(crate) fn end_bereaved(&mut self, slot: u32, error: Error) {
         if self.requests.at(slot).flags & TRANSFERRING != 0 {
             // Its memory is not the program's again before the device has said so, which it does.
             self.requests.at_mut(slot).error = Some(error);
@@ -420,7 +397,7 @@ impl State {
     fn culprit(&mut self, wanted: Option<PeerId>) -> Option<PeerId> {
         match wanted {
             None => std::mem::take(&mut self.lost).first().copied(),
-            Some(peer) => (self.is_dead(peer) || self.parted.contains(&peer)).then_some(peer),
+            Some(peer) => self.is_dead(peer).then_some(peer),
         }
     }
 

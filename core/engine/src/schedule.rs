@@ -305,7 +305,6 @@ impl Engine {
                     continue;
                 }
                 Notice::Owed => {
-                    moved |= self.give_parted_up();
                     self.part_from_leavers();
                     continue;
                 }
@@ -321,7 +320,7 @@ impl Engine {
             active.ended(step, completion);
             self.advance(slot, active);
         }
-        if self.state.schedules.owed > 0 && !self.state.gone.is_empty() || !self.state.parted.is_empty() {
+        if self.state.schedules.owed > 0 && !(self.state.gone.is_empty() && self.state.parted.is_empty()) {
             // Looked at again at the next progress.
             self.state.notices.push_back(Notice::Owed);
         }

@@ -16,7 +16,8 @@
 use super::Active;
 use super::bound::Run;
 use crate::engine::{Engine, State};
-use crate::types::{Envelope, Selector, SendMode, Started};
+use crate::requests::Phase;
+use crate::types::{Envelope, RequestId, Selector, SendMode, Started};
 use weft_api::Transport;
 use weft_coll::{Step, StepId};
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
@@ -74,7 +75,22 @@ impl Engine {
         let runs = self.state.schedules.active.iter().flatten().filter(|active| active.taken_back);
         let pending = runs.flat_map(|active| &active.vectors.pending).map(|&(_, request)| request);
         let awaited = pending.filter(|&request| self.exists(request));
+        let awaited: Vec<RequestId> = awaited.collect();
+        // Who has only said farewell may begin again: no more is given up of it than this.
+        for request in &awaited {
+            let of = self.state.requests.at(request.slot());
+            if self.state.parted.contains(&of.peer)
+                && !self.state.is_dead(of.peer)
+                && matches!(of.phase, Phase::Posted | Phase::Waiting)
+            {
+                let error = State::parted(of.peer);
+                self.state.changes = self.state.changes.wrapping_add(1);
+                self.state.end_bereaved(request.slot(), error);
+            }
+        }
         let mut leavers: Vec<PeerId> = awaited
+            .into_iter()
+            .filter(|&request| self.exists(request))
             .map(|request| self.state.requests.at(request.slot()).peer)
             .filter(|&peer| !self.state.is_dead(peer) && self.fabric.is_gone(peer))
             .collect();

@@ -151,12 +151,6 @@ impl Engine {
         }
     }
 
-    /// Whether a process has ended MPI after a loss, and not begun again as far as this one knows.
-    #[inline]
-    pub fn has_parted(&self, id: PeerId) -> bool {
-        self.state.parted.contains(&id)
-    }
-
     /// Ends whatever depends on a process, and of a lost one also what waits for anybody. False when that was done before.
     fn cut(&mut self, id: PeerId, error: &Error, lost: bool) -> bool {
         let index = self.meet(id);
@@ -287,9 +281,7 @@ impl Engine {
     /// bit each, and is asked again when somebody has left, because what a leaver wrote comes before its leaving. `peer`: which process a
     /// member is.
     pub fn left_among(&self, missing: impl Fn() -> u64, peer: impl Fn(u32) -> PeerId) -> Option<PeerId> {
-        left_among(missing, peer, |id| {
-            self.state.is_dead(id) || self.has_parted(id) || self.fabric.has_ended(id)
-        })
+        left_among(missing, peer, |id| self.state.is_dead(id) || self.fabric.has_ended(id))
     }
 
     /// The error of what depends on that process, if it is known to be gone or to have ended after a loss.

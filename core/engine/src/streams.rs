@@ -114,8 +114,6 @@ struct Losses<'a> {
     gone: &'a [PeerId],
     /// Whether some are, or have ended MPI after a loss of their own.
     any: bool,
-    /// Those that said that they end MPI after a loss.
-    parted: &'a [PeerId],
     peers: &'a Peers,
     fabric: &'a Transports,
 }
@@ -131,8 +129,7 @@ fn step(call: &mut RoundsCall, rounds: &mut Rounds, peers: &[PeerId], losses: &L
             if let Some(&lost) = peers.iter().find(|peer| losses.gone.contains(peer)) {
                 return Stepped::Failed(rounds.leave_for_loss(lost));
             }
-            let has_left =
-                |id| losses.peers.is_dead(id) || losses.parted.contains(&id) || losses.fabric.has_ended(id);
+            let has_left = |id| losses.peers.is_dead(id) || losses.fabric.has_ended(id);
             if let Some(left) = left_among(|| call.missing(rounds), |member| peers[member as usize], has_left)
             {
                 return Stepped::Failed(rounds.leave_for_leaver(left));
@@ -328,7 +325,7 @@ impl Engine {
     fn step_kept(&mut self, index: u32) -> bool {
         let State { streams, gone, any_dead, parted, peers: met, .. } = &mut self.state;
         let any = *any_dead || !gone.is_empty() || !parted.is_empty();
-        let losses = Losses { gone, any, parted, peers: met, fabric: &self.fabric };
+        let losses = Losses { gone, any, peers: met, fabric: &self.fabric };
         let Streams { open, busy } = streams;
         let place = &mut open[index as usize];
         let Some(Open { rounds, peers, kept: Some(kept), .. }) = place else {
@@ -361,7 +358,7 @@ impl Engine {
         loop {
             let State { streams, gone, any_dead, parted, peers: met, .. } = &mut self.state;
             let any = *any_dead || !gone.is_empty() || !parted.is_empty();
-            let losses = Losses { gone, any, parted, peers: met, fabric: &self.fabric };
+            let losses = Losses { gone, any, peers: met, fabric: &self.fabric };
             let Streams { open, busy } = streams;
             let place = &mut open[index as usize];
             let open = place.as_mut().expect("a busy stream is open");

@@ -111,6 +111,20 @@ fn hear(fabric: &mut Virtual, (me, peer): (usize, usize)) {
     fabric.ends[me].advance(PeerId(peer as u32));
 }
 
+/// The third process has been heard to send to the first, and both talk: neither has given the other up.
+fn comes_back(fabric: &mut Virtual, when: &str) {
+    let begun = fabric.air.borrow().now;
+    while fabric.ends[0].peek(PeerId(2)).is_none() {
+        fabric.round();
+        let lost = [0, 2].map(|end| fabric.ends[end].lost());
+        assert_eq!(lost, [None; 2], "{when}");
+        assert!(fabric.air.borrow().now - begun < 9_000_000_000, "{when}: never");
+    }
+    fabric.ends[0].advance(PeerId(2));
+    say(fabric, (0, 2));
+    hear(fabric, (2, 0));
+}
+
 /// Process 0 talks to 2 by datagrams until 2 wants a connection, and then computes while 2 asks for it, rests and goes on resting for so many
 /// milliseconds. What 0 finds when it looks again is a question and the word of the rest.
 fn asked_for_a_way_and_rested(computes: u32) -> Virtual {
@@ -183,17 +197,7 @@ fn who_asked_for_a_way_and_rested_may_come_back() {
         }
         assert!(!fabric.ends[0].is_gone(PeerId(2)), "after {computes} ms");
         say(&mut fabric, (2, 0));
-        let begun = fabric.air.borrow().now;
-        while fabric.ends[0].peek(PeerId(2)).is_none() {
-            fabric.round();
-            let lost = [0, 2].map(|end| fabric.ends[end].lost());
-            assert_eq!(lost, [None; 2], "after {computes} ms");
-            assert!(fabric.air.borrow().now - begun < 9_000_000_000, "after {computes} ms: never");
-        }
-        // Both ways.
-        fabric.ends[0].advance(PeerId(2));
-        say(&mut fabric, (0, 2));
-        hear(&mut fabric, (2, 0));
+        comes_back(&mut fabric, &format!("after {computes} ms"));
     }
 }
 
@@ -243,15 +247,7 @@ fn who_rested_may_come_back_after_a_minute() {
     assert!(fabric.ends[0].has_left() && !fabric.ends[0].is_gone(PeerId(2)));
     fabric.air.borrow_mut().cut.clear();
     say(&mut fabric, (2, 0));
-    let begun = fabric.air.borrow().now;
-    while fabric.ends[0].peek(PeerId(2)).is_none() {
-        fabric.round();
-        assert_eq!([0, 2].map(|end| fabric.ends[end].lost()), [None; 2]);
-        assert!(fabric.air.borrow().now - begun < 9_000_000_000, "never");
-    }
-    fabric.ends[0].advance(PeerId(2));
-    say(&mut fabric, (0, 2));
-    hear(&mut fabric, (2, 0));
+    comes_back(&mut fabric, "after a minute");
 }
 
 /// A question that was sent before the word of a rest and arrives after it does not undo it.

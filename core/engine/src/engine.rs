@@ -360,7 +360,7 @@ impl Engine {
     }
 
     /// The lost processes so far.
-    pub fn lost(&self) -> &[PeerId] {
+    pub fn gone(&self) -> &[PeerId] {
         &self.state.gone
     }
 

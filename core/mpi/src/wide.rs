@@ -155,12 +155,12 @@ impl Process {
                 news |= 1 << wide.counter.lock().0.failed(to, &letter, error.to_string());
             }
         }
-        let lost = self.engine.lost();
-        if lost.len() > wide.told {
-            for &peer in &lost[wide.told..] {
+        let gone = self.engine.gone();
+        if gone.len() > wide.told {
+            for &peer in &gone[wide.told..] {
                 self.lanes.iter().for_each(|(_, lane)| lane.hear_lost(peer));
             }
-            wide.told = lost.len();
+            wide.told = gone.len();
             news = u32::MAX;
         }
         if news != 0 {

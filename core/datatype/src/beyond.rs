@@ -22,8 +22,6 @@ const FEWEST: usize = 4 << 10;
 pub(crate) const HALF: usize = 32;
 /// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
 const SHORTEST: u64 = LINE as u64;
-/// Shortest blocks that are unpacked in several parts where they are shorter than a line. (Shorter ones have kernels for several at a time.)
-const SHORTEST_IN_PARTS: u64 = 16;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
 /// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
@@ -101,17 +99,15 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if !is_beyond(total, len) {
-                self.transfer::<false>(origin, skip, len, packed.cast_mut());
-            } else if self.mean_block() >= LINE as u64 {
-                self.unpack_past_caches(origin, skip, len, packed);
-            } else if self.mean_block() >= SHORTEST_IN_PARTS
-                && let Some(blocks) = self.regular(origin, skip, len)
-            {
-                blocks.unpack(packed);
-            } else {
-                self.transfer::<false>(origin, skip, len, packed.cast_mut());
+            if is_beyond(total, len) {
+                if self.mean_block() >= LINE as u64 {
+                    return self.unpack_past_caches(origin, skip, len, packed);
+                }
+                if self.regular(origin, skip, len).is_some_and(|blocks| blocks.unpack(packed)) {
+                    return;
+                }
             }
+            self.transfer::<false>(origin, skip, len, packed.cast_mut());
         }
     }
 
@@ -237,7 +233,10 @@ impl Lines {
     #[inline]
     pub(crate) unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
         let (mut block, mut length, mut next) = (block, length, next);
-        long::fetch_second(next.wrapping_add(length - 1));
+        // What begins and ends with a line, here and there, has no line behind those that are asked for below.
+        if !(self.filled | length | next as usize).is_multiple_of(LINE) {
+            long::fetch_second(next.wrapping_add(length - 1));
+        }
         // SAFETY: the caller's promise; what is left in the line is at least as long as what is put there.
         unsafe {
             if self.filled > 0 {

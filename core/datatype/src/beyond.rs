@@ -21,7 +21,7 @@ const FEWEST: usize = 4 << 10;
 /// Half a line, the most that a streaming store of AVX2 writes.
 pub(crate) const HALF: usize = 32;
 /// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
-const SHORTEST: u64 = LINE as u64;
+const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
 /// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.

@@ -311,9 +311,8 @@ mod tests {
                 continue;
             }
             // Of rounds before the last eight nobody needs to know.
-            let displaced = [0, 1].map(|me: usize| {
-                members[me].displaces(len, true).filter(|before| before + CELLS > round)
-            });
+            let displaced = [0, 1]
+                .map(|me: usize| members[me].displaces(len, true).filter(|before| before + CELLS > round));
             assert_eq!(displaced[0], displaced[1], "both know the same");
             let places = [0, 1].map(|me: usize| {
                 let (at, turned) = members[me].place(round, len, true);

@@ -39,7 +39,7 @@ pub use engine::Engine;
 pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use failure::LAST_WORDS;
 pub use forced::Forced;
-pub use landings::{LandingId, PartsOf};
+pub use landings::{LandingId, Next, PartsOf};
 pub use levels::Levels;
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};

@@ -370,6 +370,11 @@ impl SendSide {
         self.ready.board()
     }
 
+    /// Whether other threads may mark partitions there.
+    pub(super) fn is_marked_by_others(&self) -> bool {
+        self.ready.is_shared()
+    }
+
     /// Whether threads have marked partitions there.
     pub(super) fn has_news(&self) -> bool {
         self.ready.board().has_news()

@@ -459,6 +459,8 @@ impl State {
                 self.end_when_all_is_here(slot);
             }
             LeadTarget::Message(slot) => self.messages.at_mut(slot).data.extend_from_slice(data),
+            LeadTarget::Nobody if left == 0 => drop(peer.ledger.release(charge(total))),
+            LeadTarget::Nobody => {}
         }
         Todo::Nothing
     }

@@ -7,7 +7,7 @@
 
 use crate::engine::{Engine, State};
 use crate::internal::Notice;
-use crate::peers::Outgoing;
+use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANYBODY, Phase, TAKEN, TRANSFERRING};
 use crate::schedule::PeerMap;
 use std::collections::BTreeMap;
@@ -181,6 +181,12 @@ impl Engine {
                         queue.filter(|outgoing| matches!(outgoing, Outgoing::Message(of) if *of == slot))
                     {
                         *outgoing = Outgoing::Filler { done, lead };
+                    }
+                }
+                Phase::Receiving => {
+                    let lead = self.state.peers.find_mut(peer).and_then(|peer| peer.lead.as_mut());
+                    if let Some(lead) = lead.filter(|lead| lead.target == LeadTarget::Request(slot)) {
+                        lead.target = LeadTarget::Nobody;
                     }
                 }
                 Phase::Streaming => {

@@ -33,6 +33,8 @@ pub(crate) enum LeadTarget {
     Request(u32),
     /// A message without a receive.
     Message(u32),
+    /// Nobody: the receive was given up, because the sender had parted before the lead was whole.
+    Nobody,
 }
 
 /// The lead of the newest announcement of a peer, while it is incomplete.

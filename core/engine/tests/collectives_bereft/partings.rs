@@ -80,6 +80,10 @@ impl Plan {
         Plan { comms, ages, deeds, second, dies, asks_anybody, window: 1 + random.below(3) as usize, again }
     }
 
+    fn is_collective(&self, at: usize) -> bool {
+        matches!(self.deeds[at], Deed::Collective(_))
+    }
+
     fn deed(random: &mut Random, comms: &[Comm], among: std::ops::Range<usize>) -> Deed {
         let comm = among.start + random.below(among.len() as u64) as usize;
         let size = comms[comm].members.len() as u64;
@@ -115,6 +119,8 @@ struct Member {
     life: u32,
     /// Where it was when it ended MPI before its time.
     deserted: Option<usize>,
+    /// What it has begun a second time.
+    asked_again: Vec<usize>,
     /// Of a hundred looks after a loss, so many end MPI.
     haste: u64,
 }
@@ -124,7 +130,17 @@ impl Member {
         let haste = [0, 0, 2, 20][random.below(4) as usize];
         let own = Random::new(random.below(u64::MAX));
         let state = State::Works;
-        Member { me, random: own, next: 0, under_way: Vec::new(), state, life: 1, deserted: None, haste }
+        Member {
+            me,
+            random: own,
+            next: 0,
+            under_way: Vec::new(),
+            state,
+            life: 1,
+            deserted: None,
+            asked_again: Vec::new(),
+            haste,
+        }
     }
 
     fn is_over(&self, plan: &Plan) -> bool {
@@ -151,15 +167,27 @@ impl Member {
             State::Works => {}
         }
         engine.progress();
+        let mut again = Vec::new();
         self.under_way.retain(|&(at, request, _)| {
             if !engine.is_complete(request) {
                 return true;
             }
             if let Some(error) = engine.take(request).error {
                 check(at, &error);
+                // Who waits for anybody hears of the loss, and asks again: the sender may live.
+                again.extend((self.me == plan.asks_anybody && !plan.is_collective(at)).then_some(at));
             }
             false
         });
+        for at in again {
+            if self.asked_again.contains(&at) {
+                // What it was sent it will not take.
+                self.deserted = self.deserted.or(Some(at));
+            } else {
+                self.asked_again.push(at);
+                self.begin(plan, engine, at, &mut check);
+            }
+        }
         let end = if self.life == 1 { plan.second } else { plan.deeds.len() };
         let hurries = self.life == 1 && engine.knows_losses() && self.random.below(100) < self.haste;
         if hurries && (self.next < end || !self.under_way.is_empty()) {
@@ -180,7 +208,7 @@ impl Member {
     }
 
     fn blocking(&self, plan: &Plan) -> usize {
-        let asks = |at: usize| self.me == plan.asks_anybody && matches!(plan.deeds[at], Deed::Message { .. });
+        let asks = |at: usize| self.me == plan.asks_anybody && !plan.is_collective(at);
         self.under_way.iter().filter(|&&(at, ..)| !asks(at)).count()
     }
 

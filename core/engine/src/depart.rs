@@ -246,7 +246,8 @@ impl Engine {
     }
 
     fn push(&mut self, index: u32) -> bool {
-        if !self.state.peers.at(index).connected {
+        let peer = self.state.peers.at(index);
+        if !(peer.connected || peer.dead) {
             return self.push_first(index);
         }
         let mut moved = false;

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! * A lane other than 0 is given only to communicators whose members all allow several threads (agreed on together
-//!   with the channel, see [`crate::context`]). So a single-threaded process never sees one.
+//!   with the channel, see [`crate::context`]) and, where they are on several nodes, all can open lanes that reach those (`crate::wide`).
+//!   So a single-threaded process never sees one.
 //! * Lock order: the process (lane 0), then one lane. Who holds a lane takes no other lock. Nothing under a lane's lock
 //!   blocks or calls user code.
 //! * A request or message of lane L has L in the bits of its identifier above the engine's own 27. As a handle it is of a

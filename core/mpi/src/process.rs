@@ -238,10 +238,8 @@ impl Process {
                 ),
                 None => "communicators with members elsewhere share the first one".to_owned(),
             };
-            eprintln!(
-                "weft: rank {}: {} lanes for threads (WEFT_LANES); {far}",
-                self.job.rank, self.contexts.lanes
-            );
+            let (lanes, rank) = (self.contexts.lanes, self.job.rank);
+            eprintln!("weft: {lanes} lanes for the threads of rank {rank} (WEFT_LANES); {far}");
         }
     }
 

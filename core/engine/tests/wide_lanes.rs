@@ -114,6 +114,17 @@ fn end(engines: &mut [Engine; 2], of: usize, request: RequestId) -> Completion {
     engines[of].take(request)
 }
 
+/// Makes the connection, by a message from the second to the first, and waits until nothing is under way.
+fn first_words(ends: &mut [Engine; 2]) {
+    let room = filled(8, 0);
+    let request = receive(&mut ends[0], 1, &room);
+    let _ = send(&mut ends[1], 0, &filled(8, 1), SendMode::Standard);
+    assert_eq!(end(ends, 0, request).error, None);
+    while !ends[1].is_quiet() {
+        ends.iter_mut().for_each(move_on);
+    }
+}
+
 fn filled(bytes: usize, with: u8) -> Arc<Scratch> {
     let scratch = Scratch::new(bytes);
     scratch.recv_buf(0, bytes).unpack(0, &vec![with; bytes]);
@@ -191,11 +202,7 @@ fn a_death_that_another_lane_has_found_out_ends_what_waits_after_what_was_sent()
     for place in [Place::Forced, Place::Apart] {
         let (lane, processes) = (Lane::told(), processes(place));
         let mut ends = lanes(&processes, &lane);
-        // It has left when this returns, and has not been looked at.
-        let first = filled(8, 0);
-        let request = receive(&mut ends[0], 1, &first);
-        let _ = send(&mut ends[1], 0, &filled(8, 1), SendMode::Standard);
-        assert_eq!(end(&mut ends, 0, request).error, None);
+        first_words(&mut ends);
         let _ = send(&mut ends[1], 0, &filled(8, 2), SendMode::Standard);
         while !ends[1].is_quiet() {
             ends.iter_mut().for_each(move_on);
@@ -230,14 +237,8 @@ fn who_sleeps_on_lane_0s_bell_hears_the_fabrics_of_the_lanes_that_it_listens_to(
     for place in [Place::Forced, Place::Apart] {
         let (lane, processes) = (Lane::told(), processes(place));
         let mut ends = lanes(&processes, &lane);
-        // A connection, so that one message is one packet.
+        first_words(&mut ends);
         let room = filled(8, 0);
-        let request = receive(&mut ends[0], 1, &room);
-        let _ = send(&mut ends[1], 0, &filled(8, 1), SendMode::Standard);
-        assert_eq!(end(&mut ends, 0, request).error, None);
-        while !ends[1].is_quiet() {
-            ends.iter_mut().for_each(move_on);
-        }
         let [mut first, mut second] = ends;
         let request = receive(&mut first, 1, &room);
         let (bell, heard) = (processes[0].bell(), &AtomicBool::new(false));

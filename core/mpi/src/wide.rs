@@ -2,7 +2,7 @@
 //!
 //! Ends are opened one by one, when the first communicator of a lane needs one. How others' ends of the same lane are found is asked by
 //! letters in lane 0 ([`desk`]), which whoever progresses the process writes and takes in; the lanes' engines ask the desk from under their own
-//! locks. So the desk has a lock of its own, the innermost of all: nothing is called under it.
+//! locks. So the desk has a lock of its own, the innermost of all: nothing but a bell is rung under it.
 //!
 //! # Who wakes whom
 //! A wish for a letter is left at the desk, and lane 0 is rung: the thread that sleeps for it armed its bell before its last look, which locked the
@@ -51,7 +51,8 @@ impl Contacts for LaneContacts {
     fn is_known(&self, peer: PeerId) -> bool {
         let (desk, bell) = &mut *self.counter.lock();
         let known = desk.find(self.lane, peer).is_some();
-        if !known {
+        // Once: who waits asks again and again.
+        if !known && desk.has_letters() {
             bell.ring(0);
         }
         known

@@ -128,6 +128,11 @@ impl Desk {
         lane
     }
 
+    /// Whether there are letters to be written.
+    pub(crate) fn has_letters(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     /// The next letter to be written.
     pub(crate) fn next(&mut self) -> Option<(PeerId, Letter)> {
         self.leaving.pop_front()

@@ -26,6 +26,12 @@ use weft_types::{Handle, HandleKind, PeerId, Result};
 /// Lanes a process can have, with lane 0.
 pub const LANES: u32 = 8;
 
+/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by the cores).
+pub fn number(asked: u32, cores: usize) -> u32 {
+    let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
+    (if asked == 0 { by_cores } else { asked }).min(LANES)
+}
+
 const GENERATION_BITS: u32 = 4;
 const SLOT_BITS: u32 = 20;
 /// Bits of a handle below its kind and lane.
@@ -451,6 +457,14 @@ mod tests {
     use weft_datatype::{Memory, Scratch};
     use weft_engine::{Arguments, EngineConfig, Envelope, SendMode, Started, Transports};
     use weft_types::{ContextId, PeerId, Rank, Tag, abi};
+
+    #[test]
+    fn there_are_as_many_lanes_as_are_asked_for_or_suit_the_cores() {
+        assert_eq!(
+            [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)].map(|(asked, cores)| number(asked, cores)),
+            [4, 6, 8, 1, 3, 8]
+        );
+    }
 
     #[test]
     fn handles_of_lanes_tell_lane_slot_and_generation() {

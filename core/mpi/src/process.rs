@@ -227,9 +227,7 @@ impl Process {
         if !self.engine.has_lanes() {
             return;
         }
-        let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
-        let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
-        self.contexts.lanes = chosen.min(crate::lanes::LANES);
+        self.contexts.lanes = crate::lanes::number(self.parameters.lanes, self.job.cores);
         if self.parameters.verbose > u32::from(self.job.rank != 0) {
             let far = match &self.wide {
                 Some(wide) => format!(

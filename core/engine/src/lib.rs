@@ -19,6 +19,7 @@ mod levels;
 mod messages;
 mod outlook;
 mod own;
+mod parting;
 mod peers;
 mod pieces;
 mod receive;

@@ -477,7 +477,7 @@ impl ReceiveSide {
         // What it put down before it died counts.
         self.look_at_stage(true);
         if self.active && !self.all_is_here() && self.error.is_none() {
-            self.error = self.from.and_then(|from| engine.loss_of(from.peer));
+            self.error = self.from.and_then(|from| engine.loss_of(from.peer, from.context));
         }
         self.publish();
     }

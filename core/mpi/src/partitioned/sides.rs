@@ -538,7 +538,7 @@ impl SendSide {
     /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
     pub(super) fn mourn(&mut self, engine: &Engine) {
         if engine.losses() != 0 && self.active && !self.handed_over && self.error.is_none() {
-            self.error = self.to.and_then(|to| engine.loss_of(to.peer));
+            self.error = self.to.and_then(|to| engine.loss_of(to.peer, to.context));
         }
     }
 

@@ -8,8 +8,7 @@
 //! fetches lines of the gap that nobody wants. So every line of a block is asked for long before it is read: into the second cache, as the
 //! nearest one has fewer misses under way at a time, and one by one while lines of an earlier block are written.
 
-use crate::eights::{Places, Regular};
-use crate::layout::{Layout, Shape};
+use crate::layout::Layout;
 use crate::long::{self, LINE};
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{Level, level};
@@ -20,13 +19,13 @@ pub(crate) const BEYOND: usize = 32 << 20;
 /// Fewest bytes at a time that are worth the fence at the end.
 const FEWEST: usize = 4 << 10;
 /// Half a line, the most that a streaming store of AVX2 writes.
-const HALF: usize = 32;
+pub(crate) const HALF: usize = 32;
 /// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
 const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
 /// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
-const AHEAD: usize = 16 << 10;
+pub(crate) const AHEAD: usize = 16 << 10;
 const AT_ONCE: usize = 256;
 
 impl Layout {
@@ -54,10 +53,9 @@ impl Layout {
         }
     }
 
-    /// Whether each block is half a line, and half a line where it is packed: nothing need be kept for the block that completes it.
+    /// Whether each block is half a line, also where it is packed.
     fn has_halves(&self, skip: usize, len: usize, packed: *const u8) -> bool {
-        let regular = if (skip, len) == (0, self.size) { self.regular(std::ptr::null_mut()) } else { None };
-        regular.is_some_and(|blocks| blocks.are_halves(packed))
+        self.regular(std::ptr::null_mut(), skip, len).is_some_and(|blocks| blocks.are_halves(packed))
     }
 
     /// # Safety
@@ -65,10 +63,7 @@ impl Layout {
     unsafe fn pack_past_caches(&self, origin: *mut u8, skip: usize, len: usize, packed: *mut u8) {
         // SAFETY: the caller's promise; the runs are those of the packed bytes, one behind the other.
         let mut lines = unsafe { Lines::new(packed) };
-        if skip == 0
-            && len == self.size
-            && let Some(regular) = self.regular(origin)
-        {
+        if let Some(regular) = self.regular(origin, skip, len) {
             // SAFETY: as above.
             return unsafe {
                 if regular.are_halves(packed) { regular.pack_halves(packed) } else { regular.pack(lines) }
@@ -104,12 +99,15 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let lines = self.mean_block() >= LINE as u64;
-            if is_beyond(total, len) && lines {
-                self.unpack_past_caches(origin, skip, len, packed);
-            } else {
-                self.transfer::<false>(origin, skip, len, packed.cast_mut());
+            if is_beyond(total, len) {
+                if self.mean_block() >= LINE as u64 {
+                    return self.unpack_past_caches(origin, skip, len, packed);
+                }
+                if self.regular(origin, skip, len).is_some_and(|blocks| blocks.unpack(packed)) {
+                    return;
+                }
             }
+            self.transfer::<false>(origin, skip, len, packed.cast_mut());
         }
     }
 
@@ -133,7 +131,7 @@ fn is_beyond(total: usize, len: usize) -> bool {
 }
 
 /// Whether there are streaming stores of 32 bytes. (Of 16 they are slower where their lines are read from memory at the same time.)
-fn has_streams() -> bool {
+pub(crate) fn has_streams() -> bool {
     #[cfg(target_arch = "x86_64")]
     return level() >= Level::Avx2;
     #[cfg(not(target_arch = "x86_64"))]
@@ -141,70 +139,11 @@ fn has_streams() -> bool {
 }
 
 /// Streaming stores are not ordered with later ones: whoever is told that the data are there must see them.
-fn fence() {
+pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this architecture has the instruction.
     unsafe {
         std::arch::x86_64::_mm_sfence();
-    }
-}
-
-impl Layout {
-    /// One element's blocks, where they are of one length at a stride.
-    fn regular(&self, origin: *mut u8) -> Option<Blocks> {
-        let Shape::Repeat { count, stride, body, .. } = &self.node.shape else { return None };
-        let first = origin.wrapping_offset(self.node.at.wrapping_add(body.at) as isize);
-        let from = Regular { first, stride: *stride as isize };
-        body.is_run().then_some(Blocks { from, count: *count, length: body.size })
-    }
-}
-
-/// Blocks of one length at a stride: nothing needs to be listed.
-struct Blocks {
-    from: Regular,
-    count: usize,
-    length: usize,
-}
-
-impl Blocks {
-    /// Whether each block is half a line, and half a line where it is packed.
-    fn are_halves(&self, packed: *const u8) -> bool {
-        self.length == HALF && (packed as usize).is_multiple_of(HALF)
-    }
-
-    /// Packs blocks that are halves. They are not asked for: the processor sees enough of them by itself, and asking was slower.
-    ///
-    /// # Safety
-    /// The blocks are readable, as many bytes at `packed` are writable, and the two do not overlap; with AVX2.
-    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-    unsafe fn pack_halves(self, packed: *mut u8) {
-        for i in 0..self.count {
-            // SAFETY: the caller's promise; every half is inside and aligned.
-            unsafe { stream_half(packed.add(i * HALF), self.from.at(i)) };
-        }
-        fence();
-    }
-
-    /// # Safety
-    /// As [`Lines::append`] for each block, with AVX2.
-    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-    unsafe fn pack(self, mut lines: Lines) {
-        let Blocks { from, count, length } = self;
-        let ahead = (AHEAD / length).max(1);
-        // SAFETY: the caller's promise.
-        unsafe {
-            for i in 0..count {
-                let block = from.at(i);
-                // The last ones have nothing behind them: of those lines are asked for that are there.
-                let mut next = from.at((i + ahead).min(count - 1));
-                if length > AHEAD {
-                    fetch_block(next, length);
-                    next = block;
-                }
-                lines.append(block, length, next);
-            }
-            lines.finish();
-        }
     }
 }
 
@@ -253,7 +192,7 @@ impl Ahead {
 
 /// Asks for a block, which is not empty; of one that is longer than what lies between, for its beginning: then the processor sees it in time.
 #[inline]
-fn fetch_block(block: *const u8, length: usize) {
+pub(crate) fn fetch_block(block: *const u8, length: usize) {
     if length > AHEAD {
         long::fetch_first(block, length);
         return;
@@ -269,7 +208,7 @@ fn fetch_block(block: *const u8, length: usize) {
 struct Line([u8; LINE]);
 
 /// Packed bytes that leave as whole lines: what is less than a line waits for the block that completes it.
-struct Lines {
+pub(crate) struct Lines {
     /// The line that is being filled, in packed memory.
     to: *mut u8,
     /// What is to come there: bytes `from..filled`. Only the first line begins inside.
@@ -292,9 +231,12 @@ impl Lines {
     /// The processor has AVX2. The block is readable, is not empty (`length` is not 0), lies outside the packed bytes, and there is room for it.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
     #[inline]
-    unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
+    pub(crate) unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
         let (mut block, mut length, mut next) = (block, length, next);
-        long::fetch_second(next.wrapping_add(length - 1));
+        // What begins and ends with a line, here and there, has no line behind those that are asked for below.
+        if !(self.filled | length | next as usize).is_multiple_of(LINE) {
+            long::fetch_second(next.wrapping_add(length - 1));
+        }
         // SAFETY: the caller's promise; what is left in the line is at least as long as what is put there.
         unsafe {
             if self.filled > 0 {
@@ -343,7 +285,7 @@ impl Lines {
     ///
     /// # Safety
     /// The processor has AVX2.
-    unsafe fn finish(mut self) {
+    pub(crate) unsafe fn finish(mut self) {
         // SAFETY: `append`'s callers promised the room, the caller the instructions.
         unsafe { self.put() };
         fence();
@@ -398,7 +340,7 @@ unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: u
 /// As [`std::ptr::copy_nonoverlapping`] of [`HALF`] bytes, with AVX2; `to` is a multiple of as many.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
-unsafe fn stream_half(to: *mut u8, from: *const u8) {
+pub(crate) unsafe fn stream_half(to: *mut u8, from: *const u8) {
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(target_arch = "x86_64")]

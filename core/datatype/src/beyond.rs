@@ -66,7 +66,13 @@ impl Layout {
         if let Some(regular) = self.regular(origin, skip, len) {
             // SAFETY: as above.
             return unsafe {
-                if regular.are_halves(packed) { regular.pack_halves(packed) } else { regular.pack(lines) }
+                if regular.are_halves(packed) {
+                    regular.pack_halves(packed)
+                } else if regular.are_whole_lines(packed) {
+                    regular.pack_whole_lines(packed)
+                } else {
+                    regular.pack(lines)
+                }
             };
         }
         let mut next = Ahead { blocks: [(std::ptr::null(), 0); AT_ONCE], number: 0, fetched: 0 };
@@ -321,7 +327,12 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
 /// As [`std::ptr::copy_nonoverlapping`], with AVX2; `to` begins a line, and `length` is a multiple of one.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
-unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: usize, next: *const u8) {
+pub(crate) unsafe fn whole_lines<const FETCH: bool>(
+    to: *mut u8,
+    from: *const u8,
+    length: usize,
+    next: *const u8,
+) {
     // SAFETY: the caller's promise: every half is inside and aligned.
     unsafe {
         for at in (0..length).step_by(LINE) {
@@ -410,10 +421,10 @@ mod tests {
             packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
         }
 
-        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines, to where such begin.
+        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines and of lines, to where such begin.
         #[test]
         fn blocks_at_a_stride_are_packed_alike(
-            length in prop_oneof![1_usize..700, Just(HALF)],
+            length in prop_oneof![1_usize..700, Just(HALF), (1_usize..40).prop_map(|lines| lines * LINE)],
             gap in 1_i64..200,
             count in 2_usize..60,
             backwards: bool,
@@ -447,9 +458,10 @@ mod tests {
         for skip in [0, cut % layout.size] {
             let length = layout.size - skip;
             let mut rooms = [vec![0xee_u8; length + 80], vec![0xee_u8; length + 80]];
-            // Where half a line begins, or anywhere.
-            let inside = |room: &[u8]| match cut % 2 {
+            // Where half a line begins, or a line, or anywhere.
+            let inside = |room: &[u8]| match cut % 3 {
                 0 => room.as_ptr().align_offset(HALF),
+                1 => room.as_ptr().align_offset(LINE),
                 _ => cut % 80,
             };
             let insides = [inside(&rooms[0]), inside(&rooms[1])];

@@ -1,7 +1,7 @@
 //! [`Both`]: shared memory to the processes of this node, a fabric to all others, and one bell for either.
 
 use crate::fabric::{Fabric, FabricBell};
-use crate::told_deaths::ToldDeaths;
+use crate::told_deaths::{Departure, ToldDeaths};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use weft_api::zero_copy::{
 };
 use weft_api::{Bell, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_shm::{Shm, ShmBell};
-use weft_types::{PeerId, Result};
+use weft_types::{Farewell, PeerId, Result};
 use weft_wire::Header;
 
 /// In a route: the peer is reached by the fabric.
@@ -30,6 +30,8 @@ pub struct Both {
     quiet_since: Option<Instant>,
     /// Deaths on other nodes, of which the launcher tells through this one's memory.
     deaths: ToldDeaths,
+    /// Whether what was told last was a farewell.
+    only_parted: bool,
     /// Bells that are armed: a look before a sleep must not leave the fabric out.
     armed: Arc<AtomicU32>,
 }
@@ -38,7 +40,7 @@ impl Both {
     /// Joins a node's shared memory and a fabric.
     pub fn new(shm: Shm, fabric: Fabric) -> Both {
         let (deaths, armed) = (ToldDeaths::default(), Arc::default());
-        Both { shm, fabric, fabric_first: false, quiet_since: None, deaths, armed }
+        Both { shm, fabric, fabric_first: false, quiet_since: None, deaths, only_parted: false, armed }
     }
 
     /// The way to other nodes.
@@ -190,8 +192,16 @@ impl Transport for Both {
         if self.shm.is_here(peer) { None } else { self.fabric.unanswered(peer) }
     }
 
-    fn set_parted(&mut self, parted: bool) {
-        self.shm.set_parted(parted);
+    fn set_farewell(&mut self, farewell: Farewell) {
+        self.shm.set_farewell(farewell);
+    }
+
+    fn farewell_of(&self, peer: PeerId) -> Farewell {
+        if self.shm.is_here(peer) { self.shm.farewell_of(peer) } else { Farewell::NONE }
+    }
+
+    fn has_only_parted(&self) -> bool {
+        self.only_parted
     }
 
     fn has_ended(&self, peer: PeerId) -> bool {
@@ -215,18 +225,20 @@ impl Transport for Both {
 
     fn lost(&mut self) -> Option<PeerId> {
         while let Some(peer) = self.shm.lost() {
+            self.only_parted = self.shm.has_only_parted();
             if self.shm.is_here(peer) {
                 return Some(peer);
             }
-            self.deaths.hear(peer, Instant::now());
+            self.deaths.hear(peer, Departure::Death, Instant::now());
         }
+        self.only_parted = false;
         if let Some(peer) = self.fabric.lost() {
             return Some(peer);
         }
         if self.deaths.is_empty() {
             return None;
         }
-        let peer = self.deaths.next(Instant::now())?;
+        let (peer, _) = self.deaths.next(Instant::now())?;
         // The fabric would find out by its retries, seconds later.
         self.fabric.give_up(peer);
         Some(peer)

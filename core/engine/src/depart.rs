@@ -50,6 +50,9 @@ impl Engine {
         if to.peer == self.state.config.me {
             return self.send_to_self(header, mode, buffer);
         }
+        if self.state.has_left(to.peer, to.context) {
+            return Err(State::parted(to.peer));
+        }
         let length = buffer.len();
         self.look_for_credit(to.peer, length);
         let index = self.contact(to.peer)?;
@@ -235,6 +238,7 @@ impl Engine {
                     moved |= sent == Sent::Full && self.state.requests.at(slot).moved != before;
                     sent
                 }
+                Outgoing::Filler { done, lead } => self.fill(index, done, lead),
             };
             match sent {
                 Sent::Yes => {
@@ -277,6 +281,23 @@ impl Engine {
             }
         }
         moved
+    }
+
+    /// Sends what is missing of a lead that was given up.
+    #[cold]
+    fn fill(&mut self, index: u32, mut done: u32, lead: u32) -> Sent {
+        let peer = self.state.peers.at_mut(index);
+        while done < lead {
+            let len = (lead - done).min(peer.limits.packet);
+            let header = Header::control(Kind::Fragment, 0, u64::from(done));
+            let sent = self.fabric.send_copy(peer.id, header, len as usize, |out| out.fill(0));
+            if sent.is_err() {
+                return self.judge(index, sent);
+            }
+            done += len;
+            peer.queue[0] = Outgoing::Filler { done, lead };
+        }
+        Sent::Yes
     }
 
     #[inline(never)]

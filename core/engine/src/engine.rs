@@ -3,6 +3,7 @@
 use crate::internal::Notice;
 use crate::landings::Landings;
 use crate::messages::Messages;
+use crate::parting::Partings;
 use crate::peers::Peers;
 use crate::requests::{ABANDONED, ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
 use crate::schedule::{Callback, Schedules};
@@ -60,9 +61,9 @@ pub(crate) struct State {
     /// most one for each process of the job, and empty as long as none is lost.
     pub(crate) gone: Vec<PeerId>,
     /// Who has left and is being heard for the last time.
-    pub(crate) parting: Option<PeerId>,
-    /// Who has ended MPI after a loss and may begin again: what was waited for of them does not come. See [`Engine::welcome`].
-    pub(crate) parted: Vec<PeerId>,
+    pub(crate) parting: Vec<PeerId>,
+    /// Who has ended MPI after a loss, and may have begun again.
+    pub(crate) partings: Partings,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -98,8 +99,8 @@ impl Engine {
             losses: 0,
             any_dead: false,
             gone: Vec::new(),
-            parting: None,
-            parted: Vec::new(),
+            parting: Vec::new(),
+            partings: Partings::default(),
             changes: 0,
             ended_watched: false,
             wary: false,

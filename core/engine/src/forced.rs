@@ -1,17 +1,19 @@
 //! [`Forced`]: one fabric to all processes, those of this node among them, and the node's memory for one thing alone: the launcher's word
 //! that a process has died.
 //!
+//! Farewells after a loss are heard there in the same way, also those of processes that were never met.
+//!
 //! A fabric notices the death of a process that it exchanges packets with. Of one that was never talked to it knows nothing, and a receive
 //! from it would wait for ever.
 
 use crate::both::BothBell;
 use crate::fabric::{Fabric, FabricBell};
-use crate::told_deaths::ToldDeaths;
+use crate::told_deaths::{Departure, ToldDeaths};
 use std::sync::Arc;
 use std::time::Instant;
 use weft_api::Transport;
 use weft_shm::Shm;
-use weft_types::PeerId;
+use weft_types::{Farewell, PeerId};
 
 /// One way to all peers.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Forced {
     pub(crate) fabric: Fabric,
     /// Where the launcher tells of deaths, if it does.
     node: Option<Node>,
+    /// Whether what was told last was a farewell.
+    only_parted: bool,
 }
 
 /// The node's memory, which carries no messages here.
@@ -31,7 +35,7 @@ struct Node {
 impl Forced {
     pub(crate) fn new(fabric: Fabric, shm: Option<Shm>) -> Forced {
         let node = shm.map(|shm| Node { shm, deaths: ToldDeaths::default() });
-        Forced { fabric, node }
+        Forced { fabric, node, only_parted: false }
     }
 
     #[inline]
@@ -50,14 +54,37 @@ impl Forced {
     }
 
     pub(crate) fn lost(&mut self) -> Option<PeerId> {
+        self.only_parted = false;
         if let Some(peer) = self.fabric.lost() {
             return Some(peer);
         }
         let node = self.node.as_mut().filter(|node| !node.deaths.is_empty())?;
-        let peer = node.deaths.next(Instant::now())?;
+        let (peer, departure) = node.deaths.next(Instant::now())?;
+        if departure == Departure::Farewell {
+            self.only_parted = true;
+            return Some(peer);
+        }
         // The fabric would find out by its retries, seconds later, or never.
         self.fabric.give_up(peer);
         Some(peer)
+    }
+
+    /// As [`Transport::has_only_parted`].
+    pub(crate) fn has_only_parted(&self) -> bool {
+        self.only_parted
+    }
+
+    /// As [`Transport::set_farewell`].
+    pub(crate) fn set_farewell(&mut self, farewell: Farewell) {
+        if let Some(node) = &mut self.node {
+            node.shm.set_farewell(farewell);
+        }
+    }
+
+    /// As [`Transport::farewell_of`]; of a process that has only parted messages may still be under way.
+    pub(crate) fn farewell_of(&self, peer: PeerId) -> Farewell {
+        let node = self.node.as_ref().filter(|node| node.shm.is_here(peer));
+        node.map_or(Farewell::NONE, |node| node.shm.farewell_of(peer))
     }
 
     pub(crate) fn declare_lost(&mut self, peer: PeerId) {
@@ -87,7 +114,8 @@ impl Node {
         self.deaths.looked(moved, now);
         self.shm.progress();
         while let Some(peer) = self.shm.lost() {
-            self.deaths.hear(peer, now);
+            let departure = if self.shm.has_only_parted() { Departure::Farewell } else { Departure::Death };
+            self.deaths.hear(peer, departure, now);
         }
         moved || !self.deaths.is_empty()
     }

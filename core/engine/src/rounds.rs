@@ -261,18 +261,18 @@ impl Slots for Rounds {
         self.0.next()
     }
 
-    fn has_room(&mut self, round: u64, long: usize) -> bool {
-        self.0.has_room(round, long)
+    fn has_room(&mut self, payload: Payload) -> bool {
+        self.0.has_room(payload.round, payload.long_bytes(), payload.all)
     }
 
-    fn behind(&self, round: u64, long: usize) -> u64 {
-        self.0.behind(round, long)
+    fn behind(&self, payload: Payload) -> u64 {
+        self.0.behind(payload.round, payload.long_bytes(), payload.all)
     }
 
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
-        let Payload { round, bytes, long, is_copied } = payload;
-        let writing = self.0.begin_writing(if is_copied { bytes } else { 0 });
-        let (room, payloads) = self.0.room(round, long, bytes);
+        let Payload { round, bytes, long, all, is_copied } = payload;
+        let writing = self.0.begin_writing(if is_copied { bytes } else { 0 }, all);
+        let (room, payloads) = self.0.room(round, long, bytes, all);
         work(room, &View(payloads), writing.past);
         self.0.has_written(writing);
     }

@@ -14,7 +14,7 @@ use weft_api::zero_copy::{
 use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_shm::{Config, LonelyBell, Shm, Waking};
 use weft_sim::SimPort;
-use weft_types::{Error, PeerId, Result};
+use weft_types::{Error, Farewell, PeerId, Result};
 use weft_wire::Header;
 
 mod bell;
@@ -428,11 +428,33 @@ impl Transport for Transports {
         }
     }
 
-    fn set_parted(&mut self, parted: bool) {
+    fn set_farewell(&mut self, farewell: Farewell) {
         match self {
-            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => {}
-            Transports::Shm(shm) => shm.set_parted(parted),
-            Transports::Both(both) => both.set_parted(parted),
+            Transports::Alone(_) => {}
+            Transports::Shm(shm) => shm.set_farewell(farewell),
+            Transports::Fabric(forced) => forced.set_farewell(farewell),
+            Transports::Both(both) => both.set_farewell(farewell),
+            Transports::Sim(port) => port.set_farewell(farewell),
+        }
+    }
+
+    fn farewell_of(&self, peer: PeerId) -> Farewell {
+        match self {
+            Transports::Alone(_) => Farewell::NONE,
+            Transports::Shm(shm) => shm.farewell_of(peer),
+            Transports::Fabric(forced) => forced.farewell_of(peer),
+            Transports::Both(both) => both.farewell_of(peer),
+            Transports::Sim(port) => port.farewell_of(peer),
+        }
+    }
+
+    fn has_only_parted(&self) -> bool {
+        match self {
+            Transports::Alone(_) => false,
+            Transports::Shm(shm) => shm.has_only_parted(),
+            Transports::Fabric(forced) => forced.has_only_parted(),
+            Transports::Both(both) => both.has_only_parted(),
+            Transports::Sim(port) => port.has_only_parted(),
         }
     }
 

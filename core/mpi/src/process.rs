@@ -16,7 +16,7 @@ use std::time::Instant;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, LAST_WORDS, MessageId, RequestId, Waiter};
 use weft_types::params::{self, Choice, Parameters};
-use weft_types::{ContextId, Handle, PeerId, Rank, Result, abi};
+use weft_types::{ContextId, Farewell, Handle, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
 pub struct Process {
@@ -71,6 +71,12 @@ pub struct Process {
     survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
+    /// How often this process has opened MPI, or a greater number that another member of a communicator had ([`weft_types::life`]).
+    pub(crate) life: u32,
+    /// Whether MPI is open.
+    is_open: bool,
+    /// Whether the World Model was and is over.
+    world_is_over: bool,
 }
 
 /// One line about what was found and chosen.
@@ -187,11 +193,15 @@ impl Process {
             asked: crate::rounds::Asked::No,
             survives: false,
             said_goodbye: false,
+            life: 0,
+            is_open: false,
+            world_is_over: false,
         })
     }
 
     /// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF` (section 11.2.1).
     pub fn start_world(&mut self) {
+        self.begin_life();
         let me = PeerId(self.job.rank);
         let errhandler = self.initial_errhandler;
         let group = Arc::new(Group::world(self.job.size));
@@ -309,8 +319,12 @@ impl Process {
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
         self.tell_ways();
+        self.world_is_over = true;
         if self.sessions.is_empty() {
             self.rest();
+        } else if self.knows_losses() {
+            // What sessions have made goes on.
+            self.part(Farewell { life: 0, world: true });
         }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
@@ -322,9 +336,9 @@ impl Process {
     /// This process has ended MPI: nobody shall wait for it.
     pub fn rest(&mut self) {
         if self.knows_losses() {
-            self.say_last_words();
-            self.engine.part();
+            self.part(Farewell { life: self.life, world: self.world_is_over });
         }
+        self.is_open = false;
         self.engine.rest();
     }
 
@@ -334,13 +348,24 @@ impl Process {
         self.engine.knows_losses() || self.lanes.iter().any(|(_, lane)| knows(lane))
     }
 
+    /// MPI is open from now on.
+    fn begin_life(&mut self) {
+        self.life += u32::from(!std::mem::replace(&mut self.is_open, true));
+    }
+
     /// After a loss, what this process owes to others leaves in all lanes, and then its farewell.
     #[cold]
-    fn say_last_words(&mut self) {
+    fn part(&mut self, farewell: Farewell) {
+        self.say_last_words(farewell);
+        self.engine.part(farewell);
+    }
+
+    #[cold]
+    fn say_last_words(&mut self, farewell: Farewell) {
         for (_, lane) in self.lanes.iter() {
-            lane.with(|inner| inner.engine.farewell());
+            lane.with(|inner| inner.engine.farewell(farewell));
         }
-        self.engine.farewell();
+        self.engine.farewell(farewell);
         let until = Instant::now() + LAST_WORDS;
         loop {
             let mut are_left = self.engine.push_last_words();
@@ -365,7 +390,7 @@ impl Process {
 
     /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
     pub fn goes_on(&mut self) {
-        self.engine.begin_again();
+        self.begin_life();
         if self.said_goodbye {
             self.launcher.reopen();
         }

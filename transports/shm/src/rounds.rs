@@ -16,7 +16,8 @@
 //! # Rules
 //! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
 //! - B. Member j may write its cell of round r when all others have finished round r - 8.
-//!   In its ring it writes behind the payload before, when all others have finished the last round that had the place (`laps.rs`).
+//!   In its ring it writes behind the payload before, when all others have finished the last round that had the place. Two members change
+//!   rings with every lap of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same (`laps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -337,35 +338,37 @@ impl Rounds {
         self.pace.next
     }
 
-    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0.
+    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0; `all`: all write in the round and wait for
+    /// all, as members know alike.
     #[inline]
-    pub fn has_room(&mut self, round: u64, long: usize) -> bool {
-        self.pace.has_room(&self.memory, self.memory.reach(round, long))
+    pub fn has_room(&mut self, round: u64, long: usize, all: bool) -> bool {
+        self.pace.has_room(&self.memory, self.memory.reach(round, long, all))
     }
 
-    /// Those that have to go on before this member may write in a round; `long` as for [`Rounds::has_room`].
-    pub fn behind(&self, round: u64, long: usize) -> u64 {
-        self.pace.behind(&self.memory, self.memory.reach(round, long))
+    /// Those that have to go on before this member may write in a round; `long` and `all` as for [`Rounds::has_room`].
+    pub fn behind(&self, round: u64, long: usize, all: bool) -> u64 {
+        self.pace.behind(&self.memory, self.memory.reach(round, long, all))
     }
 
     /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in the ring; once
-    /// for a round then.
+    /// for a round then. `all` as for [`Rounds::has_room`].
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
+    pub fn room(&mut self, round: u64, long: bool, len: usize, all: bool) -> (&mut [u8], Payloads<'_>) {
         assert!(
-            self.has_room(round, if long { len } else { 0 }),
+            self.has_room(round, if long { len } else { 0 }, all),
             "a cell is written before all have read it"
         );
-        self.memory.room(round, long, len)
+        self.memory.room(round, long, len, all)
     }
 
-    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
+    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`]. `all` as for [`Rounds::has_room`].
     #[inline]
-    pub fn begin_writing(&mut self, bytes: usize) -> Writing {
-        self.distance.begin(bytes)
+    pub fn begin_writing(&mut self, bytes: usize, all: bool) -> Writing {
+        // What goes to and fro is quickly written, near or far.
+        self.distance.begin(if self.memory.goes_to_and_fro(bytes, all) { 0 } else { bytes })
     }
 
     /// It has been written, and is not published yet.

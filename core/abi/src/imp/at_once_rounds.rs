@@ -126,20 +126,20 @@ unsafe fn run(
         return None;
     }
     let (round, long) = (cells.next(), shown > IN_CELL);
+    let Part { writes, awaits, joins_all, expects } = part(cells);
     if long
         && !(cells.has_slots()
             && is_one_round(call.shape, cells.members(), call.bytes as u64, cells.attended_slot_bytes()))
-        || !cells.has_room(round, if long { shown } else { 0 })
+        || !cells.has_room(round, if long { shown } else { 0 }, joins_all)
     {
         // SAFETY: the caller's promise.
         return unsafe { plain::at_any_length(comm, call) };
     }
     let signature = call.shape.signature(call.bytes as u64);
-    let Part { writes, awaits, joins_all, expects } = part(cells);
     if writes {
         if shown > 0 {
-            let writing = cells.begin_writing(shown);
-            write(&mut cells.room(round, long, shown).0[..shown], writing.past);
+            let writing = cells.begin_writing(shown, joins_all);
+            write(&mut cells.room(round, long, shown, joins_all).0[..shown], writing.past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);

@@ -370,6 +370,11 @@ impl SendSide {
         self.ready.board()
     }
 
+    /// Whether other threads may mark partitions there.
+    pub(super) fn is_marked_by_others(&self) -> bool {
+        self.ready.is_shared()
+    }
+
     /// Whether threads have marked partitions there.
     pub(super) fn has_news(&self) -> bool {
         self.ready.board().has_news()
@@ -533,7 +538,7 @@ impl SendSide {
     /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
     pub(super) fn mourn(&mut self, engine: &Engine) {
         if engine.losses() != 0 && self.active && !self.handed_over && self.error.is_none() {
-            self.error = self.to.and_then(|to| engine.loss_of(to.peer));
+            self.error = self.to.and_then(|to| engine.loss_of(to.peer, to.context));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where in its ring a member puts its long payloads.
 //!
 //! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished that. What is
-//! short among two members stays where both have it at hand.
+//! short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to and fro ([`Part::Turns`]).
 
 use super::CELLS;
 
@@ -14,6 +14,14 @@ const MOST: usize = 64 << 10;
 /// Where ranks share cores: rounds of attended calls of which the payloads fit a ring. Each round costs changes of processes, so payloads are longer there,
 /// and who writes waits sooner until others have read. At least as many as a member writes ahead of its own reading in one phase.
 const ATTENDED: usize = 2;
+/// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its own reading, and no more, so
+/// that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us,
+/// 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB 105 / 101 / 92; between far ones as fast as past the caches.
+const TURNS_LAP: usize = ATTENDED * MOST;
+/// Bytes of the smallest ring with such a lap.
+const TURNS_FROM: usize = 1 << 20;
+/// Bytes of the longest payload that does not go to and fro: between far members it is faster past the caches.
+const MOST_OWN: usize = 16 << 10;
 /// Bytes of the longest payload of crowded members that goes in a lap of its own, ...
 const NEAR: usize = 14 << 10;
 /// ... which stays in the nearest caches.
@@ -69,11 +77,26 @@ pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
     Parts::of(members, wanted_ring(members, crowded), crowded).slot_bytes()
 }
 
-/// How a ring is divided by the lengths of payloads: first those of any length, then those up to [`NEAR`], then those up to
-/// [`at_hand`], each with a place by cell. A part that is not there is empty, and what would go there goes before it.
+/// A part of a ring. One that is not there is empty, and what would go there goes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Of any length.
+    Any,
+    /// Of two members in rounds in which both write. When the part is full, each goes on at the beginning of the same part of the other's ring:
+    /// it writes where the other has written and it has read. A line that its last writer writes again, while the other one's cache has it, costs
+    /// several times as much. Both count alike, as their rounds are, so that what one writes into a ring the other writes into the other ring, at the same place.
+    Turns,
+    /// Up to [`NEAR`].
+    Near,
+    /// Up to [`at_hand`], each with a place by cell.
+    AtHand,
+}
+
+/// How a ring is divided, in the order of [`Part`].
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     any: usize,
+    turns: usize,
     near: usize,
     at_hand: usize,
     crowded: bool,
@@ -87,7 +110,34 @@ impl Parts {
         let at_hand = CELLS as usize * at_hand_stride(crowded);
         let at_hand = if (members <= 2 || crowded) && ring >= 8 * at_hand { at_hand } else { 0 };
         let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
-        Parts { any: ring - near - at_hand, near, at_hand, crowded, long: crowded && members > 2 }
+        let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
+        let any = ring - turns - near - at_hand;
+        Parts { any, turns, near, at_hand, crowded, long: crowded && members > 2 }
+    }
+
+    /// Where a payload goes; `all`: all write in its round, and attend to it.
+    #[inline]
+    const fn part(self, len: usize, all: bool) -> Part {
+        if len <= at_hand(self.crowded) && self.at_hand != 0 {
+            Part::AtHand
+        } else if len <= NEAR && self.near != 0 {
+            Part::Near
+        } else if all && len > MOST_OWN && self.turns != 0 {
+            Part::Turns
+        } else {
+            Part::Any
+        }
+    }
+
+    /// Where a part begins, and its bytes.
+    #[inline]
+    const fn span(self, part: Part) -> (usize, usize) {
+        match part {
+            Part::Any => (0, self.any),
+            Part::Turns => (self.any, self.turns),
+            Part::Near => (self.any + self.turns, self.near),
+            Part::AtHand => (self.any + self.turns + self.near, self.at_hand),
+        }
     }
 
     /// Bytes of the longest payload of which those of so many rounds and what is left over at the end of a lap, less than one more, fit a lap.
@@ -107,20 +157,22 @@ impl Parts {
     }
 
     const fn ring(self) -> usize {
-        self.any + self.near + self.at_hand
+        self.any + self.turns + self.near + self.at_hand
     }
 }
 
 /// Where the payloads of one member go.
 ///
 /// In each part of the ring they follow one another. Where they may be too long for those of [`CELLS`] rounds to fit, [`Laps::displaces`] says which
-/// round must be finished first.
+/// round must be finished first, whosever payload lay there: where they go to and fro, the other's lies in the other ring at the same place.
 #[derive(Debug)]
 pub(super) struct Laps {
     parts: Parts,
-    /// Where the next one of any length begins, and the next near one in its part, if it fits there.
-    next: [usize; 2],
-    /// The last ones of any length: round, begin and end.
+    /// By part: where the next one begins, if it fits there.
+    next: [usize; 3],
+    /// What goes to and fro goes into the other's ring.
+    turned: bool,
+    /// The last ones of any length or to and fro: round, begin and end.
     last: [(u64, usize, usize); CELLS as usize],
     /// How many there were.
     placed: usize,
@@ -137,7 +189,8 @@ impl Laps {
         let parts = Parts::of(members, ring, crowded);
         Laps {
             parts,
-            next: [0; 2],
+            next: [0; 3],
+            turned: false,
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
             slot: parts.slot_bytes(),
@@ -163,65 +216,60 @@ impl Laps {
         self.parts.attended()
     }
 
-    /// Where the payload of a round begins in the ring; `len`: its bytes, at most [`Laps::attended`]. Once for a round.
+    /// Whether a payload goes to and fro between two members.
     #[inline]
-    pub(super) fn place(&mut self, round: u64, len: usize) -> usize {
-        let Parts { any, near, crowded, .. } = self.parts;
-        if self.is_at_hand(len) {
-            return any + near + (round % CELLS) as usize * at_hand_stride(crowded);
+    pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {
+        self.parts.part(len, all) == Part::Turns
+    }
+
+    /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its bytes, at most [`Laps::attended`];
+    /// `all`: all write in the round, and attend to it. Once for a round.
+    #[inline]
+    pub(super) fn place(&mut self, round: u64, len: usize, all: bool) -> (usize, bool) {
+        let part = self.parts.part(len, all);
+        let (begin, _) = self.parts.span(part);
+        if part == Part::AtHand {
+            return (begin + (round % CELLS) as usize * at_hand_stride(self.parts.crowded), false);
         }
-        let is_near = self.is_near(len);
-        let at = self.at(len);
-        self.next[usize::from(is_near)] = (at + len).next_multiple_of(LINE);
-        if is_near {
-            return any + at;
+        let at = self.at(part, len);
+        if part == Part::Turns && at < self.next[part as usize] {
+            self.turned = !self.turned;
         }
-        self.last[self.placed % CELLS as usize] = (round, at, at + len);
+        self.next[part as usize] = (at + len).next_multiple_of(LINE);
+        if part == Part::Near {
+            return (begin + at, false);
+        }
+        self.last[self.placed % CELLS as usize] = (round, begin + at, begin + at + len);
         self.placed += 1;
         if len > self.slot {
             self.long_until = self.placed + CELLS as usize;
         }
-        at
+        (begin + at, part == Part::Turns && self.turned)
     }
 
     /// The last round whose payload lies where one of `len` bytes would be placed now, if that is one of the last [`CELLS`].
     #[inline]
-    pub(super) fn displaces(&self, len: usize) -> Option<u64> {
-        if self.is_at_hand(len) || self.is_near(len) {
-            return None;
+    pub(super) fn displaces(&self, len: usize, all: bool) -> Option<u64> {
+        match self.parts.part(len, all) {
+            Part::AtHand | Part::Near => None,
+            // No longer than those of which the last rounds' fit, and so are those before it.
+            Part::Any if len <= self.slot && self.placed >= self.long_until => None,
+            part => self.displaces_of(part, len),
         }
-        // No longer than those of which the last rounds' fit, and so are those before it.
-        if len <= self.slot && self.placed >= self.long_until {
-            return None;
-        }
-        self.displaces_of(len)
     }
 
     #[cold]
-    fn displaces_of(&self, len: usize) -> Option<u64> {
-        let at = self.at(len);
+    fn displaces_of(&self, part: Part, len: usize) -> Option<u64> {
+        let at = self.parts.span(part).0 + self.at(part, len);
         let known = &self.last[..self.placed.min(CELLS as usize)];
         let met = known.iter().filter(|&&(_, begin, end)| begin < at + len && at < end);
         met.map(|&(round, ..)| round).max()
     }
 
-    /// Whether a payload has a place by cell.
+    /// Where the next payload of `len` bytes begins in its part.
     #[inline]
-    fn is_at_hand(&self, len: usize) -> bool {
-        len <= at_hand(self.parts.crowded) && self.parts.at_hand != 0
-    }
-
-    #[inline]
-    fn is_near(&self, len: usize) -> bool {
-        len <= NEAR && self.parts.near != 0
-    }
-
-    /// Where the next payload of `len` bytes begins in its part of the ring.
-    #[inline]
-    fn at(&self, len: usize) -> usize {
-        let is_near = self.is_near(len);
-        let (next, lap) =
-            (self.next[usize::from(is_near)], if is_near { self.parts.near } else { self.parts.any });
+    fn at(&self, part: Part, len: usize) -> usize {
+        let (next, (_, lap)) = (self.next[part as usize], self.parts.span(part));
         if next + len <= lap { next } else { 0 }
     }
 }
@@ -239,12 +287,43 @@ mod tests {
                 let most = if attended { laps.attended() } else { laps.slot_bytes() };
                 for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
                     for round in first..first + 1000 {
-                        let displaced = laps.displaces(len).filter(|&before| before >= first);
+                        let displaced = laps.displaces(len, attended).filter(|&before| before >= first);
                         assert!(displaced.is_none_or(|before| before + ahead <= round), "{members}: {len}");
-                        laps.place(round, len);
+                        laps.place(round, len, attended);
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn of_two_members_each_writes_where_it_has_read() {
+        let mut members = [0, 1].map(|_| Laps::new(2, all_rings(2, false).0, false));
+        let mut last: Vec<(usize, Range<usize>)> = Vec::new();
+        let mut random = 2_862_933_555_777_941_757_u64;
+        for round in 0..2_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Now and then one alone writes.
+            let (len, alone) = ([20_000, MOST][round as usize / 1_000], random >> 33 & 7);
+            if alone < 2 {
+                let writer = &mut members[alone as usize];
+                assert!(!writer.place(round, len, false).1);
+                continue;
+            }
+            // Of rounds before the last eight nobody needs to know.
+            let displaced = [0, 1]
+                .map(|me: usize| members[me].displaces(len, true).filter(|before| before + CELLS > round));
+            assert_eq!(displaced[0], displaced[1], "both know the same");
+            let places = [0, 1].map(|me: usize| {
+                let (at, turned) = members[me].place(round, len, true);
+                ((if turned { 1 - me } else { me }), at..at + len)
+            });
+            assert_eq!(places[0].1, places[1].1);
+            assert_ne!(places[0].0, places[1].0, "never into one ring");
+            let (ring, place) = places[0].clone();
+            let before = last.iter().rev().find(|(_, old)| *old == place);
+            assert!(before.is_none_or(|&(written_by_0, _)| written_by_0 != ring), "the last was the other's");
+            last.push((ring, place));
         }
     }
 
@@ -262,7 +341,7 @@ mod tests {
                 ring as u64 * u64::from(members) <= bytes && slot >= 32 * members as usize,
                 "{members} of {bytes}"
             );
-            let mut there: Vec<(u64, Range<usize>)> = Vec::new();
+            let mut there: Vec<(u64, bool, Range<usize>)> = Vec::new();
             let mut random = 88_172_645_463_325_252_u64;
             for round in 0..5_000 {
                 random ^= random << 13;
@@ -271,7 +350,8 @@ mod tests {
                 // All lengths, among them runs of the longest, and of the longest that stays at hand.
                 // Long times of short ones, too, so that laps get shorter and longer.
                 let few = round / 64 % 3 != 0;
-                let most = if random >> 40 & 1 == 1 { laps.attended() } else { slot };
+                let (attended, all) = (random >> 40 & 1 == 1, random >> 41 & 1 == 1);
+                let most = if attended { laps.attended() } else { slot };
                 let len = match random % 8 {
                     _ if few && !random.is_multiple_of(61) => {
                         ((random >> 8) as usize % [200, NEAR][round as usize / 640 % 2] + 1).min(most)
@@ -280,18 +360,26 @@ mod tests {
                     3 => at_hand(crowded).min(most),
                     _ => (random >> 8) as usize % most + 1,
                 };
-                let displaced = laps.displaces(len);
-                let at = laps.place(round, len);
+                let all = attended && all;
+                let displaced = laps.displaces(len, all);
+                let (at, turned) = laps.place(round, len, all);
                 let new = at..at + len;
                 assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
-                let meets = there.iter().find(|(of, old)| {
-                    displaced.is_none_or(|before| *of > before) && old.start < new.end && new.start < old.end
-                });
-                assert_eq!(meets, None, "{members} members, round {round}: {new:?}");
-                there.push((round, new));
-                if there.len() == CELLS as usize {
-                    there.remove(0);
+                // The other of two members writes into the other ring in such a round, and these places are then that one's.
+                let both = laps.goes_to_and_fro(len, all);
+                assert!(both || !turned, "changed rings where one writes alone");
+                for ring in [turned, !turned].into_iter().take(1 + usize::from(both)) {
+                    let meets = there.iter().find(|(of, old_ring, old)| {
+                        displaced.is_none_or(|before| *of > before)
+                            && *of != round
+                            && *old_ring == ring
+                            && old.start < new.end
+                            && new.start < old.end
+                    });
+                    assert_eq!(meets, None, "{members} members, round {round}: {new:?}");
+                    there.push((round, ring, new.clone()));
                 }
+                there.retain(|&(of, ..)| of + CELLS > round + 1);
             }
         }
     }

@@ -34,7 +34,7 @@ struct Head {
 #[repr(C, align(128))]
 struct Cell {
     stamp: AtomicU64,
-    /// Where a long payload begins in the writer's ring. Written before the stamp.
+    /// Where a long payload begins in the rings. Written before the stamp.
     at: AtomicU64,
     payload: UnsafeCell<[u8; IN_CELL]>,
 }
@@ -156,6 +156,12 @@ impl Memory {
         if self.slots.is_some() { self.laps.attended() } else { wanted_slot_bytes(self.members, false) }
     }
 
+    /// Whether a payload goes to and fro between two members.
+    #[inline]
+    pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {
+        self.laps.goes_to_and_fro(len, all)
+    }
+
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.wakes.crowded
@@ -199,14 +205,14 @@ impl Memory {
             // SAFETY: mapped while `self` lives; only the address is taken.
             return (len <= IN_CELL).then(|| unsafe { (*self.cell(member, round)).payload.get().cast() });
         }
-        let (slots, ring) = (self.slots?, self.laps.ring());
+        let (slots, rings) = (self.slots?, self.members as usize * self.laps.ring());
         // Another process wrote it.
         let at = self.at_word(member, round).load(Ordering::Relaxed);
-        if len > ring || at > (ring - len) as u64 {
+        if len > rings || at > (rings - len) as u64 {
             return None;
         }
-        // SAFETY: the block has a ring for each member, in which the payload lies.
-        Some(unsafe { slots.as_ptr().add(member as usize * ring + at as usize) })
+        // SAFETY: the block has a ring for each member, in one of which the payload lies.
+        Some(unsafe { slots.as_ptr().add(at as usize) })
     }
 
     #[inline]
@@ -215,17 +221,18 @@ impl Memory {
         unsafe { &(*self.cell(member, round)).at }
     }
 
-    /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0.
+    /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0;
+    /// `all`: all write in the round, and attend to it.
     #[inline(always)]
-    pub(super) fn reach(&self, round: u64, long: usize) -> u64 {
-        if long == 0 { round } else { self.reach_of_long(round, long) }
+    pub(super) fn reach(&self, round: u64, long: usize, all: bool) -> u64 {
+        if long == 0 { round } else { self.reach_of_long(round, long, all) }
     }
 
     /// Not inside the callers: the shortest calls go without it.
     #[inline(never)]
-    fn reach_of_long(&self, round: u64, long: usize) -> u64 {
+    fn reach_of_long(&self, round: u64, long: usize, all: bool) -> u64 {
         // Everybody must have read what lies there, as what lies in the cell.
-        match self.laps.displaces(long) {
+        match self.laps.displaces(long, all) {
             None => round,
             // Nor does this member write over what it may still read itself.
             Some(before) if before >= self.finished => NEVER,
@@ -235,16 +242,25 @@ impl Memory {
 
     /// The own payload of a round for which the caller has found room (rule B).
     #[inline]
-    pub(super) fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
+    pub(super) fn room(
+        &mut self,
+        round: u64,
+        long: bool,
+        len: usize,
+        all: bool,
+    ) -> (&mut [u8], Payloads<'_>) {
         let len = if long { len } else { IN_CELL };
         if long {
             assert!(len <= self.laps.attended(), "a payload that is longer than any");
-            let at = self.laps.place(round, len);
+            let (at, turned) = self.laps.place(round, len, all);
+            // Only among two.
+            let ring = if turned { 1 - self.me } else { self.me };
+            let at = ring as usize * self.laps.ring() + at;
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
-        // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away, and the view of
-        // payloads leaves out this one.
+        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there, since all count the places that go to
+        // and fro alike; `&mut self` keeps other threads away, and the view of payloads leaves out this one.
         let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
         (room, Payloads { memory: self, but: Some(round % CELLS) })
     }

@@ -20,7 +20,7 @@ pub(crate) const BEYOND: usize = 32 << 20;
 const FEWEST: usize = 4 << 10;
 /// Half a line, the most that a streaming store of AVX2 writes.
 pub(crate) const HALF: usize = 32;
-/// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
+/// Shortest blocks, in the mean, that are packed so where parts of lines have to be kept for the next block.
 const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
@@ -44,7 +44,8 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if is_beyond(total, len) && (self.mean_block() >= SHORTEST || self.has_halves(skip, len, packed))
+            if is_beyond(total, len)
+                && (self.mean_block() >= SHORTEST || self.keeps_nothing(skip, len, packed))
             {
                 self.pack_past_caches(origin, skip, len, packed);
             } else {
@@ -53,9 +54,10 @@ impl Layout {
         }
     }
 
-    /// Whether each block is half a line, also where it is packed.
-    fn has_halves(&self, skip: usize, len: usize, packed: *const u8) -> bool {
-        self.regular(std::ptr::null_mut(), skip, len).is_some_and(|blocks| blocks.are_halves(packed))
+    /// Whether each block is half a line or whole lines, also where it is packed.
+    fn keeps_nothing(&self, skip: usize, len: usize, packed: *const u8) -> bool {
+        let regular = self.regular(std::ptr::null_mut(), skip, len);
+        regular.is_some_and(|blocks| blocks.are_halves(packed) || blocks.are_whole_lines(packed))
     }
 
     /// # Safety

@@ -97,6 +97,11 @@ fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
 }
 
 impl Fabric {
+    /// Of everything that processes say to each other over fabrics: they understand nobody of another one.
+    pub fn version() -> String {
+        format!("{}.{:x}", weft_wire::VERSION, weft_rdma::VERSION)
+    }
+
     /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their `directory` must
     /// answer.
     ///

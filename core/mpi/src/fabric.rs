@@ -227,7 +227,7 @@ fn fabric(
         shown.for_each(|line| eprintln!("weft: {line}"));
     }
     let mut launcher = launcher.clone();
-    launcher.put(&key(job.rank), &format!("{}:{card}", between.way))?;
+    launcher.put(&key(job.rank), &format!("{}:{}:{card}", between.way, Fabric::version()))?;
     launcher.fence()?;
     Ok((fabric, opener))
 }
@@ -311,16 +311,35 @@ impl Cards {
                 peer.0
             ))
         })?;
-        match text.split_once(':') {
-            Some((way, card)) if way == self.way.name() => Ok(card.to_owned()),
-            other => {
-                let theirs = other.map_or("something else", |(way, _)| way);
-                Err(failed(format!(
-                    "process {} is reached by {theirs}, this one by {}: their nodes differ (weft-info --explain transports on both \
-                     says why); name one that both have in WEFT_TRANSPORT",
-                    peer.0, self.way
-                )))
-            }
+        card_of(&text, peer, &self.way, &Fabric::version()).map(str::to_owned)
+    }
+}
+
+/// The card in what a process left with the launcher: the name of its transport, the version of what it says there, and the card.
+fn card_of<'a>(text: &'a str, peer: PeerId, way: &Way, version: &str) -> Result<&'a str> {
+    let failed = |why: String| Err(Error::new(ErrorClass::OTHER, why));
+    let mut parts = text.splitn(3, ':');
+    let theirs = parts.next().filter(|_| text.contains(':')).unwrap_or("something else");
+    if theirs != way.name() {
+        return failed(format!(
+            "process {} is reached by {theirs}, this one by {way}: their nodes differ (weft-info --explain transports on both \
+             says why); name one that both have in WEFT_TRANSPORT",
+            peer.0
+        ));
+    }
+    match (parts.next(), parts.next()) {
+        (Some(theirs), Some(card)) if theirs == version => Ok(card),
+        (theirs, card) => {
+            let theirs = match (theirs, card) {
+                (Some(theirs), Some(_)) if theirs.split('.').count() == 2 => theirs,
+                // Before versions were said.
+                _ => "an older one",
+            };
+            failed(format!(
+                "process {} runs another version of Weft: what it says over {way} is of version {theirs}, what this one says of {version}. \
+                 Start all processes with the same installation (LD_LIBRARY_PATH, and what is installed on each node)",
+                peer.0
+            ))
         }
     }
 }
@@ -334,5 +353,29 @@ impl Directory for Cards {
 impl OfiDirectory for Cards {
     fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
         self.text(peer)?.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_version_is_named() {
+        let read = |text| card_of(text, PeerId(3), &Way::Softroce, "3.701");
+        assert_eq!(read("softroce:3.701:[fe80::1]:4791/10/0").unwrap(), "[fe80::1]:4791/10/0");
+        for other in [
+            "softroce:3.602:10.0.0.1:4791/10/0",
+            "softroce:10.0.0.1:4791/10/0",
+            "softroce:[fe80::1]:4791/10/0",
+            "softroce:3.701",
+        ] {
+            let error = read(other).unwrap_err();
+            assert!(error.text().contains("process 3 runs another version of Weft"), "{other}: {error}");
+        }
+        for other in ["verbs:3.701:10.0.0.1:4791/10/0", "", "what"] {
+            let error = read(other).unwrap_err();
+            assert!(error.text().contains("their nodes differ"), "{other}: {error}");
+        }
     }
 }

@@ -73,6 +73,6 @@ pub use weft_rdma::{Directory, PeerCard};
 /// Where partitions are put down for a process of the same node.
 pub use weft_shm::staging::{Interest, StageIn, StageOut};
 /// What [`Rounds`] stands on.
-pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL, rounds::Writers};
+pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
 pub use weft_shm::{bias, board, changes, handover};
 pub use zero_copy::Reach;

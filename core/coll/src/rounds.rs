@@ -120,6 +120,8 @@ pub struct Payload {
     pub long: bool,
     /// Whether all members write in its round, wait for all, and attend to it.
     pub all: bool,
+    /// Whether one member alone writes in its call, and the others attend to it.
+    pub alone: bool,
     /// Whether the program's memory is copied there; otherwise it is the result of a reduction.
     pub is_copied: bool,
 }
@@ -153,6 +155,8 @@ pub trait Slots {
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32>;
     /// Lends the payloads.
     fn read(&self, work: impl FnOnce(&dyn Payloads));
+    /// In an attended call in which `writer` alone writes this member has read the long payload of its first round; the next call begins with round `next`.
+    fn heard_alone(&mut self, writer: u32, first: u64, next: u64);
     /// All members have begun the operation with that first round.
     fn heard_of_all(&mut self, first: u64);
     /// This member has finished the rounds below.
@@ -273,6 +277,12 @@ impl Run {
                 let (round, awaited) = (self.first + self.read, script.awaits(phase));
                 if slots.missing(round, signature, awaited) == 0 {
                     slots.read(|from| script.read(phase, piece, round, operands, from));
+                    if self.read == 0
+                        && script.is_long()
+                        && let Some(writer) = script.alone().filter(|_| !self.unattended && awaited != 0)
+                    {
+                        slots.heard_alone(writer, self.first, self.first + rounds);
+                    }
                     self.read += 1;
                     moved = true;
                     if self.read == rounds {
@@ -356,6 +366,7 @@ impl Run {
             bytes: script.payload() as usize,
             long: script.is_long(),
             all: !self.unattended && script.joins_all(),
+            alone: !self.unattended && script.alone().is_some(),
             is_copied: script.of(self.written).0 == Phase::Parts,
         }
     }

@@ -128,6 +128,10 @@ impl Slots for Member<'_> {
     fn read(&self, work: impl FnOnce(&dyn Payloads)) {
         work(self);
     }
+    fn heard_alone(&mut self, writer: u32, first: u64, next: u64) {
+        assert!(self.node.finished[self.me as usize] <= first && first < next && writer != self.me);
+        assert_eq!(self.node.stamps[writer as usize][(first % CELLS) as usize].0, first + 1);
+    }
     fn heard_of_all(&mut self, first: u64) {
         assert!(self.node.finished.iter().all(|&finished| finished >= first));
     }

@@ -6,6 +6,7 @@
 mod arrive;
 mod at_once;
 mod both;
+mod contacts;
 mod depart;
 mod engine;
 mod fabric;
@@ -36,6 +37,7 @@ pub mod world;
 mod zero_copy;
 
 pub use both::{Both, BothBell};
+pub use contacts::{Contacts, Wide};
 pub use engine::Engine;
 pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use failure::LAST_WORDS;
@@ -71,6 +73,6 @@ pub use weft_rdma::{Directory, PeerCard};
 /// Where partitions are put down for a process of the same node.
 pub use weft_shm::staging::{Interest, StageIn, StageOut};
 /// What [`Rounds`] stands on.
-pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
+pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL, rounds::Writers};
 pub use weft_shm::{bias, board, changes, handover};
 pub use zero_copy::Reach;

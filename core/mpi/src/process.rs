@@ -10,6 +10,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::types::Types;
+use crate::wide::WideLanes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub struct Process {
     pub(crate) retired: Vec<crate::construct::Retired>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// Lanes that reach other nodes, where there can be such.
+    pub(crate) wide: Option<Box<WideLanes>>,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
     pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
@@ -160,8 +163,11 @@ impl Process {
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
             eprintln!("weft: {}", chosen(&job, &config, &parameters, &ways));
         }
-        let transports = crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
+        let (transports, opener) =
+            crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
+        let opener = opener.filter(|_| engine.takes_wide());
+        let wide = opener.map(|opener| Box::new(WideLanes::new(opener, &engine)));
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
         let lanes = Arc::new(Lanes::default());
         let comms = Comms::default();
@@ -186,6 +192,7 @@ impl Process {
             letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            wide,
             machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
@@ -223,6 +230,17 @@ impl Process {
         let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
         let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
         self.contexts.lanes = chosen.min(crate::lanes::LANES);
+        if self.parameters.verbose > u32::from(self.job.rank != 0) {
+            let far = match &self.wide {
+                Some(wide) => format!(
+                    "in each of them communicators with members elsewhere have an end of their own on {}, opened when the first one needs it",
+                    wide.way()
+                ),
+                None => "communicators with members elsewhere share the first one".to_owned(),
+            };
+            let (lanes, rank) = (self.contexts.lanes, self.job.rank);
+            eprintln!("weft: {lanes} lanes for the threads of rank {rank} (WEFT_LANES); {far}");
+        }
     }
 
     /// Lends the engine of a lane. The caller holds the process and so may take any one lane.
@@ -278,9 +296,12 @@ impl Process {
     /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let moved = self.engine.progress();
+        let mut moved = self.engine.progress();
         if !self.building.is_empty() {
             self.progress_constructions();
+        }
+        if self.wide.is_some() {
+            moved |= self.progress_wide();
         }
         self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
@@ -345,6 +366,9 @@ impl Process {
     pub fn rest(&mut self) {
         if self.knows_losses() {
             self.part(Farewell { life: self.life, world: self.world_is_over });
+        }
+        for (_, lane) in self.lanes.iter().filter(|(_, lane)| lane.is_wide()) {
+            lane.with(|inner| inner.engine.rest());
         }
         self.is_open = false;
         self.engine.rest();

@@ -241,6 +241,14 @@ impl Script {
         self.shape.joins_all()
     }
 
+    /// Who alone writes in the call.
+    pub(super) fn alone(&self) -> Option<u32> {
+        match self.shape {
+            Shape::Bcast { root } | Shape::Scatter { root } => Some(root),
+            _ => None,
+        }
+    }
+
     /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.
     pub(super) fn wakes(&self) -> u64 {
         match self.shape {

@@ -1,7 +1,8 @@
 //! Where in its ring a member puts its long payloads.
 //!
 //! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished that. What is
-//! short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to and fro ([`Part::Turns`]).
+//! short among two members stays where both have it at hand; what is long goes to and fro, in rounds in which both write ([`Part::Turns`]) and in calls in
+//! which one writes that follow one in which the other one did ([`Lent`]).
 
 use super::CELLS;
 
@@ -100,6 +101,8 @@ struct Parts {
     near: usize,
     at_hand: usize,
     crowded: bool,
+    /// Whether a member may write where it has read.
+    lends: bool,
     /// Whether payloads of attended calls may be so long that fewer than those of [`CELLS`] rounds fit.
     long: bool,
 }
@@ -112,17 +115,18 @@ impl Parts {
         let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
         let any = ring - turns - near - at_hand;
-        Parts { any, turns, near, at_hand, crowded, long: crowded && members > 2 }
+        let lends = members == 2 && !crowded;
+        Parts { any, turns, near, at_hand, crowded, lends, long: crowded && members > 2 }
     }
 
-    /// Where a payload goes; `all`: all write in its round, and attend to it.
+    /// Where a payload goes.
     #[inline]
-    const fn part(self, len: usize, all: bool) -> Part {
+    const fn part(self, len: usize, writers: Writers) -> Part {
         if len <= at_hand(self.crowded) && self.at_hand != 0 {
             Part::AtHand
         } else if len <= NEAR && self.near != 0 {
             Part::Near
-        } else if all && len > MOST_OWN && self.turns != 0 {
+        } else if matches!(writers, Writers::All) && len > MOST_OWN && self.turns != 0 {
             Part::Turns
         } else {
             Part::Any
@@ -161,6 +165,33 @@ impl Parts {
     }
 }
 
+/// How the writers of a round are known to all members; in calls that they attend to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// In no way that helps.
+    Some,
+    /// All write, and wait for all.
+    All,
+    /// One alone writes in the call, and the others read.
+    Alone,
+}
+
+/// Places that one of two members may write to in the next call, if it alone writes there, because it has read what lies there.
+///
+/// When in a call one member alone wrote, and in the very next one the other alone writes, nothing else in either ring is needed any more: the first had finished all
+/// calls before its own, as the second knows from having read its payloads, and reads none of its own; the second has finished that call. And the first writes
+/// in no later call before it has read all that the second writes now. So the second may write anywhere, and does where it has just read: a line that
+/// comes back to its last writer costs several times as much, between far members as between near ones.
+#[derive(Clone, Copy, Debug)]
+struct Lent {
+    /// The round in which this is so.
+    round: u64,
+    /// Where the payload begins in the rings.
+    at: usize,
+    /// Where the places end.
+    end: usize,
+}
+
 /// Where the payloads of one member go.
 ///
 /// In each part of the ring they follow one another. Where they may be too long for those of [`CELLS`] rounds to fit, [`Laps::displaces`] says which
@@ -172,6 +203,8 @@ pub(super) struct Laps {
     next: [usize; 3],
     /// What goes to and fro goes into the other's ring.
     turned: bool,
+    /// Where this member may write next because it has read there.
+    lent: Option<Lent>,
     /// The last ones of any length or to and fro: round, begin and end.
     last: [(u64, usize, usize); CELLS as usize],
     /// How many there were.
@@ -191,6 +224,7 @@ impl Laps {
             parts,
             next: [0; 3],
             turned: false,
+            lent: None,
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
             slot: parts.slot_bytes(),
@@ -216,20 +250,44 @@ impl Laps {
         self.parts.attended()
     }
 
-    /// Whether a payload goes to and fro between two members.
+    /// Whether a payload goes where this member has read, so that it is written quickly.
     #[inline]
-    pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {
-        self.parts.part(len, all) == Part::Turns
+    pub(super) fn goes_to_and_fro(&self, round: u64, len: usize, writers: Writers) -> bool {
+        self.parts.part(len, writers) == Part::Turns || self.lent(round, len, writers).is_some()
     }
 
-    /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its bytes, at most [`Laps::attended`];
-    /// `all`: all write in the round, and attend to it. Once for a round.
+    /// Of two members the other alone wrote in a call of which the payloads began at `at` in the rings, and the next call begins with `next`.
+    pub(super) fn lend(&mut self, at: usize, next: u64) {
+        if self.parts.lends {
+            let ring = self.ring();
+            self.lent = Some(Lent { round: next, at, end: at / ring * ring + self.parts.any });
+        }
+    }
+
+    /// Where a payload goes that lies where this member has read.
     #[inline]
-    pub(super) fn place(&mut self, round: u64, len: usize, all: bool) -> (usize, bool) {
-        let part = self.parts.part(len, all);
+    fn lent(&self, round: u64, len: usize, writers: Writers) -> Option<usize> {
+        let lent = self.lent.filter(|_| writers == Writers::Alone && len > at_hand(false))?;
+        (lent.round == round && lent.at + len <= lent.end).then_some(lent.at)
+    }
+
+    /// Where the payload of a round begins in the rings; `me`: of this member, `len`: its bytes, at most [`Laps::attended`]. Once for a round.
+    #[inline]
+    pub(super) fn place(&mut self, me: u32, round: u64, len: usize, writers: Writers) -> usize {
+        if let Some(at) = self.lent(round, len, writers) {
+            let end = self.lent.map_or(0, |lent| lent.end);
+            self.lent = Some(Lent { round: round + 1, at: (at + len).next_multiple_of(LINE), end });
+            // If that is the own ring, what comes behind other payloads there has to wait for this one.
+            let begin = at % self.ring();
+            self.record(round, begin, begin + len);
+            self.long_until = self.placed + CELLS as usize;
+            return at;
+        }
+        let own = me as usize * self.ring();
+        let part = self.parts.part(len, writers);
         let (begin, _) = self.parts.span(part);
         if part == Part::AtHand {
-            return (begin + (round % CELLS) as usize * at_hand_stride(self.parts.crowded), false);
+            return own + begin + (round % CELLS) as usize * at_hand_stride(self.parts.crowded);
         }
         let at = self.at(part, len);
         if part == Part::Turns && at < self.next[part as usize] {
@@ -237,23 +295,30 @@ impl Laps {
         }
         self.next[part as usize] = (at + len).next_multiple_of(LINE);
         if part == Part::Near {
-            return (begin + at, false);
+            return own + begin + at;
         }
-        self.last[self.placed % CELLS as usize] = (round, begin + at, begin + at + len);
-        self.placed += 1;
+        self.record(round, begin + at, begin + at + len);
         if len > self.slot {
             self.long_until = self.placed + CELLS as usize;
         }
-        (begin + at, part == Part::Turns && self.turned)
+        // Only among two.
+        let ring = if part == Part::Turns && self.turned { (1 - me as usize) * self.ring() } else { own };
+        ring + begin + at
+    }
+
+    fn record(&mut self, round: u64, begin: usize, end: usize) {
+        self.last[self.placed % CELLS as usize] = (round, begin, end);
+        self.placed += 1;
     }
 
     /// The last round whose payload lies where one of `len` bytes would be placed now, if that is one of the last [`CELLS`].
     #[inline]
-    pub(super) fn displaces(&self, len: usize, all: bool) -> Option<u64> {
-        match self.parts.part(len, all) {
+    pub(super) fn displaces(&self, round: u64, len: usize, writers: Writers) -> Option<u64> {
+        match self.parts.part(len, writers) {
             Part::AtHand | Part::Near => None,
             // No longer than those of which the last rounds' fit, and so are those before it.
             Part::Any if len <= self.slot && self.placed >= self.long_until => None,
+            Part::Any if self.lent(round, len, writers).is_some() => None,
             part => self.displaces_of(part, len),
         }
     }
@@ -285,45 +350,136 @@ mod tests {
             for (attended, ahead) in [(false, CELLS), (true, ATTENDED as u64)] {
                 let mut laps = Laps::new(members, all_rings(members, crowded).0, crowded);
                 let most = if attended { laps.attended() } else { laps.slot_bytes() };
+                let writers = if attended { Writers::All } else { Writers::Some };
                 for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
                     for round in first..first + 1000 {
-                        let displaced = laps.displaces(len, attended).filter(|&before| before >= first);
+                        let displaced = laps.displaces(round, len, writers).filter(|&before| before >= first);
                         assert!(displaced.is_none_or(|before| before + ahead <= round), "{members}: {len}");
-                        laps.place(round, len, attended);
+                        laps.place(0, round, len, writers);
                     }
                 }
             }
         }
     }
 
+    /// A call of two members: who writes in each of its rounds.
+    #[derive(Clone, Copy)]
+    struct Call {
+        writers: Writers,
+        /// Who writes when it is not both.
+        writer: usize,
+        first: u64,
+        rounds: u64,
+        len: usize,
+    }
+
+    /// Calls of all kinds and lengths.
+    fn calls(count: usize, mut random: impl FnMut() -> u64) -> Vec<Call> {
+        let mut first = 0;
+        let mut kind = (Writers::Some, 0);
+        let call = |_| {
+            let word = random();
+            // Often the same again, or with the other one.
+            kind = match word % 8 {
+                0 => (Writers::Some, word as usize >> 20 & 1),
+                1 => (Writers::All, 0),
+                2 => (Writers::Alone, word as usize >> 20 & 1),
+                3 | 4 => kind,
+                _ => (kind.0, 1 - kind.1),
+            };
+            let (writers, writer) = kind;
+            let len = [200, 3_000, 9_000, 20_000, 50_000, MOST][(word >> 24) as usize % 6]
+                + (word >> 32) as usize % 900;
+            let rounds = [1, 1, 2, 3, 40][(word >> 48) as usize % 5];
+            first += rounds;
+            Call { writers, writer, first: first - rounds, rounds, len: len.min(MOST) }
+        };
+        (0..count).map(call).collect()
+    }
+
+    /// One of two members under way.
+    struct Member {
+        laps: Laps,
+        call: usize,
+        written: u64,
+        finished: u64,
+    }
+
     #[test]
-    fn of_two_members_each_writes_where_it_has_read() {
-        let mut members = [0, 1].map(|_| Laps::new(2, all_rings(2, false).0, false));
-        let mut last: Vec<(usize, Range<usize>)> = Vec::new();
-        let mut random = 2_862_933_555_777_941_757_u64;
-        for round in 0..2_000 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Now and then one alone writes.
-            let (len, alone) = ([20_000, MOST][round as usize / 1_000], random >> 33 & 7);
-            if alone < 2 {
-                let writer = &mut members[alone as usize];
-                assert!(!writer.place(round, len, false).1);
-                continue;
+    fn of_two_members_none_writes_over_what_the_other_may_still_read() {
+        for (seed, bytes) in (1..30_u64).zip([4 << 20, 2 << 20, 128 << 10].into_iter().cycle()) {
+            let mut state = seed * 88_172_645_463_325_252;
+            let mut random = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state
+            };
+            let member = || Member { laps: Laps::new(2, bytes, false), call: 0, written: 0, finished: 0 };
+            let mut members = [member(), member()];
+            let slot = members[0].laps.attended();
+            let calls: Vec<Call> = calls(300, &mut random)
+                .into_iter()
+                .map(|call| Call { len: call.len.min(slot), ..call })
+                .collect();
+            // What was written: round, by whom, begin, end; and what was returned to where it had been read.
+            let (mut there, mut returned) = (Vec::<(u64, usize, usize, usize)>::new(), 0);
+            let mut idle = 0;
+            while members.iter().any(|member| member.call < calls.len()) {
+                idle += 1;
+                assert!(idle < 1_000, "seed {seed}: nobody can go on");
+                let me = random() as usize & 1;
+                let other = 1 - me;
+                let Some(&call) = calls.get(members[me].call) else { continue };
+                let end = call.first + call.rounds;
+                let writes = |member: usize| call.writers == Writers::All || call.writer == member;
+                let (round, others) = (members[me].written, members[other].finished);
+                // At most two ahead of the own reading, which who alone writes has none of.
+                let ahead = if writes(other) { 2 } else { CELLS };
+                if round < end && random() % 2 == 0 {
+                    let displaced = members[me].laps.displaces(round, call.len, call.writers);
+                    let is_free =
+                        displaced.is_none_or(|before| before < others && before < members[me].finished);
+                    let has_room = round < others + CELLS && round < members[me].finished + ahead && is_free;
+                    if !writes(me) || has_room {
+                        if writes(me) {
+                            let at = members[me].laps.place(me as u32, round, call.len, call.writers);
+                            let new = at..at + call.len;
+                            assert!(new.end as u64 <= bytes && at.is_multiple_of(LINE), "{new:?}");
+                            for &(of, by, begin, end) in &there {
+                                // Its writer may read it, too, until it has finished the round.
+                                let is_needed = of >= others || by == me && of >= members[me].finished;
+                                let meets = begin < new.end && new.start < end;
+                                assert!(
+                                    !(is_needed && meets),
+                                    "seed {seed}: {new:?} of {round} meets that of {of}"
+                                );
+                            }
+                            returned += usize::from(
+                                there
+                                    .iter()
+                                    .any(|&(of, by, begin, _)| by == other && begin == at && of + 9 > round),
+                            );
+                            there.push((round, me, at, at + call.len));
+                            there.retain(|&(of, ..)| of + 200 > round);
+                        }
+                        members[me].written += 1;
+                        idle = 0;
+                    }
+                }
+                // The others' payload of the first round that was not finished.
+                let round = members[me].finished;
+                if round < members[me].written && (!writes(other) || round < members[other].written) {
+                    if call.writers == Writers::Alone && !writes(me) && round == call.first {
+                        let at = there.iter().find(|&&(of, by, ..)| of == round && by == other).unwrap().2;
+                        members[me].laps.lend(at, end);
+                    }
+                    members[me].finished += 1;
+                    members[me].call += usize::from(round + 1 == end);
+                    idle = 0;
+                }
             }
-            // Of rounds before the last eight nobody needs to know.
-            let displaced = [0, 1]
-                .map(|me: usize| members[me].displaces(len, true).filter(|before| before + CELLS > round));
-            assert_eq!(displaced[0], displaced[1], "both know the same");
-            let places = [0, 1].map(|me: usize| {
-                let (at, turned) = members[me].place(round, len, true);
-                ((if turned { 1 - me } else { me }), at..at + len)
-            });
-            assert_eq!(places[0].1, places[1].1);
-            assert_ne!(places[0].0, places[1].0, "never into one ring");
-            let (ring, place) = places[0].clone();
-            let before = last.iter().rev().find(|(_, old)| *old == place);
-            assert!(before.is_none_or(|&(written_by_0, _)| written_by_0 != ring), "the last was the other's");
-            last.push((ring, place));
+            assert!(bytes < 4 << 20 || returned > 500, "seed {seed}: {returned}");
         }
     }
 
@@ -341,7 +497,7 @@ mod tests {
                 ring as u64 * u64::from(members) <= bytes && slot >= 32 * members as usize,
                 "{members} of {bytes}"
             );
-            let mut there: Vec<(u64, bool, Range<usize>)> = Vec::new();
+            let mut there: Vec<(u64, Range<usize>)> = Vec::new();
             let mut random = 88_172_645_463_325_252_u64;
             for round in 0..5_000 {
                 random ^= random << 13;
@@ -350,7 +506,7 @@ mod tests {
                 // All lengths, among them runs of the longest, and of the longest that stays at hand.
                 // Long times of short ones, too, so that laps get shorter and longer.
                 let few = round / 64 % 3 != 0;
-                let (attended, all) = (random >> 40 & 1 == 1, random >> 41 & 1 == 1);
+                let attended = random >> 40 & 1 == 1;
                 let most = if attended { laps.attended() } else { slot };
                 let len = match random % 8 {
                     _ if few && !random.is_multiple_of(61) => {
@@ -360,26 +516,18 @@ mod tests {
                     3 => at_hand(crowded).min(most),
                     _ => (random >> 8) as usize % most + 1,
                 };
-                let all = attended && all;
-                let displaced = laps.displaces(len, all);
-                let (at, turned) = laps.place(round, len, all);
+                let displaced = laps.displaces(round, len, Writers::Some);
+                let at = laps.place(0, round, len, Writers::Some);
                 let new = at..at + len;
                 assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
-                // The other of two members writes into the other ring in such a round, and these places are then that one's.
-                let both = laps.goes_to_and_fro(len, all);
-                assert!(both || !turned, "changed rings where one writes alone");
-                for ring in [turned, !turned].into_iter().take(1 + usize::from(both)) {
-                    let meets = there.iter().find(|(of, old_ring, old)| {
-                        displaced.is_none_or(|before| *of > before)
-                            && *of != round
-                            && *old_ring == ring
-                            && old.start < new.end
-                            && new.start < old.end
-                    });
-                    assert_eq!(meets, None, "{members} members, round {round}: {new:?}");
-                    there.push((round, ring, new.clone()));
+                let meets = there.iter().find(|(of, old)| {
+                    displaced.is_none_or(|before| *of > before) && old.start < new.end && new.start < old.end
+                });
+                assert_eq!(meets, None, "{members} members, round {round}: {new:?}");
+                there.push((round, new));
+                if there.len() == CELLS as usize {
+                    there.remove(0);
                 }
-                there.retain(|&(of, ..)| of + CELLS > round + 1);
             }
         }
     }

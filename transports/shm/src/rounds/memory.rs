@@ -4,7 +4,7 @@
 //! moment; that is the argument of every block here.
 
 use super::laps::{Laps, wanted_slot_bytes};
-use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
+use super::{CELLS, IN_CELL, Members, Wakes, Words, Writers, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -156,10 +156,20 @@ impl Memory {
         if self.slots.is_some() { self.laps.attended() } else { wanted_slot_bytes(self.members, false) }
     }
 
-    /// Whether a payload goes to and fro between two members.
+    /// Whether a payload goes where this member has read.
     #[inline]
-    pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {
-        self.laps.goes_to_and_fro(len, all)
+    pub(super) fn goes_to_and_fro(&self, round: u64, len: usize, writers: Writers) -> bool {
+        self.laps.goes_to_and_fro(round, len, writers)
+    }
+
+    /// `writer` alone wrote in the call that began with round `first`, in long payloads, and this member has read that round; the next call begins with `next`.
+    pub(super) fn lend(&mut self, writer: u32, first: u64, next: u64) {
+        let rings = self.members as usize * self.laps.ring();
+        let at = self.at_word(writer, first).load(Ordering::Relaxed);
+        // Another process wrote it.
+        if at < rings as u64 {
+            self.laps.lend(at as usize, next);
+        }
     }
 
     #[inline]
@@ -221,18 +231,17 @@ impl Memory {
         unsafe { &(*self.cell(member, round)).at }
     }
 
-    /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0;
-    /// `all`: all write in the round, and attend to it.
+    /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0.
     #[inline(always)]
-    pub(super) fn reach(&self, round: u64, long: usize, all: bool) -> u64 {
-        if long == 0 { round } else { self.reach_of_long(round, long, all) }
+    pub(super) fn reach(&self, round: u64, long: usize, writers: Writers) -> u64 {
+        if long == 0 { round } else { self.reach_of_long(round, long, writers) }
     }
 
     /// Not inside the callers: the shortest calls go without it.
     #[inline(never)]
-    fn reach_of_long(&self, round: u64, long: usize, all: bool) -> u64 {
+    fn reach_of_long(&self, round: u64, long: usize, writers: Writers) -> u64 {
         // Everybody must have read what lies there, as what lies in the cell.
-        match self.laps.displaces(long, all) {
+        match self.laps.displaces(round, long, writers) {
             None => round,
             // Nor does this member write over what it may still read itself.
             Some(before) if before >= self.finished => NEVER,
@@ -247,20 +256,16 @@ impl Memory {
         round: u64,
         long: bool,
         len: usize,
-        all: bool,
+        writers: Writers,
     ) -> (&mut [u8], Payloads<'_>) {
         let len = if long { len } else { IN_CELL };
         if long {
             assert!(len <= self.laps.attended(), "a payload that is longer than any");
-            let (at, turned) = self.laps.place(round, len, all);
-            // Only among two.
-            let ring = if turned { 1 - self.me } else { self.me };
-            let at = ring as usize * self.laps.ring() + at;
+            let at = self.laps.place(self.me, round, len, writers);
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
-        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there, since all count the places that go to
-        // and fro alike; `&mut self` keeps other threads away, and the view of payloads leaves out this one.
+        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there (`laps.rs`); `&mut self` keeps other threads away, and the view of payloads leaves out this one.
         let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
         (room, Payloads { memory: self, but: Some(round % CELLS) })
     }

@@ -12,8 +12,7 @@
  * Absent: FAIL
  * Aborts: yes
  */
-#include "check.h"
-#include <signal.h>
+#include "killed.h"
 
 enum { LONG = 1 << 20 };
 
@@ -34,7 +33,7 @@ int main(int argc, char **argv)
     if (check_rank == 0) CHECK_OK(MPI_Send(&one, 1, MPI_INT, 1, 9, pair));
     if (check_rank == 1) CHECK_OK(MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 1, pair, &requests[3]));
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
-    if (check_rank == victim) kill(getpid(), SIGKILL);
+    die_among_all(victim);
     if (check_rank == 0) {
         while (code == MPI_SUCCESS) code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         CHECK_INT(check_class_of(code), MPI_ERR_PROC_ABORTED);

@@ -13,7 +13,7 @@ use crate::types::Types;
 use crate::wide::WideLanes;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, LAST_WORDS, MessageId, RequestId, Waiter};
 use weft_types::params::{self, Choice, Parameters};
@@ -267,6 +267,14 @@ impl Process {
             && self.lanes.are_quiet()
     }
 
+    /// As [`Process::is_quiet`], after a loss and for a process that has waited for so long ([`Engine::is_quiet_since`]).
+    pub fn is_quiet_since(&mut self, since: Duration) -> bool {
+        self.building.is_empty()
+            && self.requests.buffers.is_all_flushed(&mut self.engine)
+            && self.engine.is_quiet_since(since)
+            && self.lanes.iter().all(|(_, lane)| lane.with(|inner| inner.engine.is_quiet_since(since)))
+    }
+
     /// A waiter for one blocked call.
     pub fn waiter(&self) -> Waiter {
         Waiter::new(self.oversubscribed)
@@ -388,13 +396,14 @@ impl Process {
             lane.with(|inner| inner.engine.farewell(farewell));
         }
         self.engine.farewell(farewell);
-        let until = Instant::now() + LAST_WORDS;
+        let begun = Instant::now();
         loop {
-            let mut are_left = self.engine.push_last_words();
+            let since = begun.elapsed();
+            let mut are_left = self.engine.push_last_words(since);
             for (_, lane) in self.lanes.iter() {
-                are_left |= lane.with(|inner| inner.engine.push_last_words());
+                are_left |= lane.with(|inner| inner.engine.push_last_words(since));
             }
-            if !are_left || Instant::now() >= until {
+            if !are_left || since >= LAST_WORDS {
                 return;
             }
             std::thread::yield_now();

@@ -474,7 +474,7 @@ impl State {
                 && header.value().checked_add(data.len() as u64).is_some_and(|end| end <= request.wanted)
         });
         let Some(slot) = slot else {
-            return Todo::Broken("data that nobody asked for");
+            return self.stray(index, "data that nobody asked for");
         };
         self.place(slot, header.value(), data);
         self.end_when_all_is_here(slot);
@@ -490,7 +490,8 @@ impl State {
         (request.peer == peer && under_way).then_some(slot)
     }
 
-    /// An answer to a send that is not there: it makes no sense, unless the peer has parted, when the send was given up.
+    /// An answer to a send that is not there, or data for a receive that is not: it makes no sense, unless the peer has parted, when the send or
+    /// the receive was given up.
     fn stray(&self, index: u32, what: &'static str) -> Todo {
         if self.peers.at(index).has_parted { Todo::Nothing } else { Todo::Broken(what) }
     }

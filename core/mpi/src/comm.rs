@@ -112,6 +112,7 @@ impl Comm {
         (copy.handle, copy.lane, copy.name) = (self.handle, self.lane, self.name.clone());
         (copy.inter, copy.topology) = (self.inter.clone(), self.topology.clone());
         (copy.hints, copy.collectives) = (self.hints.clone(), self.collectives.share());
+        copy.age = self.age;
         copy
     }
 

@@ -390,13 +390,20 @@ impl Process {
         self.engine.part(farewell);
     }
 
+    /// What streams goes by no queue, and a farewell would overtake it: it leaves first.
     #[cold]
     fn say_last_words(&mut self, farewell: Farewell) {
+        let begun = Instant::now();
+        self.push_last_words(begun);
         for (_, lane) in self.lanes.iter() {
             lane.with(|inner| inner.engine.farewell(farewell));
         }
         self.engine.farewell(farewell);
-        let begun = Instant::now();
+        self.push_last_words(begun);
+    }
+
+    /// Until all that is under way in all lanes has left, for [`LAST_WORDS`] from `begun` on at most.
+    fn push_last_words(&mut self, begun: Instant) {
         loop {
             let since = begun.elapsed();
             let mut are_left = self.engine.push_last_words(since);

@@ -10,6 +10,7 @@ use crate::internal::Notice;
 use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANYBODY, Phase, TAKEN, TRANSFERRING};
 use crate::schedule::PeerMap;
+use crate::types::RequestId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_api::Transport;
@@ -137,7 +138,8 @@ impl Engine {
         }
     }
 
-    /// Ends what waits for an answer or a message of those that have left its channel. What moves by itself goes on. True when there was any.
+    /// Ends what waits for an answer or a message of those that have left its channel, and what reads the memory of one, which is its program's
+    /// again. What a device moves goes on. True when there was any.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_parted(&mut self) -> bool {
@@ -155,7 +157,12 @@ impl Engine {
             let request = state.requests.at(slot);
             let awaits = matches!(
                 request.phase,
-                Phase::Queued | Phase::Leading | Phase::Waiting | Phase::Streaming | Phase::Receiving
+                Phase::Queued
+                    | Phase::Leading
+                    | Phase::Waiting
+                    | Phase::Streaming
+                    | Phase::Receiving
+                    | Phase::Reading
             );
             if awaits
                 && request.flags & TRANSFERRING == 0
@@ -166,44 +173,61 @@ impl Engine {
         }
         state.changes = state.changes.wrapping_add(u32::from(!over.is_empty()));
         for &(slot, culprit) in &over {
-            let (phase, peer) = (self.state.requests.at(slot).phase, self.state.requests.at(slot).peer);
-            match phase {
-                Phase::Queued => {
-                    let index = self.meet(peer);
-                    self.state.unqueue(index, slot);
-                }
-                Phase::Leading => {
-                    let (done, lead) =
-                        (self.state.requests.at(slot).moved as u32, self.state.requests.at(slot).lead);
-                    let index = self.meet(peer);
-                    let queue = self.state.peers.at_mut(index).queue.iter_mut();
-                    for outgoing in
-                        queue.filter(|outgoing| matches!(outgoing, Outgoing::Message(of) if *of == slot))
-                    {
-                        *outgoing = Outgoing::Filler { done, lead };
-                    }
-                }
-                Phase::Receiving => {
-                    let lead = self.state.peers.find_mut(peer).and_then(|peer| peer.lead.as_mut());
-                    if let Some(lead) = lead.filter(|lead| lead.target == LeadTarget::Request(slot)) {
-                        lead.target = LeadTarget::Nobody;
-                    }
-                }
-                Phase::Streaming => {
-                    let index = self.meet(peer);
-                    self.state.peers.at_mut(index).streams.retain(|&streaming| streaming != slot);
-                }
-                _ => {}
-            }
-            if self.state.requests.at(slot).flags & TAKEN != 0 {
-                // It has read the message while the lead was on its way.
-                self.state.finish(slot, None);
-                continue;
-            }
-            let error = self.state.absence(culprit);
-            self.state.end_bereaved(slot, error);
+            self.end_request_of(slot, culprit);
         }
         !over.is_empty()
+    }
+
+    /// Ends a request under way, whatever it waits for, because somebody is not there.
+    pub(crate) fn end_request_of(&mut self, slot: u32, culprit: PeerId) {
+        let (phase, peer) = (self.state.requests.at(slot).phase, self.state.requests.at(slot).peer);
+        match phase {
+            Phase::Queued => {
+                let index = self.meet(peer);
+                self.state.unqueue(index, slot);
+            }
+            Phase::Leading => {
+                let (done, lead) =
+                    (self.state.requests.at(slot).moved as u32, self.state.requests.at(slot).lead);
+                let index = self.meet(peer);
+                let queue = self.state.peers.at_mut(index).queue.iter_mut();
+                for outgoing in
+                    queue.filter(|outgoing| matches!(outgoing, Outgoing::Message(of) if *of == slot))
+                {
+                    *outgoing = Outgoing::Filler { done, lead };
+                }
+            }
+            Phase::Receiving | Phase::Reading => {
+                let lead = self.state.peers.find_mut(peer).and_then(|peer| peer.lead.as_mut());
+                if let Some(lead) = lead.filter(|lead| lead.target == LeadTarget::Request(slot)) {
+                    lead.target = LeadTarget::Nobody;
+                }
+            }
+            Phase::Streaming => {
+                let index = self.meet(peer);
+                self.state.peers.at_mut(index).streams.retain(|&streaming| streaming != slot);
+            }
+            _ => {}
+        }
+        if self.state.requests.at(slot).flags & TAKEN != 0 {
+            // It has read the message while the lead was on its way.
+            self.state.finish(slot, None);
+            return;
+        }
+        let error = self.state.absence(culprit);
+        self.state.end_bereaved(slot, error);
+    }
+
+    /// Ends a request that is not complete, because of a process that [`Engine::loss_of`] tells of. For what does not travel on the channel of its
+    /// communicator, so that the engine cannot know of the loss. What a device has at the moment ends when that gives it back.
+    #[cold]
+    pub fn give_up(&mut self, request: RequestId, peer: PeerId) {
+        let Some(slot) = self.state.requests.find(request.0) else { return };
+        let entry = self.state.requests.at(slot);
+        if entry.phase != Phase::Complete && entry.flags & TRANSFERRING == 0 {
+            self.state.changes = self.state.changes.wrapping_add(1);
+            self.end_request_of(slot, peer);
+        }
     }
 
     /// One of those members of the cells of a communicator that has left them, and for whom there is no hope: `missing` says whom is waited for,
@@ -255,24 +279,26 @@ impl State {
         self.notices.extend([Notice::Parted, Notice::Owed]);
     }
 
-    /// One of those that could have sent to this process on a channel, when none of them is left.
+    /// One of those that could have sent to this process on a channel, when none of them is left and not all are dead: deaths are heard of once
+    /// and acknowledged, and the process may send to itself.
     #[cold]
     pub(crate) fn deserter(&self, context: ContextId) -> Option<PeerId> {
-        if !is_communicators(context) {
+        if self.partings.is_empty() || !is_communicators(context) {
             return None;
         }
         let me = self.config.me;
         let is_absent = |peer: PeerId| self.is_dead(peer) || self.has_left(peer, context);
         let first_absent = |peers: &mut dyn Iterator<Item = PeerId>| {
-            let mut first = None;
+            let (mut first, mut has_leaver) = (None, false);
             // A message to oneself is not waited for by receives that others could have ended.
             for peer in peers.filter(|&peer| peer != me) {
                 if !is_absent(peer) {
                     return None;
                 }
+                has_leaver |= self.has_left(peer, context);
                 first = first.or(Some(peer));
             }
-            first
+            first.filter(|_| has_leaver)
         };
         match self.partings.channels.get(&base(context)) {
             Some(known) => first_absent(&mut (0..known.number).map(|rank| known.senders.peer(Rank(rank)))),

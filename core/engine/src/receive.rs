@@ -131,6 +131,9 @@ impl Engine {
             self.send_control(id, taken, &[]);
             return self.state.end_when_all_is_here(slot);
         }
+        if self.ends_with_its_sender(slot) {
+            return;
+        }
         if self.state.peers.find_mut(id).is_some_and(|peer| peer.means.is_some())
             && self.fetch_by_device(slot)
         {
@@ -155,16 +158,26 @@ impl Engine {
         }
     }
 
+    /// Whether the sender has ended MPI without waiting until this was taken: then its memory is its program's again, and nobody answers.
+    fn ends_with_its_sender(&mut self, slot: u32) -> bool {
+        let request = self.state.requests.at(slot);
+        let (peer, context) = (request.peer, request.header.context());
+        let has_left = self.state.has_left(peer, context);
+        if has_left {
+            self.end_request_of(slot, peer);
+        }
+        has_left
+    }
+
     /// Asks the sender to stream what does not come by itself.
     fn ask(&mut self, slot: u32) {
         let id = self.state.requests.id(slot).0;
         let request = self.state.requests.at_mut(slot);
         request.phase = Phase::Receiving;
         let header = Header::control(Kind::Cts, request.remote, request.wanted);
-        let (peer, context) = (request.peer, request.header.context());
-        if self.state.has_left(peer, context) {
-            // It has ended MPI without waiting until this was taken.
-            return self.state.end_bereaved(slot, State::parted(peer));
+        let peer = request.peer;
+        if self.ends_with_its_sender(slot) {
+            return;
         }
         self.send_control(peer, header, &Cts { request: id }.emit());
     }

@@ -328,6 +328,8 @@ impl Construction {
                 Some(letter) => sweep.hear(&letter)?,
                 None => return Ok(None),
             }
+            // Should this one fail of a loss, its farewell is to end what others may make of it.
+            process.life = process.life.max(sweep.age().0);
         }
         let outcome = sweep.outcome().expect("nothing more comes");
         if let Outcome::Part { first, second } = &self.result {

@@ -3,7 +3,9 @@
 //! A process may open MPI again after it has closed it (sections 11.2 and 11.3), so that it has several *lives*, numbered from 1. A communicator
 //! has an *age*: 0 when it descends from `MPI_COMM_WORLD`, otherwise at least the number of the life in which each of its members made
 //! it, and never more than the number of the life that a member ends with it (members take the largest number of all for their
-//! own). So the number of the life that ends says which communicators end with it, however late it is heard.
+//! own, as far as they have heard it, also where what they make fails). So the number of the life that ends says which communicators end with it,
+//! however late it is heard. One case remains: a member that lost somebody while the communicator was made, and never heard the final age, may say
+//! farewell with a smaller number, and others that did hear it wait for it there.
 
 /// The age of a communicator's channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

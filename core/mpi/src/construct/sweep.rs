@@ -17,7 +17,7 @@ use crate::context::Proposal;
 use crate::group::Group;
 use crate::letters::Reader;
 use std::collections::BTreeMap;
-use weft_types::{PeerId, Rank, Result};
+use weft_types::{Age, PeerId, Rank, Result};
 
 /// A table of so many bytes goes to everybody.
 const SMALL: usize = 2048;
@@ -135,6 +135,11 @@ impl Sweep {
         self.heard += 1;
         self.rise();
         Ok(())
+    }
+
+    /// The largest age heard so far.
+    pub(crate) fn age(&self) -> Age {
+        self.proposal.age
     }
 
     /// Letters to send now: to whom, and what.
@@ -335,7 +340,6 @@ mod tests {
     use super::*;
     use crate::context::{ROOM, WELL};
     use proptest::prelude::*;
-    use weft_types::Age;
 
     fn proposal(word: u64) -> Proposal {
         Proposal { mask: [word; 8], flags: WELL | ROOM, age: Age((word % 7) as u32) }

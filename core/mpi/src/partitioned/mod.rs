@@ -448,7 +448,7 @@ impl Requests {
 
     /// Processes were lost: what waits for one of them waits no longer.
     #[cold]
-    fn mourn(&mut self, engine: &Engine) {
+    fn mourn(&mut self, engine: &mut Engine) {
         for (_, local) in self.locals.iter_mut() {
             match local {
                 Local::PartitionedSend(side) => side.mourn(engine),

@@ -469,15 +469,21 @@ impl ReceiveSide {
         self.arrived.board(open)
     }
 
-    /// Ends an epoch that waits for a lost sender.
-    pub(super) fn mourn(&mut self, engine: &Engine) {
+    /// Ends an epoch that waits for a sender that is lost or has left.
+    pub(super) fn mourn(&mut self, engine: &mut Engine) {
         if engine.losses() == 0 {
             return self.publish();
         }
         // What it put down before it died counts.
         self.look_at_stage(true);
-        if self.active && !self.all_is_here() && self.error.is_none() {
-            self.error = self.from.and_then(|from| engine.loss_of(from.peer, from.context));
+        let waits = !self.all_is_here() || !self.moving.requests.is_empty();
+        if self.active
+            && waits
+            && let Some(from) = self.from
+            && let Some(loss) = engine.loss_of(from.peer, from.context)
+        {
+            self.error.get_or_insert(loss);
+            self.moving.give_up(engine, from.peer);
         }
         self.publish();
     }

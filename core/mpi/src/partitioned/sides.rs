@@ -92,6 +92,13 @@ impl Moving {
         self.watched = !self.requests.is_empty();
         (self.requests.len() != before, self.watched)
     }
+
+    /// Ends them all: the other side is lost or has left.
+    pub(super) fn give_up(&self, engine: &mut Engine, peer: PeerId) {
+        for &(request, _) in &self.requests {
+            engine.give_up(request, peer);
+        }
+    }
 }
 
 /// Puts a partition down.
@@ -535,10 +542,17 @@ impl SendSide {
         })
     }
 
-    /// Ends an epoch that waits for a lost receiver; what the engine still moves it ends itself.
-    pub(super) fn mourn(&mut self, engine: &Engine) {
-        if engine.losses() != 0 && self.active && !self.handed_over && self.error.is_none() {
-            self.error = self.to.and_then(|to| engine.loss_of(to.peer, to.context));
+    /// Ends an epoch that waits for a receiver that is lost or has left.
+    pub(super) fn mourn(&mut self, engine: &mut Engine) {
+        let waits = !self.handed_over || !self.moving.requests.is_empty();
+        if engine.losses() != 0
+            && self.active
+            && waits
+            && let Some(to) = self.to
+            && let Some(loss) = engine.loss_of(to.peer, to.context)
+        {
+            self.error.get_or_insert(loss);
+            self.moving.give_up(engine, to.peer);
         }
     }
 

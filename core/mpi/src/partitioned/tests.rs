@@ -321,6 +321,83 @@ fn partitioned_requests_end_when_the_other_side_dies() {
     }
 }
 
+/// The same where the other side says farewell at any moment and does nothing more; in each of the ways that data takes.
+#[test]
+fn partitioned_requests_end_when_the_other_side_says_farewell() {
+    let mut failed = [0; 2];
+    for seed in 0..300 {
+        let copies = seed % 4 < 2;
+        let mut world = World::new(2).seed(seed).full(0.2).fabric(|sim| sim.single_copy = copies).build();
+        let (number, bytes) = [(8, 5000), (8, 200_000), (100, 5000)][(seed % 3) as usize];
+        let cut = Partitions {
+            memory: Memory::packed_scratch(number * bytes),
+            number: number as u32,
+            bytes: bytes as u64,
+        };
+        let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+        let mut requests = [Requests::default(), Requests::default()];
+        let [first, second] = &mut world.engines[..] else { unreachable!("two ranks") };
+        let to = SendSide::new(cut.clone(), Some(counterpart(1)), comm);
+        let from = ReceiveSide::new(cut.clone(), Some(counterpart(0)), comm);
+        let handles = [
+            requests[0].partitioned_send(first, to).expect("room"),
+            requests[1].partitioned_receive(second, from).expect("room"),
+        ];
+        let leaver = (seed % 2) as usize;
+        let stays = 1 - leaver;
+        // Each begins at its time; the sender marks its partitions one by one, and some of them never if it is to leave.
+        let begins = [world.random.below(60), world.random.below(60)];
+        let leaves = world.random.below(250);
+        let marks = if leaver == 0 { number - 1 } else { number } as u64;
+        let pace = 1 + world.random.below(3);
+        for step in 0..600 {
+            if step == leaves {
+                let engine = &mut world.engines[leaver];
+                for _ in 0..200 {
+                    engine.push_last_words(std::time::Duration::ZERO);
+                }
+                let farewell = weft_types::Farewell { life: 0, world: true };
+                engine.farewell(farewell);
+                // Also who was never met hears of it.
+                engine.part(farewell);
+            }
+            for rank in [0, 1] {
+                let (requests, engine, handle) =
+                    (&mut requests[rank], &mut world.engines[rank], handles[rank]);
+                let has_left = rank == leaver && step >= leaves;
+                if !has_left && step == begins[rank] {
+                    requests.start_partitioned(engine, handle).expect("partitioned").expect("inactive");
+                }
+                let at = step.wrapping_sub(begins[rank] + 1);
+                if !has_left && rank == 0 && step > begins[0] && at % pace == 0 && at / pace < marks {
+                    // The peer may have left by now, which this call may say.
+                    let _ = requests.ready(engine, handle, std::iter::once((at / pace) as i32));
+                }
+                if !has_left {
+                    requests.progress(engine);
+                } else if step < leaves + 300 {
+                    engine.push_last_words(std::time::Duration::ZERO);
+                }
+                if !has_left {
+                    engine.progress();
+                }
+            }
+        }
+        world.settle();
+        let (requests, engine) = (&mut requests[stays], &mut world.engines[stays]);
+        for _ in 0..4 {
+            requests.progress(engine);
+        }
+        assert!(requests.is_done(engine, handles[stays]), "seed {seed}: rank {stays} waits for who has left");
+        let error = requests.finish(engine, handles[stays]).error.map(|error| error.class());
+        assert!(error.is_none() || error == Some(ErrorClass::PROC_ABORTED), "seed {seed}: {error:?}");
+        assert!(stays == 0 || error.is_some(), "seed {seed}: not all partitions were ever marked");
+        failed[stays] += u32::from(error.is_some());
+        assert!(!engine.is_lost(PeerId(leaver as u32)), "seed {seed}: who has left is taken for gone");
+    }
+    assert!(failed.iter().all(|&failed| failed > 20), "{failed:?}");
+}
+
 /// A sender and a receiver of 64 short partitions, so many that three starts are more than the budget of a sender.
 struct Pair {
     world: World,

@@ -16,15 +16,17 @@ class Peer:
 
     `debian` names packages of the system, `pypi` requirements for a virtual environment of its own in the cache folder
     (`venv` names that folder, so that variants share it). `mpicc` and `mpiexec` are found in the environment's bin.
+    `keeps_cores`: its ranks never give their core away while they wait, so that with more ranks than cores each step takes time slices.
     """
 
     def __init__(self, name, title, *, debian=(), pypi=(), venv=None, mpicc="mpicc", mpiexec="mpiexec", options=(),
-                 crowded=(), env=None, pause_yield=False, prefix=None):
+                 crowded=(), env=None, pause_yield=False, prefix=None, keeps_cores=False):
         self.name, self.title = name, title
         self.debian, self.pypi, self.venv = debian, pypi, venv or name
         self.mpicc_name, self.mpiexec_name = mpicc, mpiexec
         self.options, self.crowded = list(options), list(crowded)
         self.extra_env, self.pause_yield, self.prefix = env or {}, pause_yield, prefix
+        self.keeps_cores = keeps_cores
         self.bin = None
         self.programs = None
 
@@ -110,8 +112,9 @@ def all_peers():
              env={"I_MPI_ROOT": "{prefix}", "LD_LIBRARY_PATH": "{prefix}/lib", "FI_PROVIDER_PATH": "{prefix}/lib",
                   "I_MPI_FABRICS": "shm"}),
         Peer("mpich5", "MPICH 5", pypi=["mpich>=5,<6"]),
-        Peer("mpich5-pause", "MPICH 5, yield replaced", pypi=["mpich>=5,<6"], venv="mpich5", pause_yield=True),
-        Peer("mpich4", "MPICH 4.3", pypi=["mpich>=4,<5"]),
+        Peer("mpich5-pause", "MPICH 5, yield replaced", pypi=["mpich>=5,<6"], venv="mpich5", pause_yield=True,
+             keeps_cores=True),
+        Peer("mpich4", "MPICH 4.3", pypi=["mpich>=4,<5"], keeps_cores=True),
         Peer("debian-mpich", "MPICH of Debian", debian=["mpich", "libmpich-dev"], mpicc="mpicc.mpich",
              mpiexec="mpiexec.mpich"),
         Peer("debian-openmpi", "Open MPI of Debian", debian=["openmpi-bin", "libopenmpi-dev"], mpicc="mpicc.openmpi",

@@ -1,4 +1,5 @@
-/* A cache line that ranks 0 and 1 share without any help of MPI: to measure the cores, and to know what the other did. */
+/* A cache line that the ranks share without any help of MPI: to measure the cores, and to know what the other did. It goes between ranks 0
+ * and 1; further ones only see when it has been measured. */
 #ifndef WEFT_BENCH_LINE_H
 #define WEFT_BENCH_LINE_H
 
@@ -14,12 +15,12 @@ struct line {
 };
 static struct line *line;
 
-/* One page that ranks 0 and 1 share, reached through /proc so that nothing has a name in a file system. */
+/* One page that all ranks share, reached through /proc so that nothing has a name in a file system. */
 static void share_line(void)
 {
-    int where[2] = {0, 0}, fd;
+    int where[2] = {0, 0}, fd, to;
     char path[64];
-    if (ranks < 2 || rank > 1)
+    if (ranks < 2)
         return;
     if (rank == 0) {
         fd = (int)syscall(SYS_memfd_create, "line", 0);
@@ -27,7 +28,8 @@ static void share_line(void)
             give_up("no memory to share");
         where[0] = (int)getpid();
         where[1] = fd;
-        MPI_Send(where, 2, MPI_INT, 1, 5, MPI_COMM_WORLD);
+        for (to = 1; to < ranks; to++)
+            MPI_Send(where, 2, MPI_INT, to, 5, MPI_COMM_WORLD);
     } else {
         MPI_Recv(where, 2, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);

@@ -327,6 +327,18 @@ pub(crate) fn board<R>(handle: Handle, to_mark: bool, work: impl FnOnce(&Board) 
     kept(work).ok().flatten()
 }
 
+/// Lets go of the board of a partitioned request: the calling thread has the lock of the process to itself now and marks with it. As long as a thread
+/// keeps a board, the sending side must look there for marks and cannot keep partitions together.
+pub(crate) fn forget_board(here: &Here, handle: Handle) {
+    let place = handle.0 as usize % KEPT;
+    // A borrow that somebody has up the stack is none of a call that marks.
+    if let Ok(mut kept) = here.kept.try_borrow_mut()
+        && matches!(&kept.boards[place], Some((known, _)) if *known == handle)
+    {
+        kept.boards[place] = None;
+    }
+}
+
 /// Lends a datatype that can be used in communication.
 ///
 /// # Errors

@@ -66,6 +66,15 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Whether all write and wait for all in every round.
+    #[inline]
+    const fn joins_all(self) -> bool {
+        matches!(
+            self,
+            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter
+        )
+    }
+
     /// Blocks in one payload.
     fn blocks(self, members: u32) -> u64 {
         match self {
@@ -109,8 +118,20 @@ pub struct Payload {
     pub bytes: usize,
     /// Whether it is longer than a short one.
     pub long: bool,
+    /// Whether all members write in its round, wait for all, and attend to it.
+    pub all: bool,
+    /// Whether one member alone writes in its call, and the others attend to it.
+    pub alone: bool,
     /// Whether the program's memory is copied there; otherwise it is the result of a reduction.
     pub is_copied: bool,
+}
+
+impl Payload {
+    /// The bytes of a long payload, otherwise 0.
+    #[inline]
+    pub fn long_bytes(&self) -> usize {
+        if self.long { self.bytes } else { 0 }
+    }
 }
 
 /// Cells of all members, as one of them sees them. Rounds are numbered from the first operation of a communicator on.
@@ -119,10 +140,10 @@ pub trait Slots {
     const SHORT: usize;
     /// The first round of the next operation.
     fn next(&self) -> u64;
-    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0.
-    fn has_room(&mut self, round: u64, long: usize) -> bool;
-    /// Those that have to go on before this member may write in a round, one bit each.
-    fn behind(&self, round: u64, long: usize) -> u64;
+    /// Whether this member may write a payload.
+    fn has_room(&mut self, payload: Payload) -> bool;
+    /// Those that have to go on before this member may write a payload, one bit each.
+    fn behind(&self, payload: Payload) -> u64;
     /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile. It is told
     /// whether it shall copy past the caches, upon which nothing but the time depends.
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool));
@@ -134,6 +155,8 @@ pub trait Slots {
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32>;
     /// Lends the payloads.
     fn read(&self, work: impl FnOnce(&dyn Payloads));
+    /// In an attended call in which `writer` alone writes this member has read the long payload of its first round; the next call begins with round `next`.
+    fn heard_alone(&mut self, writer: u32, first: u64, next: u64);
     /// All members have begun the operation with that first round.
     fn heard_of_all(&mut self, first: u64);
     /// This member has finished the rounds below.
@@ -254,6 +277,12 @@ impl Run {
                 let (round, awaited) = (self.first + self.read, script.awaits(phase));
                 if slots.missing(round, signature, awaited) == 0 {
                     slots.read(|from| script.read(phase, piece, round, operands, from));
+                    if self.read == 0
+                        && script.is_long()
+                        && let Some(writer) = script.alone().filter(|_| !self.unattended && awaited != 0)
+                    {
+                        slots.heard_alone(writer, self.first, self.first + rounds);
+                    }
                     self.read += 1;
                     moved = true;
                     if self.read == rounds {
@@ -288,7 +317,7 @@ impl Run {
             missing = slots.missing(self.first + self.read, signature, script.awaits(script.of(self.read).0));
         }
         if self.written < rounds && script.writes(script.of(self.written).0) {
-            missing |= slots.behind(self.first + self.written, script.long_bytes());
+            missing |= slots.behind(self.payload());
         }
         missing
     }
@@ -300,7 +329,8 @@ impl Run {
             self.written += 1;
             return true;
         }
-        let round = self.first + self.written;
+        let payload = self.payload();
+        let round = payload.round;
         // Not too far ahead of its own reading: it reads its own payloads, too, and what is near is in the cache.
         let most = match (script.is_in_two_phases(), self.unattended) {
             (true, _) => AHEAD_IN_TWO_PHASES,
@@ -310,13 +340,11 @@ impl Run {
         let ahead = self.written - self.held() >= most;
         if ahead
             || phase == Phase::Results && self.read <= script.parts_round(piece)
-            || !slots.has_room(round, script.long_bytes())
+            || !slots.has_room(payload)
         {
             return false;
         }
         let first = self.first;
-        let (bytes, long) = (script.payload() as usize, script.is_long());
-        let payload = Payload { round, bytes, long, is_copied: phase == Phase::Parts };
         slots.fill(payload, |to, from, past| {
             script.write(phase, piece, Own { first, past }, operands, to, from);
         });
@@ -328,6 +356,19 @@ impl Run {
         }
         self.written += 1;
         true
+    }
+
+    /// What comes in the round that is to be written.
+    fn payload(&self) -> Payload {
+        let script = self.script;
+        Payload {
+            round: self.first + self.written,
+            bytes: script.payload() as usize,
+            long: script.is_long(),
+            all: !self.unattended && script.joins_all(),
+            alone: !self.unattended && script.alone().is_some(),
+            is_copied: script.of(self.written).0 == Phase::Parts,
+        }
     }
 
     /// Rounds whose payloads are not needed any more.

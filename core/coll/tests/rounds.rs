@@ -80,21 +80,23 @@ impl Slots for Member<'_> {
     fn next(&self) -> u64 {
         self.node.next[self.me as usize]
     }
-    fn has_room(&mut self, round: u64, long: usize) -> bool {
+    fn has_room(&mut self, payload: Payload) -> bool {
         let own = self.node.finished[self.me as usize];
-        assert!(self.displaced(long).is_none_or(|before| before < own), "it has not read that itself");
-        self.behind(round, long) == 0
+        let displaced = self.displaced(payload.long_bytes());
+        assert!(displaced.is_none_or(|before| before < own), "it has not read that itself");
+        self.behind(payload) == 0
     }
-    fn behind(&self, round: u64, long: usize) -> u64 {
+    fn behind(&self, payload: Payload) -> u64 {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
-        let free = self.displaced(long).map_or(0, |before| before + 1).max((round + 1).saturating_sub(CELLS));
+        let displaced = self.displaced(payload.long_bytes()).map_or(0, |before| before + 1);
+        let free = displaced.max((payload.round + 1).saturating_sub(CELLS));
         let behind = others.filter(|&other| self.node.finished[other] < free);
         behind.fold(0, |all, member| all | 1 << member)
     }
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
         let Payload { round, bytes, long, .. } = payload;
         assert!(bytes <= if long { self.node.slot } else { Member::SHORT });
-        assert!(self.has_room(round, if long { bytes } else { 0 }));
+        assert!(self.has_room(payload));
         if long {
             let at = self.place(bytes);
             let (next, last) = &mut self.node.places[self.me as usize];
@@ -125,6 +127,10 @@ impl Slots for Member<'_> {
     }
     fn read(&self, work: impl FnOnce(&dyn Payloads)) {
         work(self);
+    }
+    fn heard_alone(&mut self, writer: u32, first: u64, next: u64) {
+        assert!(self.node.finished[self.me as usize] <= first && first < next && writer != self.me);
+        assert_eq!(self.node.stamps[writer as usize][(first % CELLS) as usize].0, first + 1);
     }
     fn heard_of_all(&mut self, first: u64) {
         assert!(self.node.finished.iter().all(|&finished| finished >= first));

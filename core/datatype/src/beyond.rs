@@ -8,8 +8,7 @@
 //! fetches lines of the gap that nobody wants. So every line of a block is asked for long before it is read: into the second cache, as the
 //! nearest one has fewer misses under way at a time, and one by one while lines of an earlier block are written.
 
-use crate::eights::{Places, Regular};
-use crate::layout::{Layout, Shape};
+use crate::layout::Layout;
 use crate::long::{self, LINE};
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{Level, level};
@@ -20,13 +19,13 @@ pub(crate) const BEYOND: usize = 32 << 20;
 /// Fewest bytes at a time that are worth the fence at the end.
 const FEWEST: usize = 4 << 10;
 /// Half a line, the most that a streaming store of AVX2 writes.
-const HALF: usize = 32;
-/// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
+pub(crate) const HALF: usize = 32;
+/// Shortest blocks, in the mean, that are packed so where parts of lines have to be kept for the next block.
 const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
 /// Packed bytes between the block that is packed and the one that is asked for, and blocks that are listed at once.
-const AHEAD: usize = 16 << 10;
+pub(crate) const AHEAD: usize = 16 << 10;
 const AT_ONCE: usize = 256;
 
 impl Layout {
@@ -45,7 +44,8 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if is_beyond(total, len) && (self.mean_block() >= SHORTEST || self.has_halves(skip, len, packed))
+            if is_beyond(total, len)
+                && (self.mean_block() >= SHORTEST || self.keeps_nothing(skip, len, packed))
             {
                 self.pack_past_caches(origin, skip, len, packed);
             } else {
@@ -54,10 +54,10 @@ impl Layout {
         }
     }
 
-    /// Whether each block is half a line, and half a line where it is packed: nothing need be kept for the block that completes it.
-    fn has_halves(&self, skip: usize, len: usize, packed: *const u8) -> bool {
-        let regular = if (skip, len) == (0, self.size) { self.regular(std::ptr::null_mut()) } else { None };
-        regular.is_some_and(|blocks| blocks.are_halves(packed))
+    /// Whether each block is half a line or whole lines, also where it is packed.
+    fn keeps_nothing(&self, skip: usize, len: usize, packed: *const u8) -> bool {
+        let regular = self.regular(std::ptr::null_mut(), skip, len);
+        regular.is_some_and(|blocks| blocks.are_halves(packed) || blocks.are_whole_lines(packed))
     }
 
     /// # Safety
@@ -65,13 +65,16 @@ impl Layout {
     unsafe fn pack_past_caches(&self, origin: *mut u8, skip: usize, len: usize, packed: *mut u8) {
         // SAFETY: the caller's promise; the runs are those of the packed bytes, one behind the other.
         let mut lines = unsafe { Lines::new(packed) };
-        if skip == 0
-            && len == self.size
-            && let Some(regular) = self.regular(origin)
-        {
+        if let Some(regular) = self.regular(origin, skip, len) {
             // SAFETY: as above.
             return unsafe {
-                if regular.are_halves(packed) { regular.pack_halves(packed) } else { regular.pack(lines) }
+                if regular.are_halves(packed) {
+                    regular.pack_halves(packed)
+                } else if regular.are_whole_lines(packed) {
+                    regular.pack_whole_lines(packed)
+                } else {
+                    regular.pack(lines)
+                }
             };
         }
         let mut next = Ahead { blocks: [(std::ptr::null(), 0); AT_ONCE], number: 0, fetched: 0 };
@@ -104,12 +107,15 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let lines = self.mean_block() >= LINE as u64;
-            if is_beyond(total, len) && lines {
-                self.unpack_past_caches(origin, skip, len, packed);
-            } else {
-                self.transfer::<false>(origin, skip, len, packed.cast_mut());
+            if is_beyond(total, len) {
+                if self.mean_block() >= LINE as u64 {
+                    return self.unpack_past_caches(origin, skip, len, packed);
+                }
+                if self.regular(origin, skip, len).is_some_and(|blocks| blocks.unpack(packed)) {
+                    return;
+                }
             }
+            self.transfer::<false>(origin, skip, len, packed.cast_mut());
         }
     }
 
@@ -133,7 +139,7 @@ fn is_beyond(total: usize, len: usize) -> bool {
 }
 
 /// Whether there are streaming stores of 32 bytes. (Of 16 they are slower where their lines are read from memory at the same time.)
-fn has_streams() -> bool {
+pub(crate) fn has_streams() -> bool {
     #[cfg(target_arch = "x86_64")]
     return level() >= Level::Avx2;
     #[cfg(not(target_arch = "x86_64"))]
@@ -141,70 +147,11 @@ fn has_streams() -> bool {
 }
 
 /// Streaming stores are not ordered with later ones: whoever is told that the data are there must see them.
-fn fence() {
+pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this architecture has the instruction.
     unsafe {
         std::arch::x86_64::_mm_sfence();
-    }
-}
-
-impl Layout {
-    /// One element's blocks, where they are of one length at a stride.
-    fn regular(&self, origin: *mut u8) -> Option<Blocks> {
-        let Shape::Repeat { count, stride, body, .. } = &self.node.shape else { return None };
-        let first = origin.wrapping_offset(self.node.at.wrapping_add(body.at) as isize);
-        let from = Regular { first, stride: *stride as isize };
-        body.is_run().then_some(Blocks { from, count: *count, length: body.size })
-    }
-}
-
-/// Blocks of one length at a stride: nothing needs to be listed.
-struct Blocks {
-    from: Regular,
-    count: usize,
-    length: usize,
-}
-
-impl Blocks {
-    /// Whether each block is half a line, and half a line where it is packed.
-    fn are_halves(&self, packed: *const u8) -> bool {
-        self.length == HALF && (packed as usize).is_multiple_of(HALF)
-    }
-
-    /// Packs blocks that are halves. They are not asked for: the processor sees enough of them by itself, and asking was slower.
-    ///
-    /// # Safety
-    /// The blocks are readable, as many bytes at `packed` are writable, and the two do not overlap; with AVX2.
-    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-    unsafe fn pack_halves(self, packed: *mut u8) {
-        for i in 0..self.count {
-            // SAFETY: the caller's promise; every half is inside and aligned.
-            unsafe { stream_half(packed.add(i * HALF), self.from.at(i)) };
-        }
-        fence();
-    }
-
-    /// # Safety
-    /// As [`Lines::append`] for each block, with AVX2.
-    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-    unsafe fn pack(self, mut lines: Lines) {
-        let Blocks { from, count, length } = self;
-        let ahead = (AHEAD / length).max(1);
-        // SAFETY: the caller's promise.
-        unsafe {
-            for i in 0..count {
-                let block = from.at(i);
-                // The last ones have nothing behind them: of those lines are asked for that are there.
-                let mut next = from.at((i + ahead).min(count - 1));
-                if length > AHEAD {
-                    fetch_block(next, length);
-                    next = block;
-                }
-                lines.append(block, length, next);
-            }
-            lines.finish();
-        }
     }
 }
 
@@ -253,7 +200,7 @@ impl Ahead {
 
 /// Asks for a block, which is not empty; of one that is longer than what lies between, for its beginning: then the processor sees it in time.
 #[inline]
-fn fetch_block(block: *const u8, length: usize) {
+pub(crate) fn fetch_block(block: *const u8, length: usize) {
     if length > AHEAD {
         long::fetch_first(block, length);
         return;
@@ -269,7 +216,7 @@ fn fetch_block(block: *const u8, length: usize) {
 struct Line([u8; LINE]);
 
 /// Packed bytes that leave as whole lines: what is less than a line waits for the block that completes it.
-struct Lines {
+pub(crate) struct Lines {
     /// The line that is being filled, in packed memory.
     to: *mut u8,
     /// What is to come there: bytes `from..filled`. Only the first line begins inside.
@@ -292,9 +239,12 @@ impl Lines {
     /// The processor has AVX2. The block is readable, is not empty (`length` is not 0), lies outside the packed bytes, and there is room for it.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
     #[inline]
-    unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
+    pub(crate) unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
         let (mut block, mut length, mut next) = (block, length, next);
-        long::fetch_second(next.wrapping_add(length - 1));
+        // What begins and ends with a line, here and there, has no line behind those that are asked for below.
+        if !(self.filled | length | next as usize).is_multiple_of(LINE) {
+            long::fetch_second(next.wrapping_add(length - 1));
+        }
         // SAFETY: the caller's promise; what is left in the line is at least as long as what is put there.
         unsafe {
             if self.filled > 0 {
@@ -343,7 +293,7 @@ impl Lines {
     ///
     /// # Safety
     /// The processor has AVX2.
-    unsafe fn finish(mut self) {
+    pub(crate) unsafe fn finish(mut self) {
         // SAFETY: `append`'s callers promised the room, the caller the instructions.
         unsafe { self.put() };
         fence();
@@ -379,7 +329,12 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
 /// As [`std::ptr::copy_nonoverlapping`], with AVX2; `to` begins a line, and `length` is a multiple of one.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
-unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: usize, next: *const u8) {
+pub(crate) unsafe fn whole_lines<const FETCH: bool>(
+    to: *mut u8,
+    from: *const u8,
+    length: usize,
+    next: *const u8,
+) {
     // SAFETY: the caller's promise: every half is inside and aligned.
     unsafe {
         for at in (0..length).step_by(LINE) {
@@ -398,7 +353,7 @@ unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: u
 /// As [`std::ptr::copy_nonoverlapping`] of [`HALF`] bytes, with AVX2; `to` is a multiple of as many.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
-unsafe fn stream_half(to: *mut u8, from: *const u8) {
+pub(crate) unsafe fn stream_half(to: *mut u8, from: *const u8) {
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(target_arch = "x86_64")]
@@ -468,10 +423,10 @@ mod tests {
             packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
         }
 
-        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines, to where such begin.
+        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines and of lines, to where such begin.
         #[test]
         fn blocks_at_a_stride_are_packed_alike(
-            length in prop_oneof![1_usize..700, Just(HALF)],
+            length in prop_oneof![1_usize..700, Just(HALF), (1_usize..40).prop_map(|lines| lines * LINE)],
             gap in 1_i64..200,
             count in 2_usize..60,
             backwards: bool,
@@ -505,9 +460,10 @@ mod tests {
         for skip in [0, cut % layout.size] {
             let length = layout.size - skip;
             let mut rooms = [vec![0xee_u8; length + 80], vec![0xee_u8; length + 80]];
-            // Where half a line begins, or anywhere.
-            let inside = |room: &[u8]| match cut % 2 {
+            // Where half a line begins, or a line, or anywhere.
+            let inside = |room: &[u8]| match cut % 3 {
                 0 => room.as_ptr().align_offset(HALF),
+                1 => room.as_ptr().align_offset(LINE),
                 _ => cut % 80,
             };
             let insides = [inside(&rooms[0]), inside(&rooms[1])];

@@ -25,6 +25,7 @@ pub mod memory;
 mod object;
 pub mod op;
 mod overlap;
+mod parts;
 mod pool;
 pub mod predefined;
 mod processor;

@@ -142,7 +142,7 @@ unsafe fn near_blocks<const N: usize, const TO_DENSE: bool, const FROM_DENSE: bo
 /// # Safety
 /// As [`copy_nonoverlapping`].
 #[inline(always)]
-unsafe fn moved<const N: usize>(to: *mut u8, from: *const u8) {
+pub(crate) unsafe fn moved<const N: usize>(to: *mut u8, from: *const u8) {
     let step = if N.is_multiple_of(16) { 16 } else { 8 };
     // SAFETY: the caller's promise; the parts lie inside the block.
     unsafe {

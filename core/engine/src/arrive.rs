@@ -11,7 +11,7 @@ use crate::requests::{ANSWERED, KEYED, Phase, TAKEN};
 use std::ops::ControlFlow;
 use weft_api::{Handler, Sink, Transport};
 use weft_proto::{EAGER_MOST, Key, charge};
-use weft_types::{Error, ErrorClass, PeerId};
+use weft_types::{Error, ErrorClass, Farewell, PeerId};
 use weft_wire::{Announce, Announced, Cts, Header, Kind, RemotePlace, SyncPrefix};
 
 /// What is to be done with the transport because of a packet.
@@ -26,8 +26,8 @@ pub(crate) enum Todo {
     Meet,
     /// The receiver of a send has offered room to write to.
     Write(u32),
-    /// The peer is about to end, after it has lost others, and answers nothing more.
-    Leave,
+    /// The peer has ended MPI, or a part of it, after it has lost others, and answers nothing more there.
+    Leave(Farewell),
     /// The packet makes no sense: no more is said to or heard from this peer.
     Broken(&'static str),
 }
@@ -87,7 +87,7 @@ impl Engine {
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Write(slot) => self.write_there(slot),
-            Todo::Leave => self.take_farewell(id),
+            Todo::Leave(farewell) => self.take_farewell(id, farewell),
             Todo::Broken(what) => self.broken(id, what),
         }
         if self.state.peers.at(index).ledger.is_due() {
@@ -212,8 +212,14 @@ impl State {
             Some(Kind::CancelReply) => self.forgotten(index, header),
             // Whoever takes this one for lost has buried it; for what it does without him that means nothing.
             Some(Kind::Lost) if header.id() == self.config.me.0 => Todo::Nothing,
-            Some(Kind::Lost) if header.id() == self.peers.at(index).id.0 => Todo::Leave,
+            Some(Kind::Lost) if header.id() == self.peers.at(index).id.0 => {
+                Todo::Leave(Farewell::from_word(header.value() as u32))
+            }
             Some(Kind::Lost) if header.id() >= self.config.size => Todo::Broken("the loss of nobody"),
+            Some(Kind::Lost) if header.value() != 0 => {
+                self.partings.hear(PeerId(header.id()), Farewell::from_word(header.value() as u32));
+                Todo::Nothing
+            }
             Some(Kind::Lost) => {
                 self.note_gone(PeerId(header.id()));
                 Todo::Nothing
@@ -236,7 +242,6 @@ impl State {
 
     #[inline(never)]
     fn keep_eager(&mut self, index: u32, header: Header, payload: &[u8]) {
-        self.hear_again(index, header);
         let length = payload.len() as u32;
         self.keep(index, header, u64::from(length), length, charge(length), payload);
     }
@@ -300,7 +305,6 @@ impl State {
     }
 
     fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
-        self.hear_again(index, header);
         let (payload, place) = match header.flags() & Announce::KEYED {
             0 => (payload, None),
             _ => match RemotePlace::parse(payload) {
@@ -455,6 +459,8 @@ impl State {
                 self.end_when_all_is_here(slot);
             }
             LeadTarget::Message(slot) => self.messages.at_mut(slot).data.extend_from_slice(data),
+            LeadTarget::Nobody if left == 0 => drop(peer.ledger.release(charge(total))),
+            LeadTarget::Nobody => {}
         }
         Todo::Nothing
     }

@@ -50,6 +50,9 @@ impl Engine {
         if to.peer == self.state.config.me {
             return self.send_to_self(header, mode, buffer);
         }
+        if self.state.has_left(to.peer, to.context) {
+            return Err(State::parted(to.peer));
+        }
         let length = buffer.len();
         self.look_for_credit(to.peer, length);
         let index = self.contact(to.peer)?;
@@ -124,6 +127,10 @@ impl Engine {
         }
         if peer.dead {
             return Err(self.state.absence(id));
+        }
+        if !self.fabric.is_known(id) {
+            // It is asked: what is to leave is refused as if there were no room, and waits (see `push`).
+            return Ok(index);
         }
         self.fabric.connect(id)?;
         peer.route = self.fabric.route(id);
@@ -224,7 +231,25 @@ impl Engine {
         moved
     }
 
+    /// Pushes what waits for a process that was not known how to reach, once it is.
+    #[cold]
+    #[inline(never)]
+    fn push_first(&mut self, index: u32) -> bool {
+        let id = self.state.peers.at(index).id;
+        match self.contact(id) {
+            Ok(_) => self.state.peers.at(index).connected && self.push(index),
+            Err(error) => {
+                self.refused(id, error);
+                true
+            }
+        }
+    }
+
     fn push(&mut self, index: u32) -> bool {
+        let peer = self.state.peers.at(index);
+        if !(peer.connected || peer.dead) {
+            return self.push_first(index);
+        }
         let mut moved = false;
         while let Some(outgoing) = self.state.peers.at(index).queue.front() {
             let sent = match *outgoing {
@@ -235,6 +260,7 @@ impl Engine {
                     moved |= sent == Sent::Full && self.state.requests.at(slot).moved != before;
                     sent
                 }
+                Outgoing::Filler { done, lead } => self.fill(index, done, lead),
             };
             match sent {
                 Sent::Yes => {
@@ -277,6 +303,23 @@ impl Engine {
             }
         }
         moved
+    }
+
+    /// Sends what is missing of a lead that was given up.
+    #[cold]
+    fn fill(&mut self, index: u32, mut done: u32, lead: u32) -> Sent {
+        let peer = self.state.peers.at_mut(index);
+        while done < lead {
+            let len = (lead - done).min(peer.limits.packet);
+            let header = Header::control(Kind::Fragment, 0, u64::from(done));
+            let sent = self.fabric.send_copy(peer.id, header, len as usize, |out| out.fill(0));
+            if sent.is_err() {
+                return self.judge(index, sent);
+            }
+            done += len;
+            peer.queue[0] = Outgoing::Filler { done, lead };
+        }
+        Sent::Yes
     }
 
     #[inline(never)]

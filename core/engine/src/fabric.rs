@@ -97,6 +97,11 @@ fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
 }
 
 impl Fabric {
+    /// Of everything that processes say to each other over fabrics: they understand nobody of another one.
+    pub fn version() -> String {
+        format!("{}.{:x}", weft_wire::VERSION, weft_rdma::VERSION)
+    }
+
     /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their `directory` must
     /// answer.
     ///
@@ -164,6 +169,11 @@ impl Fabric {
         let ofi = Ofi::open(me, wanted, directory)?;
         let name = ofi.card().to_string();
         Ok((Fabric::Ofi(ofi), name))
+    }
+
+    /// The name of libfabric's provider, where that drives it.
+    pub fn provider(&self) -> Option<String> {
+        self.libfabric().map(|ofi| ofi.card().provider.clone())
     }
 
     /// Sets how many connections there may be before messages to further peers go by datagrams, where there are connections; 0: chosen.

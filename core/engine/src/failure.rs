@@ -11,7 +11,7 @@ use crate::types::{RequestId, Selector};
 use std::time::Duration;
 use weft_api::Transport;
 use weft_api::offload::Offload;
-use weft_types::{ContextId, Error, ErrorClass, PeerId};
+use weft_types::{ContextId, Error, ErrorClass, Farewell, PeerId};
 use weft_wire::{Header, Kind};
 
 /// How long a process that ends after a loss tries to get rid of its last words. Who does not take them for so long has
@@ -53,14 +53,7 @@ impl Engine {
             Phase::Queued => {
                 let peer = entry.peer;
                 let index = self.meet(peer);
-                self.state.take_credit_back(index, slot);
-                let peer = self.state.peers.at_mut(index);
-                peer.queue
-                    .retain(|outgoing| !matches!(outgoing, Outgoing::Message(queued) if *queued == slot));
-                peer.held.iter_mut().for_each(|(_, slots)| slots.retain(|&held| held != slot));
-                peer.held.retain(|(_, slots)| !slots.is_empty());
-                peer.reopen();
-                self.state.let_go(index);
+                self.state.unqueue(index, slot);
                 self.state.finish_cancelled(slot);
             }
             Phase::Own => {
@@ -87,10 +80,15 @@ impl Engine {
         self.send_control(peer, Header::control(Kind::Cancel, id, 0), &[]);
     }
 
-    /// The transport says that a process is gone.
+    /// The transport says that a process is gone, or has said farewell.
     #[cold]
     pub(crate) fn lose(&mut self, id: PeerId) {
-        self.bury(id, State::gone(id));
+        if !self.fabric.has_only_parted() {
+            return self.bury(id, State::gone(id));
+        }
+        // What it sent before is here.
+        while self.drain(id) {}
+        self.take_farewell(id, self.fabric.farewell_of(id));
     }
 
     /// Nothing more is said to or expected from a process: whatever depends on it ends with `error`, and collectives of communicators that
@@ -108,13 +106,14 @@ impl Engine {
     /// The transport takes nothing more for a process, or cannot reach it.
     #[cold]
     pub(crate) fn refused(&mut self, id: PeerId, error: Error) {
-        if self.state.parting.replace(id) == Some(id) {
+        if self.state.parting.contains(&id) {
             // An answer to what is just being taken.
             return;
         }
+        self.state.parting.push(id);
         // Its last word may be here, and what it sent before it died is to be received.
         while self.drain(id) {}
-        self.state.parting = None;
+        self.state.parting.retain(|&parting| parting != id);
         match self.fabric.has_ended(id) {
             true => self.part_from(id),
             false => self.bury(id, error),
@@ -126,29 +125,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(crate) fn part_from(&mut self, id: PeerId) {
-        self.state.note_parted(id);
+        self.state.note_parted(id, Farewell::ALL);
         self.cut(id, &State::parted(id), false);
-    }
-
-    /// A process says that it ends MPI after a loss. It may begin again (a session after the World Model), so that it is not cut off: what
-    /// failed and still waits for its word is given up, and nothing else: a farewell may be heard late, after the new beginning.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn take_farewell(&mut self, id: PeerId) {
-        if !self.state.is_dead(id) {
-            self.state.note_parted(id);
-            self.state.notices.push_back(Notice::Owed);
-        }
-    }
-
-    /// These processes take part in something new with this one: those of them that had parted have begun again.
-    pub fn welcome(&mut self, peers: impl IntoIterator<Item = PeerId>) {
-        if self.state.parted.is_empty() {
-            return;
-        }
-        for peer in peers {
-            self.state.forget_parting(peer);
-        }
     }
 
     /// Ends whatever depends on a process, and of a lost one also what waits for anybody. False when that was done before.
@@ -181,6 +159,7 @@ impl Engine {
                 }
             })
             .collect();
+        state.notices.push_back(Notice::Parted);
         // Those that wait for anybody hear of the loss; if there are none, the next one does.
         if lost && !concerned.iter().any(|&slot| state.requests.at(slot).peer == ANYBODY) {
             state.lost.push(id);
@@ -189,21 +168,6 @@ impl Engine {
             state.end_bereaved(slot, error.clone());
         }
         true
-    }
-
-    /// This process is about to end MPI, and it or another lane of it knows of a loss. Nobody waits for the others then, and who still waits for an answer of
-    /// this one would do so for ever: all that were met are told, after everything else that was sent to them, and of whom was lost before.
-    pub fn farewell(&mut self) {
-        let me = self.state.config.me;
-        let living = |index: &u32| !self.state.peers.at(*index).dead && self.state.peers.at(*index).id != me;
-        let living: Vec<PeerId> =
-            (0..self.state.peers.len()).filter(living).map(|index| self.state.peers.at(index).id).collect();
-        for peer in living {
-            for lost in self.state.gone.clone() {
-                self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
-            }
-            self.send_control(peer, Header::control(Kind::Lost, me.0, 0), &[]);
-        }
     }
 
     /// Takes the last words of a process that ends after a loss a step nearer to the others. False when they have left.
@@ -222,16 +186,6 @@ impl Engine {
             self.fabric.progress();
             std::thread::yield_now();
         }
-    }
-
-    /// This process has ended MPI after a loss and said its last words: also those see it that it never met.
-    pub fn part(&mut self) {
-        self.fabric.set_parted(true);
-    }
-
-    /// This process, which may have ended MPI, begins again with a session.
-    pub fn begin_again(&mut self) {
-        self.fabric.set_parted(false);
     }
 
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].
@@ -256,7 +210,7 @@ impl Engine {
         if !self.state.any_dead {
             return None;
         }
-        self.state.culprit(from.peer).map(|culprit| self.state.absence(culprit))
+        self.state.culprit(from.peer, from.context).map(|culprit| self.state.absence(culprit))
     }
 
     /// How many processes were lost so far, acknowledged or not: a change says that [`Engine::loss_of`] has news.
@@ -277,76 +231,22 @@ impl Engine {
         if gone.is_empty() { None } else { processes.into_iter().find(|process| gone.contains(process)) }
     }
 
-    /// One of those members of some cells that has left MPI, as after a loss, and for whom there is no hope: `missing` says whom is waited for, one
-    /// bit each, and is asked again when somebody has left, because what a leaver wrote comes before its leaving. `peer`: which process a
-    /// member is.
-    pub fn left_among(&self, missing: impl Fn() -> u64, peer: impl Fn(u32) -> PeerId) -> Option<PeerId> {
-        left_among(missing, peer, |id| self.state.is_dead(id) || self.fabric.has_ended(id))
+    /// The error of what waits for that process on a channel, if it is known to be gone or to have left the channel.
+    pub fn loss_of(&self, id: PeerId, context: ContextId) -> Option<Error> {
+        (self.state.is_dead(id) || self.state.has_left(id, context)).then(|| self.state.absence(id))
     }
-
-    /// The error of what depends on that process, if it is known to be gone or to have ended after a loss.
-    pub fn loss_of(&self, id: PeerId) -> Option<Error> {
-        self.state.is_dead(id).then(|| self.state.absence(id))
-    }
-}
-
-/// As [`Engine::left_among`]; `has_left`: what is known of a process.
-pub(crate) fn left_among(
-    missing: impl Fn() -> u64,
-    peer: impl Fn(u32) -> PeerId,
-    has_left: impl Fn(PeerId) -> bool,
-) -> Option<PeerId> {
-    let awaited = missing();
-    let left = (0..u64::BITS).filter(|&member| awaited >> member & 1 == 1 && has_left(peer(member)));
-    let left = left.fold(0, |left, member| left | 1_u64 << member);
-    if left == 0 {
-        return None;
-    }
-    let hopeless = left & missing();
-    (hopeless != 0).then(|| peer(hopeless.trailing_zeros()))
 }
 
 impl State {
-    /// The error of everything that depends on a process that has ended MPI.
-    pub(crate) fn parted(id: PeerId) -> Error {
-        Error::new(
-            ErrorClass::PROC_ABORTED,
-            format!(
-                "process {} has ended MPI: nothing can be sent to it any more, and nothing comes from it",
-                id.0
-            ),
-        )
-    }
-
-    /// The error of everything that depends on a process that is not there: it has ended MPI, or is lost.
-    pub(crate) fn absence(&self, id: PeerId) -> Error {
-        if self.parted.contains(&id) { State::parted(id) } else { State::gone(id) }
-    }
-
-    #[cold]
-    fn note_parted(&mut self, id: PeerId) {
-        if !self.parted.contains(&id) {
-            self.parted.push(id);
-        }
-        if let Some(peer) = self.peers.find_mut(id) {
-            peer.has_parted = true;
-        }
-    }
-
-    /// Only a process that begins again writes letters after its farewell.
-    #[inline]
-    pub(crate) fn hear_again(&mut self, index: u32, header: Header) {
-        if !self.parted.is_empty() && header.context() == ContextId::LETTERS {
-            self.forget_parting(self.peers.at(index).id);
-        }
-    }
-
-    /// One that was cut off stays so.
-    #[cold]
-    fn forget_parting(&mut self, id: PeerId) {
-        if !self.is_dead(id) {
-            self.parted.retain(|&parted| parted != id);
-        }
+    /// Takes a send back of which nothing has left.
+    pub(crate) fn unqueue(&mut self, index: u32, slot: u32) {
+        self.take_credit_back(index, slot);
+        let peer = self.peers.at_mut(index);
+        peer.queue.retain(|outgoing| !matches!(outgoing, Outgoing::Message(queued) if *queued == slot));
+        peer.held.iter_mut().for_each(|(_, slots)| slots.retain(|&held| held != slot));
+        peer.held.retain(|(_, slots)| !slots.is_empty());
+        peer.reopen();
+        self.let_go(index);
     }
 
     /// Ends a request that depends on a process that is not there.
@@ -375,21 +275,20 @@ impl State {
     /// A receive that was just posted ends at once when nobody is left who could send to it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fail_hopeless(&mut self, slot: u32) {
-        let wanted = self.requests.at(slot).peer;
-        if let Some(culprit) = self.culprit((wanted != ANYBODY).then_some(wanted)) {
+    pub(crate) fn fail_hopeless(&mut self, slot: u32, from: Selector) {
+        if let Some(culprit) = self.culprit(from.peer, from.context) {
             self.unpost(slot);
             let error = self.absence(culprit);
             self.finish(slot, Some(error));
         }
     }
 
-    /// The lost process because of which one that waits for `wanted`, or for anybody, must not wait. Who waits for anybody hears
-    /// of each loss once.
-    fn culprit(&mut self, wanted: Option<PeerId>) -> Option<PeerId> {
+    /// The process that is not there because of which one that waits for `wanted`, or for anybody, must not wait. Who waits for anybody hears
+    /// of each loss once, and of departures when nobody is left.
+    fn culprit(&mut self, wanted: Option<PeerId>, context: ContextId) -> Option<PeerId> {
         match wanted {
-            None => std::mem::take(&mut self.lost).first().copied(),
-            Some(peer) => self.is_dead(peer).then_some(peer),
+            None => std::mem::take(&mut self.lost).first().copied().or_else(|| self.deserter(context)),
+            Some(peer) => (self.is_dead(peer) || self.has_left(peer, context)).then_some(peer),
         }
     }
 

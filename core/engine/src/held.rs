@@ -77,6 +77,7 @@ impl State {
             Outgoing::Message(slot) => {
                 requests.at(*slot).flags & CREDITED != 0 || requests.at(*slot).phase == Phase::Leading
             }
+            Outgoing::Filler { .. } => true,
             Outgoing::Packet(_) => false,
         };
         let place = peer.queue.iter().take_while(|outgoing| goes_first(outgoing)).count();
@@ -169,7 +170,7 @@ impl Engine {
         if let Some(slot) = slot
             && self.state.any_dead
         {
-            self.state.fail_hopeless(slot);
+            self.state.fail_hopeless(slot, from);
         }
         let mut exhausted = false;
         for index in 0..self.state.peers.len() {

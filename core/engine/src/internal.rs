@@ -24,6 +24,8 @@ pub(crate) enum Notice {
     Ended(NonZeroU64, Completion),
     /// A process is known to be gone that was not before.
     Lost,
+    /// A process has left, for good or from some communicators: what waits for it, or for anybody where nobody is left, ends.
+    Parted,
     /// A run that failed still waits for somebody.
     Owed,
 }

@@ -30,6 +30,17 @@ pub struct PartsOf {
     pub epoch: u32,
 }
 
+/// What [`Engine::await_part`] has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A part, which has landed.
+    Part,
+    /// Nothing has come.
+    Nothing,
+    /// Something else comes first: progress takes it.
+    Other,
+}
+
 /// One landing.
 #[derive(Debug)]
 struct Landing {
@@ -151,21 +162,29 @@ impl Engine {
         self.release_parts(peer, charges);
     }
 
-    /// Looks whether the next packet of a landing's sender is a part of the open epoch, and lets it land. About 10 ns when nothing comes.
+    /// Looks up to `turns` times whether the next packet of a landing's sender is a part of the open epoch, and lets it land.
     #[inline]
-    pub fn poll_part(&mut self, id: LandingId) -> bool {
-        if !self.state.unexpected.is_empty() {
-            // Parts may be among them, as messages; progress keeps the order.
-            return false;
+    pub fn await_part(&mut self, id: LandingId, turns: u32) -> Next {
+        for _ in 0..turns {
+            if !self.state.unexpected.is_empty() {
+                // Parts may be among them, as messages; progress keeps the order.
+                return Next::Other;
+            }
+            let Some(landing) = self.state.landings.find(id.0) else { return Next::Other };
+            let Some(peer) = self.state.peers.find_mut(landing.peer) else { return Next::Other };
+            let (from, first) = (peer.id, FirstPart { id, landing, ledger: &mut peer.ledger });
+            match self.fabric.receive(from, first) {
+                Some(true) => {
+                    if peer.ledger.is_due() {
+                        self.give_credit(from);
+                    }
+                    return Next::Part;
+                }
+                Some(false) => return Next::Other,
+                None => std::hint::spin_loop(),
+            }
         }
-        let Some(landing) = self.state.landings.find(id.0) else { return false };
-        let Some(peer) = self.state.peers.find_mut(landing.peer) else { return false };
-        let (from, first) = (peer.id, FirstPart { id, landing, ledger: &mut peer.ledger });
-        let landed = self.fabric.receive(from, first).unwrap_or(false);
-        if landed && peer.ledger.is_due() {
-            self.give_credit(from);
-        }
-        landed
+        Next::Nothing
     }
 
     /// Tells what has landed since the last call.
@@ -291,7 +310,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::landings::PartsOf;
+    use crate::landings::{Next, PartsOf};
     use crate::world::World;
     use weft_datatype::Scratch;
     use weft_types::PeerId;
@@ -344,6 +363,40 @@ mod tests {
         world.settle();
         assert_eq!(read(&room), [4, 4, 4, 4, 4, 3, 3, 3, 3, 3]);
         assert_eq!(landed(&mut world, first), [(0, 5)]);
+    }
+
+    /// Whoever awaits parts takes those of the open epoch as they come, and stops where something else has to be taken by progress.
+    #[test]
+    fn parts_are_awaited_until_something_else_comes_first() {
+        let (mut world, room, first) = two();
+        world.engines[1].contact(PeerId(0)).expect("alive");
+        world.settle();
+        world.engines[1].open_landing(first.landing, 1);
+        assert_eq!(world.engines[1].await_part(first.landing, 3), Next::Nothing);
+        assert!(world.engines[0].send_part(first, 0, &bytes(&[1; 4])));
+        assert!(world.engines[0].send_part(PartsOf { epoch: 2, ..first }, 0, &bytes(&[2; 4])));
+        assert!(world.engines[0].send_part(first, 4, &bytes(&[3; 6])));
+        let mut seen = Vec::new();
+        for _ in 0..1000 {
+            match world.engines[1].await_part(first.landing, 3) {
+                Next::Nothing => drop(world.engines[0].progress()),
+                next => {
+                    seen.push(next);
+                    if next == Next::Other {
+                        break;
+                    }
+                }
+            }
+        }
+        assert_eq!(seen, [Next::Part, Next::Other], "the second part is of another epoch");
+        assert_eq!(
+            (read(&room), landed(&mut world, first)),
+            (vec![1, 1, 1, 1, 0, 0, 0, 0, 0, 0], vec![(0, 4)])
+        );
+        world.settle();
+        assert_eq!(landed(&mut world, first), [(4, 10)]);
+        world.engines[1].end_landing(first.landing);
+        assert_eq!(world.engines[1].await_part(first.landing, 3), Next::Other, "that landing is gone");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod arrive;
 mod at_once;
 mod both;
+mod contacts;
 mod depart;
 mod engine;
 mod fabric;
@@ -19,6 +20,7 @@ mod levels;
 mod messages;
 mod outlook;
 mod own;
+mod parting;
 mod peers;
 mod pieces;
 mod receive;
@@ -35,11 +37,12 @@ pub mod world;
 mod zero_copy;
 
 pub use both::{Both, BothBell};
+pub use contacts::{Contacts, Wide};
 pub use engine::Engine;
 pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use failure::LAST_WORDS;
 pub use forced::Forced;
-pub use landings::{LandingId, PartsOf};
+pub use landings::{LandingId, Next, PartsOf};
 pub use levels::Levels;
 pub use outlook::{Outlook, Running, Stray};
 pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};
@@ -70,6 +73,6 @@ pub use weft_rdma::{Directory, PeerCard};
 /// Where partitions are put down for a process of the same node.
 pub use weft_shm::staging::{Interest, StageIn, StageOut};
 /// What [`Rounds`] stands on.
-pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
+pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL, rounds::Writers};
 pub use weft_shm::{bias, board, changes, handover};
 pub use zero_copy::Reach;

@@ -16,6 +16,14 @@ pub(crate) enum Outgoing {
     Packet(SmallPacket),
     /// A send request in phase Queued or Leading.
     Message(u32),
+    /// The lead of a send that was given up when so many of its bytes had left: zeros come instead, so that what is sent behind it can be
+    /// read by a process that begins again.
+    Filler {
+        /// Bytes that have left.
+        done: u32,
+        /// Bytes in all.
+        lead: u32,
+    },
 }
 
 /// Who gets the lead that is arriving from a peer.
@@ -25,6 +33,8 @@ pub(crate) enum LeadTarget {
     Request(u32),
     /// A message without a receive.
     Message(u32),
+    /// Nobody: the receive was given up, because the sender had parted before the lead was whole.
+    Nobody,
 }
 
 /// The lead of the newest announcement of a peer, while it is incomplete.

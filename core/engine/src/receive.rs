@@ -66,7 +66,7 @@ impl Engine {
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Nothing | Todo::Meet | Todo::Write(_) | Todo::Leave | Todo::Broken(_) => {}
+            Todo::Nothing | Todo::Meet | Todo::Write(_) | Todo::Leave(_) | Todo::Broken(_) => {}
         }
         Ok(request)
     }
@@ -161,7 +161,11 @@ impl Engine {
         let request = self.state.requests.at_mut(slot);
         request.phase = Phase::Receiving;
         let header = Header::control(Kind::Cts, request.remote, request.wanted);
-        let peer = request.peer;
+        let (peer, context) = (request.peer, request.header.context());
+        if self.state.has_left(peer, context) {
+            // It has ended MPI without waiting until this was taken.
+            return self.state.end_bereaved(slot, State::parted(peer));
+        }
         self.send_control(peer, header, &Cts { request: id }.emit());
     }
 

@@ -8,7 +8,7 @@ use weft_coll::rounds::{
     Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, wanted_slot_bytes};
+use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, Writers, wanted_slot_bytes};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
@@ -261,18 +261,18 @@ impl Slots for Rounds {
         self.0.next()
     }
 
-    fn has_room(&mut self, round: u64, long: usize) -> bool {
-        self.0.has_room(round, long)
+    fn has_room(&mut self, payload: Payload) -> bool {
+        self.0.has_room(payload.round, payload.long_bytes(), writers(payload))
     }
 
-    fn behind(&self, round: u64, long: usize) -> u64 {
-        self.0.behind(round, long)
+    fn behind(&self, payload: Payload) -> u64 {
+        self.0.behind(payload.round, payload.long_bytes(), writers(payload))
     }
 
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
-        let Payload { round, bytes, long, is_copied } = payload;
-        let writing = self.0.begin_writing(if is_copied { bytes } else { 0 });
-        let (room, payloads) = self.0.room(round, long, bytes);
+        let Payload { round, bytes, long, is_copied, .. } = payload;
+        let writing = self.0.begin_writing(round, if is_copied { bytes } else { 0 }, writers(payload));
+        let (room, payloads) = self.0.room(round, long, bytes, writers(payload));
         work(room, &View(payloads), writing.past);
         self.0.has_written(writing);
     }
@@ -293,6 +293,10 @@ impl Slots for Rounds {
         work(&View(self.0.payloads()));
     }
 
+    fn heard_alone(&mut self, writer: u32, first: u64, next: u64) {
+        self.0.heard_alone(writer, first, next);
+    }
+
     fn heard_of_all(&mut self, first: u64) {
         self.0.heard_of_all(first);
     }
@@ -307,6 +311,16 @@ impl Slots for Rounds {
 
     fn wake(&self, of: u64) {
         self.0.wake(of);
+    }
+}
+
+/// What all members know of who writes.
+#[inline]
+fn writers(payload: Payload) -> Writers {
+    match (payload.all, payload.alone) {
+        (true, _) => Writers::All,
+        (_, true) => Writers::Alone,
+        _ => Writers::Some,
     }
 }
 

@@ -304,6 +304,10 @@ impl Engine {
                     self.end_bereft();
                     continue;
                 }
+                Notice::Parted => {
+                    moved |= self.end_parted();
+                    continue;
+                }
                 Notice::Owed => {
                     self.part_from_leavers();
                     continue;
@@ -320,7 +324,7 @@ impl Engine {
             active.ended(step, completion);
             self.advance(slot, active);
         }
-        if self.state.schedules.owed > 0 && !(self.state.gone.is_empty() && self.state.parted.is_empty()) {
+        if self.state.schedules.owed > 0 && !(self.state.gone.is_empty() && self.state.partings.is_empty()) {
             // Looked at again at the next progress.
             self.state.notices.push_back(Notice::Owed);
         }

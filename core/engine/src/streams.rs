@@ -14,8 +14,8 @@
 //! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after it go by messages.
 
 use crate::engine::{Engine, State};
-use crate::failure::left_among;
 use crate::outlook::Running;
+use crate::parting::{Partings, left_among};
 use crate::peers::Peers;
 use crate::rounds::{Begin, Rounds, RoundsCall};
 use crate::transports::Transports;
@@ -114,13 +114,19 @@ struct Losses<'a> {
     gone: &'a [PeerId],
     /// Whether some are, or have ended MPI after a loss of their own.
     any: bool,
+    partings: &'a Partings,
     peers: &'a Peers,
     fabric: &'a Transports,
 }
 
 /// Moves a call as far as it goes. Fails, and leaves the cells, when what it waits for may not come.
 #[inline(always)]
-fn step(call: &mut RoundsCall, rounds: &mut Rounds, peers: &[PeerId], losses: &Losses<'_>) -> Stepped {
+fn step(
+    call: &mut RoundsCall,
+    rounds: &mut Rounds,
+    (context, peers): (ContextId, &[PeerId]),
+    losses: &Losses<'_>,
+) -> Stepped {
     match call.step(rounds) {
         Outcome::Done => Stepped::Done,
         Outcome::Blocked if !losses.any && !rounds.has_cause() => Stepped::Waits,
@@ -129,7 +135,8 @@ fn step(call: &mut RoundsCall, rounds: &mut Rounds, peers: &[PeerId], losses: &L
             if let Some(&lost) = peers.iter().find(|peer| losses.gone.contains(peer)) {
                 return Stepped::Failed(rounds.leave_for_loss(lost));
             }
-            let has_left = |id| losses.peers.is_dead(id) || losses.fabric.has_ended(id);
+            let age = losses.partings.age(context);
+            let has_left = |id| losses.peers.is_dead(id) || losses.fabric.farewell_of(id).ends(age);
             if let Some(left) = left_among(|| call.missing(rounds), |member| peers[member as usize], has_left)
             {
                 return Stepped::Failed(rounds.leave_for_leaver(left));
@@ -323,15 +330,15 @@ impl Engine {
 
     /// Moves a persistent collective as far as it goes. True when it has ended.
     fn step_kept(&mut self, index: u32) -> bool {
-        let State { streams, gone, any_dead, parted, peers: met, .. } = &mut self.state;
-        let any = *any_dead || !gone.is_empty() || !parted.is_empty();
-        let losses = Losses { gone, any, peers: met, fabric: &self.fabric };
+        let State { streams, gone, any_dead, partings, peers: met, .. } = &mut self.state;
+        let any = *any_dead || !gone.is_empty() || !partings.is_empty();
+        let losses = Losses { gone, any, partings, peers: met, fabric: &self.fabric };
         let Streams { open, busy } = streams;
         let place = &mut open[index as usize];
-        let Some(Open { rounds, peers, kept: Some(kept), .. }) = place else {
+        let Some(Open { rounds, context, peers, kept: Some(kept), .. }) = place else {
             unreachable!("the stream of a persistent collective is open while it is under way")
         };
-        let error = match step(&mut kept.call, rounds, peers, &losses) {
+        let error = match step(&mut kept.call, rounds, (*context, peers), &losses) {
             Stepped::Waits => return false,
             Stepped::Done => None,
             Stepped::Failed(error) => Some(error),
@@ -356,13 +363,13 @@ impl Engine {
         }
         let mut moved = false;
         loop {
-            let State { streams, gone, any_dead, parted, peers: met, .. } = &mut self.state;
-            let any = *any_dead || !gone.is_empty() || !parted.is_empty();
-            let losses = Losses { gone, any, peers: met, fabric: &self.fabric };
+            let State { streams, gone, any_dead, partings, peers: met, .. } = &mut self.state;
+            let any = *any_dead || !gone.is_empty() || !partings.is_empty();
+            let losses = Losses { gone, any, partings, peers: met, fabric: &self.fabric };
             let Streams { open, busy } = streams;
             let place = &mut open[index as usize];
             let open = place.as_mut().expect("a busy stream is open");
-            let Open { rounds, peers, calls, .. } = open;
+            let Open { rounds, context, peers, calls, .. } = open;
             let Some(first) = calls.front_mut() else {
                 busy.retain(|&busy| busy != index);
                 if open.is_over() {
@@ -370,7 +377,7 @@ impl Engine {
                 }
                 return moved;
             };
-            let failed = match step(&mut first.call, rounds, peers, &losses) {
+            let failed = match step(&mut first.call, rounds, (*context, peers), &losses) {
                 Stepped::Waits => return moved,
                 Stepped::Done => {
                     let request = first.request;

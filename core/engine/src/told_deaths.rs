@@ -1,4 +1,4 @@
-//! [`ToldDeaths`]: deaths that the launcher has told of, kept back while the fabric may still bring what the dead have sent.
+//! [`ToldDeaths`]: deaths that the launcher has told of, and farewells in the node's memory, kept back while the fabric may still bring what the dead have sent.
 //!
 //! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that finds nothing does
 //! not say that nothing is there: of a message in pieces some may have come, which are no news, and others wait in a socket or are on the wire.
@@ -15,11 +15,20 @@ const LOOKS: u32 = 64;
 /// After this time a death is told although others keep the fabric talking.
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// What is told of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// It died.
+    Death,
+    /// It has ended MPI after a loss.
+    Farewell,
+}
+
 /// See the module. Times are arguments.
 #[derive(Debug, Default)]
 pub(crate) struct ToldDeaths {
     /// With the time when each was told.
-    told: VecDeque<(PeerId, Instant)>,
+    told: VecDeque<(PeerId, Departure, Instant)>,
     /// Since when looks have found nothing, and how many.
     silent_since: Option<Instant>,
     looks: u32,
@@ -32,11 +41,11 @@ impl ToldDeaths {
         self.told.is_empty()
     }
 
-    /// The launcher says that a process is gone. Looks so far say nothing of what it has sent.
+    /// The launcher says that a process is gone, or the process itself that it has parted. Looks so far say nothing of what it has sent.
     #[cold]
-    pub(crate) fn hear(&mut self, peer: PeerId, now: Instant) {
+    pub(crate) fn hear(&mut self, peer: PeerId, departure: Departure, now: Instant) {
         (self.silent_since, self.looks) = (None, 0);
-        self.told.push_back((peer, now));
+        self.told.push_back((peer, departure, now));
     }
 
     /// The fabric was looked at; `found`: whether it had something.
@@ -50,12 +59,12 @@ impl ToldDeaths {
         }
     }
 
-    /// The next death to be made known.
+    /// The next departure to be made known.
     #[cold]
-    pub(crate) fn next(&mut self, now: Instant) -> Option<PeerId> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<(PeerId, Departure)> {
         let lasts = |since: Option<Instant>, least| since.is_some_and(|since| now - since >= least);
         let silent = self.looks >= LOOKS && lasts(self.silent_since, SILENCE);
-        let (peer, since) = *self.told.front()?;
+        let (peer, departure, since) = *self.told.front()?;
         if !silent && !lasts(Some(since), LONGEST) {
             return None;
         }
@@ -63,18 +72,24 @@ impl ToldDeaths {
         if self.told.is_empty() {
             *self = ToldDeaths::default();
         }
-        Some(peer)
+        Some((peer, departure))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST, LOOKS, SILENCE, ToldDeaths};
+    use super::{Departure, LONGEST, LOOKS, SILENCE, ToldDeaths};
     use std::time::{Duration, Instant};
     use weft_types::PeerId;
 
     const A: PeerId = PeerId(3);
     const B: PeerId = PeerId(5);
+
+    /// Of whom it is told, as it was heard.
+    fn told_of((peer, departure): (PeerId, Departure)) -> PeerId {
+        assert_eq!(departure == Departure::Farewell, peer == B);
+        peer
+    }
 
     /// So many looks that find nothing, evenly over `time`, and the deaths told after each.
     fn look(deaths: &mut ToldDeaths, now: &mut Instant, looks: u32, time: Duration) -> Vec<PeerId> {
@@ -82,7 +97,7 @@ mod tests {
         for _ in 0..looks {
             *now += time / looks;
             deaths.looked(false, *now);
-            told.extend(deaths.next(*now));
+            told.extend(deaths.next(*now).map(told_of));
         }
         told
     }
@@ -90,7 +105,7 @@ mod tests {
     #[test]
     fn a_death_is_told_after_silence_and_many_looks_and_not_before() {
         let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
-        deaths.hear(A, now);
+        deaths.hear(A, Departure::Death, now);
         assert_eq!(deaths.next(now), None, "nothing was looked at yet");
         // Many looks in no time, and a long time with few looks, do not do alone.
         assert_eq!(look(&mut deaths, &mut now, 10 * LOOKS, SILENCE / 2), []);
@@ -103,7 +118,7 @@ mod tests {
     #[test]
     fn a_message_that_comes_in_pieces_is_waited_for() {
         let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
-        deaths.hear(A, now);
+        deaths.hear(A, Departure::Death, now);
         // Each piece after a silence that is not long enough.
         for _ in 0..10 {
             assert_eq!(look(&mut deaths, &mut now, 2 * LOOKS, SILENCE * 9 / 10), []);
@@ -115,32 +130,34 @@ mod tests {
     #[test]
     fn a_second_death_is_waited_for_as_the_first_and_a_busy_fabric_hides_none_for_ever() {
         let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
-        deaths.hear(A, now);
+        deaths.hear(A, Departure::Death, now);
         assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, SILENCE * 9 / 10), []);
-        deaths.hear(B, now);
+        deaths.hear(B, Departure::Farewell, now);
         assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, SILENCE * 9 / 10), []);
         assert_eq!(look(&mut deaths, &mut now, 4, SILENCE), [A, B]);
 
-        deaths.hear(A, now);
-        deaths.hear(B, now);
+        deaths.hear(A, Departure::Death, now);
+        deaths.hear(B, Departure::Farewell, now);
         let until = now + LONGEST;
         while now < until {
             assert_eq!(deaths.next(now), None);
             now += SILENCE / 10;
             deaths.looked(true, now);
         }
-        assert_eq!([deaths.next(now), deaths.next(now), deaths.next(now)], [Some(A), Some(B), None]);
+        let mut next = || deaths.next(now).map(told_of);
+        assert_eq!([next(), next(), next()], [Some(A), Some(B), None]);
     }
 
     #[test]
     fn a_late_death_is_not_told_because_an_early_one_has_waited_long() {
         let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
-        deaths.hear(A, now);
+        deaths.hear(A, Departure::Death, now);
         now += LONGEST - SILENCE / 10;
-        deaths.hear(B, now);
+        deaths.hear(B, Departure::Farewell, now);
         now += SILENCE / 10;
         deaths.looked(true, now);
-        assert_eq!([deaths.next(now), deaths.next(now)], [Some(A), None]);
+        let mut next = || deaths.next(now).map(told_of);
+        assert_eq!([next(), next()], [Some(A), None]);
         assert_eq!(look(&mut deaths, &mut now, LOOKS + 1, 2 * SILENCE), [B]);
     }
 }

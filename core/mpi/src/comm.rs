@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use weft_coll::Layout;
 pub use weft_engine::changes::Changes;
 use weft_engine::{Envelope, Selector};
-use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
+use weft_types::{Age, ContextId, Error, ErrorClass, Handle, HandleKind, PeerId, Rank, Result, Tag, abi};
 
 /// The hints of section 7.4.4; all are false unless set.
 pub const HINTS: [&str; 5] = [
@@ -43,6 +43,8 @@ pub struct Comm {
     pub handle: Handle,
     /// Its channel for point-to-point traffic; the twin is for collectives.
     pub context: ContextId,
+    /// Which lives of its members end it, the same at all members.
+    pub age: Age,
     /// The lane in which all its traffic travels, the same at all members (see [`crate::lanes`]).
     pub lane: u32,
     /// Rank of this process.
@@ -83,6 +85,7 @@ impl Comm {
         Comm {
             handle: Handle(abi::MPI_COMM_NULL),
             context,
+            age: Age::WORLD,
             lane: 0,
             rank,
             size: group.size(),

@@ -35,7 +35,7 @@ use weft_coll::{Call, Vector};
 use weft_datatype::PredefinedOp;
 use weft_datatype::{Datatype, Memory};
 use weft_engine::{Arguments, Operation, PeerMap, Reduction, RequestId};
-use weft_types::{ContextId, ErrorClass, Handle, PeerId, Rank, Result, abi};
+use weft_types::{Age, ContextId, ErrorClass, Handle, PeerId, Rank, Result, abi};
 
 /// A construction under way.
 #[derive(Debug)]
@@ -53,6 +53,8 @@ pub struct Construction {
     search: Search,
     /// What this process contributes to the agreement.
     flags: u64,
+    /// The same: the age of the parent, or the life of this process.
+    age: Age,
     attributes: Vec<Attribute>,
     hints: Info,
     /// The virtual topology of the new communicator; set before the first poll.
@@ -128,7 +130,9 @@ impl Process {
     /// This process's flags of an agreement, all well.
     fn flags(&self) -> u64 {
         let room = self.comms.room() > self.contexts.proposals();
-        context::WELL | context::lane_flags(self.contexts.lanes) | if room { context::ROOM } else { 0 }
+        let wide = if self.wide.is_some() { context::WIDE } else { 0 };
+        let room = if room { context::ROOM } else { 0 };
+        context::WELL | context::lane_flags(self.contexts.lanes) | wide | room
     }
 
     /// Starts the first round of agreement on the parent's collective channel.
@@ -171,6 +175,10 @@ impl Process {
                 || lane != 0 && self.lanes.at(lane).with(|inner| used(&mut inner.engine));
             if !in_use {
                 self.contexts.release(context);
+                self.engine.close_channel(context);
+                if lane != 0 {
+                    self.lanes.at(lane).with(|inner| inner.engine.close_channel(context));
+                }
             }
             in_use
         });
@@ -350,6 +358,7 @@ impl Construction {
     fn sweep_again(&mut self, process: &mut Process) -> Result<()> {
         process.reuse_retired();
         let proposal = process.contexts.propose(&mut self.search, self.flags);
+        let proposal = Proposal { age: self.age, ..proposal };
         let Everyone { place, size, .. } = self.everyone;
         self.stage = Stage::Sweeping(Box::new(Sweep::agree(place.0, size, proposal)));
         Ok(())
@@ -400,12 +409,17 @@ impl Construction {
             process.contexts.release(context);
             return Ok(None);
         };
-        // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
-        comm.lane = if process.engine.are_here(comm.processes()) { agreed.lane(context) } else { 0 };
-        process.lanes.open(comm.lane, &process.engine)?;
-        process.engine.welcome(comm.processes());
-        if comm.lane != 0 {
-            process.lanes.at(comm.lane).with(|inner| inner.engine.welcome(comm.processes()));
+        // Whether all members are on one node is the same at all of them, and so is whether all have lanes that reach other nodes.
+        let wide = !process.engine.are_here(comm.processes());
+        comm.lane = if !wide || agreed.flags & context::WIDE != 0 { agreed.lane(context) } else { 0 };
+        process.open_lane(comm.lane, wide)?;
+        comm.age = self.age.max(agreed.age);
+        process.life = process.life.max(comm.age.0);
+        let (lane, age, number) = (comm.lane, comm.age, comm.size);
+        process.engine.open_channel(context, age, Arc::clone(&comm.group) as Arc<dyn PeerMap>, number);
+        if lane != 0 {
+            let group = Arc::clone(&comm.group) as Arc<dyn PeerMap>;
+            process.lanes.at(lane).with(|inner| inner.engine.open_channel(context, age, group, number));
         }
         if comm.lane != 0 {
             comm.collectives = Count::shared();

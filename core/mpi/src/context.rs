@@ -21,7 +21,7 @@
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
 use std::collections::BTreeMap;
-use weft_types::{ContextId, Error, ErrorClass, Handle, Result};
+use weft_types::{Age, ContextId, Error, ErrorClass, Handle, Result};
 
 /// Pairs per window.
 const PAIRS: u32 = 512;
@@ -44,6 +44,9 @@ pub struct Proposal {
     pub mask: Mask,
     /// See the constants.
     pub flags: u64,
+    /// Of what the new communicator descends from, the greatest of all ([`weft_types::life`]). It travels in letters only: who agrees on a
+    /// parent's channel knows it.
+    pub age: Age,
 }
 
 /// Nothing has gone wrong here.
@@ -60,6 +63,9 @@ pub const FIRST_LOW: u64 = 1 << 4;
 pub const SECOND_HIGH: u64 = 1 << 5;
 /// See [`FIRST_HIGH`].
 pub const SECOND_LOW: u64 = 1 << 6;
+
+/// This process can open lanes that reach other nodes.
+pub const WIDE: u64 = 1 << 7;
 
 /// First of the bits that stand for lanes.
 const FIRST_LANE: u32 = 16;
@@ -83,7 +89,24 @@ impl Proposal {
     /// Bytes of a proposal on the wire.
     pub const BYTES: usize = Proposal::WORDS * 8;
 
-    /// The proposal as it travels.
+    /// Bytes of a proposal in letters.
+    pub const LETTER: usize = Proposal::BYTES + 4;
+
+    /// The proposal in a letter.
+    pub fn to_letter(&self) -> Vec<u8> {
+        let mut letter = self.to_bytes().to_vec();
+        letter.extend_from_slice(&self.age.0.to_le_bytes());
+        letter
+    }
+
+    /// The proposal of a letter.
+    pub fn from_letter(letter: &[u8; Proposal::LETTER]) -> Proposal {
+        let (words, age) = letter.split_at(Proposal::BYTES);
+        let age = Age(u32::from_le_bytes(std::array::from_fn(|byte| age[byte])));
+        Proposal { age, ..Proposal::from_bytes(&std::array::from_fn(|byte| words[byte])) }
+    }
+
+    /// The proposal as it travels on a parent's channel.
     pub fn to_bytes(&self) -> [u8; Proposal::BYTES] {
         let mut bytes = [0; Proposal::BYTES];
         let words = self.mask.iter().chain([&self.flags]);
@@ -94,13 +117,14 @@ impl Proposal {
     /// The proposal that travelled.
     pub fn from_bytes(bytes: &[u8; Proposal::BYTES]) -> Proposal {
         let word = |index: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[index * 8 + byte]));
-        Proposal { mask: std::array::from_fn(word), flags: word(WORDS) }
+        Proposal { mask: std::array::from_fn(word), flags: word(WORDS), age: Age::WORLD }
     }
 
     /// What both agree to.
     pub fn and(&mut self, other: &Proposal) {
         self.mask.iter_mut().zip(other.mask).for_each(|(mine, other)| *mine &= other);
         self.flags &= other.flags;
+        self.age = self.age.max(other.age);
     }
 }
 
@@ -165,17 +189,17 @@ impl Contexts {
         contexts
     }
 
-    /// What this process proposes, with the flags given; the window stays closed until [`Contexts::answer`].
+    /// What this process proposes, with the flags given and no age; the window stays closed until [`Contexts::answer`].
     pub fn propose(&mut self, search: &mut Search, flags: u64) -> Proposal {
         let window = self.windows.entry(search.window).or_default();
         if window.closed {
             search.proposed = false;
-            return Proposal { mask: [0; WORDS], flags };
+            return Proposal { mask: [0; WORDS], flags, age: Age::WORLD };
         }
         window.closed = true;
         self.closed += 1;
         search.proposed = true;
-        Proposal { mask: window.used.map(|word| !word), flags: flags | OPEN }
+        Proposal { mask: window.used.map(|word| !word), flags: flags | OPEN, age: Age::WORLD }
     }
 
     /// Takes the lowest pair everybody has free: the new point-to-point context and the parent's next hint. `None`:
@@ -280,8 +304,8 @@ mod tests {
     #[test]
     fn the_lane_is_what_all_members_can_use() {
         let both = |first: u32, second: u32| {
-            let mut agreed = Proposal { mask: [0; WORDS], flags: lane_flags(first) };
-            agreed.and(&Proposal { mask: [0; WORDS], flags: lane_flags(second) | WELL });
+            let mut agreed = Proposal { mask: [0; WORDS], flags: lane_flags(first), age: Age::WORLD };
+            agreed.and(&Proposal { mask: [0; WORDS], flags: lane_flags(second) | WELL, age: Age::WORLD });
             (2..9).map(|pair| agreed.lane(ContextId(pair * 2))).collect::<Vec<u32>>()
         };
         assert_eq!(both(0, 8), [0; 7], "a single-threaded member");
@@ -293,7 +317,7 @@ mod tests {
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {
         let mut searches: Vec<Search> = members.iter().map(|_| Search::after(hint, 7)).collect();
         for _ in 0..100 {
-            let mut all = Proposal { mask: [u64::MAX; WORDS], flags: u64::MAX };
+            let mut all = Proposal { mask: [u64::MAX; WORDS], flags: u64::MAX, age: Age::WORLD };
             for (&member, search) in members.iter().zip(&mut searches) {
                 all.and(&processes[member].propose(search, WELL | ROOM));
             }
@@ -382,7 +406,7 @@ mod tests {
     #[test]
     fn a_search_through_full_windows_ends_and_names_the_limit() {
         let (mut contexts, mut search) = (Contexts::new(), Search::anywhere(3));
-        let full = Proposal { mask: [0; WORDS], flags: WELL | ROOM | OPEN };
+        let full = Proposal { mask: [0; WORDS], flags: WELL | ROOM | OPEN, age: Age::WORLD };
         let error = (0..=PATIENCE)
             .find_map(|_| {
                 contexts.propose(&mut search, WELL | ROOM);

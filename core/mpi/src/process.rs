@@ -10,13 +10,14 @@ use crate::lanes::{Lane, Lanes};
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::types::Types;
+use crate::wide::WideLanes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, LAST_WORDS, MessageId, RequestId, Waiter};
 use weft_types::params::{self, Choice, Parameters};
-use weft_types::{ContextId, Handle, PeerId, Rank, Result, abi};
+use weft_types::{ContextId, Farewell, Handle, PeerId, Rank, Result, abi};
 
 /// One MPI process. Contains no lock and no static; whoever owns it decides about sharing.
 pub struct Process {
@@ -58,6 +59,8 @@ pub struct Process {
     pub(crate) retired: Vec<crate::construct::Retired>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// Lanes that reach other nodes, where there can be such.
+    pub(crate) wide: Option<Box<WideLanes>>,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
     pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
@@ -71,6 +74,12 @@ pub struct Process {
     survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
+    /// How often this process has opened MPI, or a greater number that another member of a communicator had ([`weft_types::life`]).
+    pub(crate) life: u32,
+    /// Whether MPI is open.
+    is_open: bool,
+    /// Whether the World Model was and is over.
+    world_is_over: bool,
 }
 
 /// One line about what was found and chosen.
@@ -154,8 +163,11 @@ impl Process {
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
             eprintln!("weft: {}", chosen(&job, &config, &parameters, &ways));
         }
-        let transports = crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
+        let (transports, opener) =
+            crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
+        let opener = opener.filter(|_| engine.takes_wide());
+        let wide = opener.map(|opener| Box::new(WideLanes::new(opener, &engine)));
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
         let lanes = Arc::new(Lanes::default());
         let comms = Comms::default();
@@ -180,6 +192,7 @@ impl Process {
             letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            wide,
             machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
@@ -187,11 +200,15 @@ impl Process {
             asked: crate::rounds::Asked::No,
             survives: false,
             said_goodbye: false,
+            life: 0,
+            is_open: false,
+            world_is_over: false,
         })
     }
 
     /// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF` (section 11.2.1).
     pub fn start_world(&mut self) {
+        self.begin_life();
         let me = PeerId(self.job.rank);
         let errhandler = self.initial_errhandler;
         let group = Arc::new(Group::world(self.job.size));
@@ -213,6 +230,17 @@ impl Process {
         let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
         let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
         self.contexts.lanes = chosen.min(crate::lanes::LANES);
+        if self.parameters.verbose > u32::from(self.job.rank != 0) {
+            let far = match &self.wide {
+                Some(wide) => format!(
+                    "in each of them communicators with members elsewhere have an end of their own on {}, opened when the first one needs it",
+                    wide.way()
+                ),
+                None => "communicators with members elsewhere share the first one".to_owned(),
+            };
+            let (lanes, rank) = (self.contexts.lanes, self.job.rank);
+            eprintln!("weft: {lanes} lanes for the threads of rank {rank} (WEFT_LANES); {far}");
+        }
     }
 
     /// Lends the engine of a lane. The caller holds the process and so may take any one lane.
@@ -260,9 +288,12 @@ impl Process {
     /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let moved = self.engine.progress();
+        let mut moved = self.engine.progress();
         if !self.building.is_empty() {
             self.progress_constructions();
+        }
+        if self.wide.is_some() {
+            moved |= self.progress_wide();
         }
         self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
@@ -309,8 +340,12 @@ impl Process {
     pub fn end_world(&mut self) -> Result<()> {
         self.comms.stop();
         self.tell_ways();
+        self.world_is_over = true;
         if self.sessions.is_empty() {
             self.rest();
+        } else if self.knows_losses() {
+            // What sessions have made goes on.
+            self.part(Farewell { life: 0, world: true });
         }
         self.say_goodbye()?;
         if !self.sessions.is_empty() {
@@ -322,9 +357,12 @@ impl Process {
     /// This process has ended MPI: nobody shall wait for it.
     pub fn rest(&mut self) {
         if self.knows_losses() {
-            self.say_last_words();
-            self.engine.part();
+            self.part(Farewell { life: self.life, world: self.world_is_over });
         }
+        for (_, lane) in self.lanes.iter().filter(|(_, lane)| lane.is_wide()) {
+            lane.with(|inner| inner.engine.rest());
+        }
+        self.is_open = false;
         self.engine.rest();
     }
 
@@ -334,13 +372,24 @@ impl Process {
         self.engine.knows_losses() || self.lanes.iter().any(|(_, lane)| knows(lane))
     }
 
+    /// MPI is open from now on.
+    fn begin_life(&mut self) {
+        self.life += u32::from(!std::mem::replace(&mut self.is_open, true));
+    }
+
     /// After a loss, what this process owes to others leaves in all lanes, and then its farewell.
     #[cold]
-    fn say_last_words(&mut self) {
+    fn part(&mut self, farewell: Farewell) {
+        self.say_last_words(farewell);
+        self.engine.part(farewell);
+    }
+
+    #[cold]
+    fn say_last_words(&mut self, farewell: Farewell) {
         for (_, lane) in self.lanes.iter() {
-            lane.with(|inner| inner.engine.farewell());
+            lane.with(|inner| inner.engine.farewell(farewell));
         }
-        self.engine.farewell();
+        self.engine.farewell(farewell);
         let until = Instant::now() + LAST_WORDS;
         loop {
             let mut are_left = self.engine.push_last_words();
@@ -365,7 +414,7 @@ impl Process {
 
     /// A session is open: should the launcher have been told that this process is done, others may wait for it all the same.
     pub fn goes_on(&mut self) {
-        self.engine.begin_again();
+        self.begin_life();
         if self.said_goodbye {
             self.launcher.reopen();
         }

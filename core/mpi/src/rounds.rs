@@ -353,7 +353,9 @@ impl Process {
         }
         // Somebody who lost a process that this communicator has nothing to do with may have ended MPI over it.
         let of = self.comms.get(comm).ok()?;
-        if let Some(left) = self.engine.left_among(|| steps.missing(), |rank| of.group.peer(Rank(rank))) {
+        if let Some(left) =
+            self.engine.left_among(of.context, || steps.missing(), |rank| of.group.peer(Rank(rank)))
+        {
             return Some(steps.rounds().leave_for_leaver(left));
         }
         let gone = steps.rounds().cells_here().gone();

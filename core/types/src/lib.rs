@@ -6,6 +6,7 @@
 pub mod error;
 pub mod handle;
 pub mod ids;
+pub mod life;
 pub mod params;
 
 /// Constants of the MPI standard ABI, generated from the table in `core/bindings`.
@@ -15,3 +16,4 @@ pub mod abi;
 pub use error::{Error, ErrorClass, Result, Side};
 pub use handle::{Handle, HandleKind};
 pub use ids::{ContextId, PeerId, Rank, Tag};
+pub use life::{Age, Farewell};

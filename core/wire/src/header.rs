@@ -24,7 +24,8 @@
 //! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
 //! | Cancel | sender's request | 0 | |
 //! | CancelReply | sender's request | 1 when cancelled, else 0 | |
-//! | Lost | process that the sender has lost; the sender itself: it ends without waiting for anybody | 0 | |
+//! | Lost | process that the sender has lost | 0 | |
+//! | Lost | process that has ended MPI without waiting for anybody, as the sender itself or somebody who told it | its farewell (`weft_types::Farewell`), not 0 | |
 
 use weft_types::{ContextId, Rank, Tag};
 
@@ -54,7 +55,8 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
-    /// The sender's collective failed because this process is gone; messages of a wrong length follow, which stand for that.
+    /// The sender's collective failed because this process is gone or has ended MPI; messages of a wrong length follow, which stand for that. Or
+    /// the sender itself ends.
     Lost = 12,
     /// Some of the partitions of a partitioned send (chapter 4).
     Part = 13,

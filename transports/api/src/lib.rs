@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use verbs::Access;
-use weft_types::{Error, PeerId, Result};
+use weft_types::{Error, Farewell, PeerId, Result};
 use weft_wire::Header;
 use zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -181,15 +181,27 @@ pub trait Transport {
         None
     }
 
-    /// This process has ended MPI after a loss, without waiting for the others, and said its last words: whatever it wrote into memory that others
-    /// share comes before this. `false`: it has begun again, with a session. Who has not looked in between does not see that it was away.
-    fn set_parted(&mut self, parted: bool) {
-        let _ = parted;
+    /// This process has ended MPI, or a part of it, after a loss and without waiting for the others, and said its last words: whatever it
+    /// wrote into memory that others share comes before this. It may begin again. Where processes share memory all see it
+    /// ([`Transport::lost`]), also those that never met it.
+    fn set_farewell(&mut self, farewell: Farewell) {
+        let _ = farewell;
     }
 
-    /// Whether `peer` is known to have left in order, or after a loss ([`Transport::set_parted`]).
+    /// What `peer` is known to have left behind: everything when it has left in order, or what it said ([`Transport::set_farewell`]).
+    fn farewell_of(&self, peer: PeerId) -> Farewell {
+        let _ = peer;
+        Farewell::NONE
+    }
+
+    /// Whether `peer` is known to have left in order.
     fn has_ended(&self, peer: PeerId) -> bool {
         let _ = peer;
+        false
+    }
+
+    /// Whether the process that [`Transport::lost`] named last is not gone, but has said farewell.
+    fn has_only_parted(&self) -> bool {
         false
     }
 
@@ -197,7 +209,8 @@ pub trait Transport {
     /// for.
     fn progress(&mut self) -> bool;
 
-    /// A process found to be gone since the last call, each named once; whatever it sent before stays readable.
+    /// A process found to be gone since the last call, each named once, or to have said farewell ([`Transport::has_only_parted`]); whatever it
+    /// sent before stays readable.
     fn lost(&mut self) -> Option<PeerId> {
         None
     }

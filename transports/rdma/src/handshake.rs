@@ -76,8 +76,10 @@ pub struct Hello {
     pub received: u32,
 }
 
-/// "WFT" and the version of the handshake.
-const MAGIC: u32 = 0x5746_5407;
+/// Of the handshake, of what it leads to (rings), and of the order of things said.
+pub(crate) const VERSION: u32 = 7;
+/// "WFT" and the version.
+const MAGIC: u32 = 0x5746_5400 | VERSION;
 
 impl Hello {
     /// Bytes on the wire.

@@ -19,8 +19,10 @@ pub(crate) struct Letter {
     pub(crate) piece: Option<Piece>,
 }
 
-/// "WFD" and the version of the format.
-const MAGIC: u32 = 0x5746_4401;
+/// Of the format.
+pub(crate) const VERSION: u32 = 1;
+/// "WFD" and the version.
+const MAGIC: u32 = 0x5746_4400 | VERSION;
 
 const HAS_PIECE: u32 = 1;
 const FIRST: u32 = 2;

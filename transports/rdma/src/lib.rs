@@ -36,4 +36,8 @@ mod wide;
 
 pub use card::{PeerCard, RailCard};
 pub use letter::check_letter;
+/// Version of what processes say to each other over a device; peers compare it before they are talked to, since datagrams of another
+/// version are not understood and not answered.
+pub const VERSION: u32 = handshake::VERSION << 8 | letter::VERSION;
+
 pub use transport::{Counts, Directory, Held, MAX_COPY, Rdma};

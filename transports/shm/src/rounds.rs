@@ -16,7 +16,9 @@
 //! # Rules
 //! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
 //! - B. Member j may write its cell of round r when all others have finished round r - 8.
-//!   In its ring it writes behind the payload before, when all others have finished the last round that had the place (`laps.rs`).
+//!   In its ring it writes behind the payload before, when all others have finished the last round that had the place. Two members change
+//!   rings with every lap of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same; and who alone writes
+//!   in a call after one in which the other alone wrote does so where it has read (`laps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -47,7 +49,7 @@ use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
-pub use laps::wanted_slot_bytes;
+pub use laps::{Writers, wanted_slot_bytes};
 use memory::Memory;
 pub use memory::Payloads;
 use std::sync::Arc;
@@ -339,13 +341,18 @@ impl Rounds {
 
     /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0.
     #[inline]
-    pub fn has_room(&mut self, round: u64, long: usize) -> bool {
-        self.pace.has_room(&self.memory, self.memory.reach(round, long))
+    pub fn has_room(&mut self, round: u64, long: usize, writers: Writers) -> bool {
+        self.pace.has_room(&self.memory, self.memory.reach(round, long, writers))
     }
 
     /// Those that have to go on before this member may write in a round; `long` as for [`Rounds::has_room`].
-    pub fn behind(&self, round: u64, long: usize) -> u64 {
-        self.pace.behind(&self.memory, self.memory.reach(round, long))
+    pub fn behind(&self, round: u64, long: usize, writers: Writers) -> u64 {
+        self.pace.behind(&self.memory, self.memory.reach(round, long, writers))
+    }
+
+    /// In the call that began with round `first` `writer` alone writes, in long payloads, and this member has read that round and not finished it; the next call begins with `next`.
+    pub fn heard_alone(&mut self, writer: u32, first: u64, next: u64) {
+        self.memory.lend(writer, first, next);
     }
 
     /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in the ring; once
@@ -354,18 +361,24 @@ impl Rounds {
     /// # Panics
     /// When the round has no room, or it cannot be that long.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
-        assert!(
-            self.has_room(round, if long { len } else { 0 }),
-            "a cell is written before all have read it"
-        );
-        self.memory.room(round, long, len)
+    pub fn room(
+        &mut self,
+        round: u64,
+        long: bool,
+        len: usize,
+        writers: Writers,
+    ) -> (&mut [u8], Payloads<'_>) {
+        let has_room = self.has_room(round, if long { len } else { 0 }, writers);
+        assert!(has_room, "a cell is written before all have read it");
+        self.memory.room(round, long, len, writers)
     }
 
-    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
+    /// The own payload of that many bytes is about to be written in a round: how; then [`Rounds::has_written`].
     #[inline]
-    pub fn begin_writing(&mut self, bytes: usize) -> Writing {
-        self.distance.begin(bytes)
+    pub fn begin_writing(&mut self, round: u64, bytes: usize, writers: Writers) -> Writing {
+        // What goes to and fro is quickly written, near or far.
+        let is_quick = self.memory.goes_to_and_fro(round, bytes, writers);
+        self.distance.begin(if is_quick { 0 } else { bytes })
     }
 
     /// It has been written, and is not published yet.

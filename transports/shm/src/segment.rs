@@ -13,10 +13,10 @@ use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use weft_types::{Error, ErrorClass, Result};
+use weft_types::{Error, ErrorClass, Farewell, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x03");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x04");
 
 /// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,6 @@ const ATTACHING: u32 = 1;
 const ATTACHED: u32 = 2;
 const FINALIZED: u32 = 3;
 const DEAD: u32 = 4;
-/// Ended MPI after a loss. Its memory is there still, and nobody may have met it who could be told by a message.
-const PARTED: u32 = 5;
 
 #[repr(C, align(4096))]
 struct Header {
@@ -74,7 +72,9 @@ pub(crate) struct Slot {
     pub(crate) pid: AtomicU32,
     /// NUMA node.
     pub(crate) node: AtomicU32,
-    _gap: u32,
+    /// What it has left behind, as a word ([`Farewell::to_word`]): it may have ended MPI after a loss, and nobody may have met it who could be
+    /// told by a message. Written by its owner.
+    farewell: AtomicU32,
     /// A number and the address where the process keeps a copy of it: who can read it there can read all.
     pub(crate) nonce: AtomicU64,
     pub(crate) nonce_address: AtomicU64,
@@ -87,15 +87,25 @@ impl Slot {
     pub(crate) fn state(&self) -> PeerState {
         match self.state.load(Ordering::Acquire) {
             ABSENT | ATTACHING => PeerState::Absent,
-            ATTACHED | PARTED => PeerState::Attached,
+            ATTACHED => PeerState::Attached,
             FINALIZED => PeerState::Finalized,
             _ => PeerState::Dead,
         }
     }
 
-    /// Whether the process has left in order, or after a loss. What it wrote before is seen by who finds that out (Acquire).
+    /// Whether the process has left in order. What it wrote before is seen by who finds that out (Acquire).
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state.load(Ordering::Acquire), FINALIZED | PARTED)
+        self.state.load(Ordering::Acquire) == FINALIZED
+    }
+
+    /// What the process has left behind, in order or after a loss. What it wrote before is seen by who finds that out (Acquire).
+    pub(crate) fn farewell(&self) -> Farewell {
+        if self.has_ended() { Farewell::ALL } else { self.said() }
+    }
+
+    /// What the process has said that it leaves behind, whether it is there still or not.
+    pub(crate) fn said(&self) -> Farewell {
+        Farewell::from_word(self.farewell.load(Ordering::Acquire))
     }
 
     /// The last word of a process: nobody waits for it any more.
@@ -249,12 +259,12 @@ impl Segment {
         self.slot(rank).leave(FINALIZED);
     }
 
-    /// Says that `rank` has ended MPI after a loss, or goes on with it; its doors stay open for what is under way. Who sleeps sees it at the end
-    /// of its nap.
-    pub(crate) fn set_parted(&self, rank: u32, parted: bool) {
-        let (from, to) = if parted { (ATTACHED, PARTED) } else { (PARTED, ATTACHED) };
-        // Should it have been declared lost meanwhile, it stays so.
-        let _ = self.slot(rank).state.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
+    /// Says that `rank`, the caller, has ended MPI after a loss, or a part of it, and wakes everybody; its doors stay open for what is under way
+    /// and for a new beginning.
+    pub(crate) fn part(&self, rank: u32, farewell: Farewell) {
+        let slot = self.slot(rank);
+        slot.farewell.store(slot.said().and(farewell).to_word(), Ordering::Release);
+        self.tell_all();
     }
 
     /// Says that `rank` died, and wakes everybody so that they can see it.

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
-use weft_types::{PeerId, Result};
+use weft_types::{Farewell, PeerId, Result};
 use weft_wire::Header;
 
 mod arriving;
@@ -63,8 +63,12 @@ pub struct Shm {
     shown: Option<(usize, Front)>,
     /// By local index: whether its death was seen.
     seen_dead: Vec<bool>,
-    /// Deaths seen and not yet told.
-    lost: Vec<PeerId>,
+    /// By local index: its farewell as it was seen last.
+    seen_farewells: Vec<Farewell>,
+    /// Deaths and farewells seen and not yet told.
+    lost: Vec<(PeerId, Departure)>,
+    /// What was told last.
+    named: Departure,
     /// Deaths on other nodes that were seen.
     far_seen: u32,
     single_copy: SingleCopy,
@@ -79,6 +83,15 @@ pub struct Shm {
 
 // SAFETY: our own slot is shared memory made of atomics, kept mapped by `segment`; everything else in it is `Send`.
 unsafe impl Send for Shm {}
+
+/// Why nothing more comes from a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Departure {
+    /// The launcher says that it died.
+    Death,
+    /// It says that it has ended MPI after a loss.
+    Farewell,
+}
 
 /// What `examples/pingpong` measured (README.md), cautiously: seconds, bytes per second.
 const LATENCY: f64 = 1e-7;
@@ -527,10 +540,16 @@ impl Transport for Shm {
         self.segment.slot(self.map.local(peer)).has_ended()
     }
 
-    fn set_parted(&mut self, parted: bool) {
-        if self.lane == 0 {
-            self.segment.set_parted(self.me, parted);
-        }
+    fn farewell_of(&self, peer: PeerId) -> Farewell {
+        self.segment.slot(self.map.local(peer)).farewell()
+    }
+
+    fn set_farewell(&mut self, farewell: Farewell) {
+        self.segment.part(self.me, farewell);
+    }
+
+    fn has_only_parted(&self) -> bool {
+        self.named == Departure::Farewell
     }
 
     #[inline]
@@ -540,7 +559,9 @@ impl Transport for Shm {
 
     #[inline]
     fn lost(&mut self) -> Option<PeerId> {
-        self.lost.pop()
+        let (peer, departure) = self.lost.pop()?;
+        self.named = departure;
+        Some(peer)
     }
 
     fn declare_lost(&mut self, peer: PeerId) {

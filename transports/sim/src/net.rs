@@ -5,7 +5,7 @@ use crate::random::Random;
 use crate::{News, SimConfig};
 use std::collections::VecDeque;
 use weft_api::Refused;
-use weft_types::PeerId;
+use weft_types::{Farewell, PeerId};
 use weft_wire::Header;
 
 /// A packet under way.
@@ -32,6 +32,8 @@ pub(crate) struct Net {
     dead: Vec<Option<u64>>,
     /// Who has left in order.
     left: Vec<bool>,
+    /// What the ranks have said that they leave behind, seen by all at once as in shared memory.
+    farewells: Vec<Farewell>,
     pub(crate) devices: Option<Devices>,
 }
 
@@ -47,6 +49,7 @@ impl Net {
             used: vec![false; (ranks * ranks) as usize],
             dead: vec![None; ranks as usize],
             left: vec![false; ranks as usize],
+            farewells: vec![Farewell::NONE; ranks as usize],
         }
     }
 
@@ -120,6 +123,21 @@ impl Net {
 
     pub(crate) fn leave(&mut self, rank: PeerId) {
         self.left[rank.0 as usize] = true;
+        self.arrive(rank);
+    }
+
+    pub(crate) fn part(&mut self, rank: PeerId, farewell: Farewell) {
+        let said = &mut self.farewells[rank.0 as usize];
+        *said = said.and(farewell);
+        self.arrive(rank);
+    }
+
+    pub(crate) fn farewell_of(&self, rank: PeerId) -> Farewell {
+        self.farewells[rank.0 as usize]
+    }
+
+    /// What a rank has sent is there.
+    fn arrive(&mut self, rank: PeerId) {
         let now = self.now;
         for other in 0..self.ranks {
             // As in shared memory, what it has sent is there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_api::offload::{Finished, GroupId, Offload, Outline, Program, Refusal as NoOffload};
 use weft_api::{Bell, Capabilities, Refused, Transport};
-use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
 use weft_wire::Header;
 
 /// One rank's end of a [`SimFabric`].
@@ -18,6 +18,10 @@ pub struct SimPort {
     shown: Vec<Option<Packet>>,
     /// Per rank: whether its loss was told.
     told: Vec<bool>,
+    /// Per rank: the farewell that was told.
+    farewells: Vec<Farewell>,
+    /// Whether what was told last was a farewell.
+    only_parted: bool,
 }
 
 impl SimPort {
@@ -28,6 +32,8 @@ impl SimPort {
             me: PeerId(rank),
             shown: (0..ranks).map(|_| None).collect(),
             told: vec![false; ranks],
+            farewells: vec![Farewell::NONE; ranks],
+            only_parted: false,
         }
     }
 }
@@ -119,8 +125,29 @@ impl Transport for SimPort {
         self.fabric.net().has_left(peer)
     }
 
+    fn set_farewell(&mut self, farewell: Farewell) {
+        self.fabric.net().part(self.me, farewell);
+    }
+
+    fn farewell_of(&self, peer: PeerId) -> Farewell {
+        let net = self.fabric.net();
+        if net.has_left(peer) { Farewell::ALL } else { net.farewell_of(peer) }
+    }
+
+    fn has_only_parted(&self) -> bool {
+        self.only_parted
+    }
+
     fn lost(&mut self) -> Option<PeerId> {
         let net = self.fabric.net();
+        let parted = (0..net.ranks).find(|&rank| {
+            rank != self.me.0 && net.farewell_of(PeerId(rank)) != self.farewells[rank as usize]
+        });
+        self.only_parted = parted.is_some();
+        if let Some(parted) = parted {
+            self.farewells[parted as usize] = net.farewell_of(PeerId(parted));
+            return Some(PeerId(parted));
+        }
         let lost = (0..net.ranks).find(|&rank| {
             rank != self.me.0 && !self.told[rank as usize] && net.hears_of(self.me, PeerId(rank))
         })?;

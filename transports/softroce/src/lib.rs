@@ -15,6 +15,7 @@
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
+//! entrance.rs    sockets that they come in by
 //! ```
 //!
 //! What holds:
@@ -31,6 +32,7 @@ mod card;
 mod datagram;
 mod device;
 mod emission;
+mod entrance;
 mod exits;
 mod faults;
 mod host_memory;

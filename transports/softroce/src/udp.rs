@@ -5,18 +5,19 @@
 //! nobody is, the kernel keeps for us (`IP_RECVERR`).
 
 use crate::card::{Card, Unreachable, Wire, is_of_connection};
+use crate::entrance::{Doors, Entrance, Look, Sockets};
 use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, send, sendmsg, setsockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recv, recvmsg, send, sendmsg, setsockopt,
     sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weft_api::sleepers::{Sleeper, Sleepers};
 use weft_api::verbs::Nanos;
@@ -41,7 +42,8 @@ const TRIES: usize = 3;
 /// A UDP socket that never waits.
 #[derive(Debug)]
 pub struct Udp {
-    socket: Arc<UdpSocket>,
+    doors: Arc<Doors>,
+    entrance: Entrance,
     sleepers: Arc<Sleepers>,
     started: Instant,
     mtu: u32,
@@ -128,7 +130,7 @@ impl Udp {
         faults: Option<Faults>,
     ) -> io::Result<Card<Udp>> {
         let udp = Udp::new(address, port, link_mtu, faults)?;
-        Ok(Card::new(udp.socket.local_addr()?, udp))
+        Ok(Card::new(udp.doors.own.local_addr()?, udp))
     }
 
     fn new(address: IpAddr, port: Option<u16>, link_mtu: u32, faults: Option<Faults>) -> io::Result<Udp> {
@@ -148,7 +150,8 @@ impl Udp {
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
         }
         Ok(Udp {
-            socket: Arc::new(socket),
+            doors: Arc::new(Doors { own: socket, entrance: OnceLock::new() }),
+            entrance: Entrance::default(),
             sleepers: Arc::new(Sleepers::new()?),
             started: Instant::now(),
             mtu: packet_mtu(link_mtu),
@@ -221,7 +224,7 @@ impl Wire for Udp {
             let mut space = nix::cmsg_space!([u8; 128]);
             let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
             let Ok(message) =
-                recvmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &mut iov, Some(&mut space), flags)
+                recvmsg::<SockaddrStorage>(self.doors.own.as_raw_fd(), &mut iov, Some(&mut space), flags)
             else {
                 return None;
             };
@@ -256,7 +259,7 @@ impl Wire for Udp {
 
     fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
         let deadline = deadline.map(|at| self.started + Duration::from_nanos(at));
-        UdpBell::new(Arc::clone(&self.socket) as _, Arc::clone(&self.sleepers), deadline)
+        UdpBell::new(Arc::clone(&self.doors) as _, Arc::clone(&self.sleepers), deadline)
     }
 
     fn mtu(&self) -> u32 {
@@ -299,7 +302,7 @@ impl Udp {
                 }
                 None => {
                     let to = SockaddrStorage::from(to);
-                    sendmsg(self.socket.as_raw_fd(), &bytes, control, flags, Some(&to))
+                    sendmsg(self.doors.own.as_raw_fd(), &bytes, control, flags, Some(&to))
                 }
             };
             match sent {
@@ -328,36 +331,102 @@ impl Udp {
     fn take_in(&mut self) -> Option<()> {
         self.came = 0;
         self.given = 0;
-        let mut space = nix::cmsg_space!(i32);
+        match self.entrance.next_look() {
+            Look::Own => self.take_beside(),
+            Look::OwnFirst => self.take_beside().or_else(|| self.take_at_entrance()),
+            Look::EntranceFirst => self.take_at_entrance().or_else(|| self.take_beside()),
+            Look::Entrance => self.take_at_entrance(),
+        }
+    }
+
+    /// At the device's own socket.
+    fn take_beside(&mut self) -> Option<()> {
         for _ in 0..TRIES {
-            let mut iov = [IoSliceMut::new(&mut self.incoming)];
-            let flags = MsgFlags::MSG_DONTWAIT;
-            let message = match recvmsg::<SockaddrStorage>(
-                self.socket.as_raw_fd(),
-                &mut iov,
-                Some(&mut space),
-                flags,
-            ) {
-                Ok(message) => message,
-                Err(Errno::EAGAIN) => return None,
-                // News of an earlier datagram that did not arrive, whatever the reason: as long as nobody takes it, sleeps end at once.
-                Err(_) => {
-                    self.news = true;
-                    continue;
+            match take_asking(&self.doors.own, &mut self.incoming) {
+                Ok(taken) => {
+                    let (from, joined) = (self.took(taken)?, self.each < self.came);
+                    if self.entrance.came_beside(from, joined) && self.entrance.give(&self.doors, from) {
+                        // Who sleeps knows of one socket.
+                        self.sleepers.ring();
+                    }
+                    return (self.came > 0).then_some(());
                 }
-            };
-            let joined = message.cmsgs().ok()?.find_map(|control| match control {
-                ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
-                _ => None,
-            });
-            let (length, from) = (message.bytes, message.address.as_ref().and_then(socket_address));
-            self.from = Some(from?);
-            (self.came, self.each) = (length, joined.unwrap_or(length).max(1));
-            self.streak += 1;
-            return (length > 0).then_some(());
+                Err(Errno::EAGAIN) => {
+                    self.entrance.nothing_beside();
+                    return None;
+                }
+                // News of an earlier datagram that did not arrive, whatever the reason: as long as nobody takes it, sleeps end at once.
+                Err(_) => self.news = true,
+            }
         }
         None
     }
+
+    /// At the socket of the peer that most come from.
+    fn take_at_entrance(&mut self) -> Option<()> {
+        let entrance = self.doors.entrance.get()?;
+        let taken = if self.entrance.asks || self.entrance.joins {
+            take_asking(entrance, &mut self.incoming)
+        } else {
+            let from = self.entrance.from;
+            recv(entrance.as_raw_fd(), &mut self.incoming, MsgFlags::MSG_DONTWAIT).map(|came| Taken {
+                from,
+                came,
+                each: came,
+            })
+        };
+        match taken {
+            Ok(taken) => {
+                let joined = taken.each < taken.came;
+                if self.entrance.came(taken.came, joined, self.streak + 1 >= STREAM) {
+                    self.entrance.set_joins(entrance, true);
+                }
+                self.took(taken)?;
+                (self.came > 0).then_some(())
+            }
+            Err(error) => {
+                // Nothing leaves by it, so there is no news.
+                if error == Errno::EAGAIN && self.entrance.nothing() {
+                    self.entrance.set_joins(entrance, false);
+                    // Of what came joined meanwhile, the kernel would not say how.
+                    let peek = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+                    if recv(entrance.as_raw_fd(), &mut [0], peek).is_ok() {
+                        self.entrance.set_joins(entrance, true);
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes what was taken, and says whom it is from.
+    fn took(&mut self, taken: Taken) -> Option<SocketAddr> {
+        (self.from, self.came, self.each) = (taken.from, taken.came, taken.each.max(1));
+        self.streak += 1;
+        taken.from
+    }
+}
+
+/// One datagram, or joined ones.
+struct Taken {
+    from: Option<SocketAddr>,
+    /// Bytes of all, and of each but the last.
+    came: usize,
+    each: usize,
+}
+
+/// Takes from a socket where datagrams may come joined, and from whomever.
+fn take_asking(socket: &UdpSocket, into: &mut [u8]) -> Result<Taken, Errno> {
+    let mut space = nix::cmsg_space!(i32);
+    let mut iov = [IoSliceMut::new(into)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+    let joined = message.cmsgs()?.find_map(|control| match control {
+        ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
+        _ => None,
+    });
+    let (came, from) = (message.bytes, message.address.as_ref().and_then(socket_address));
+    Ok(Taken { from, came, each: joined.unwrap_or(came) })
 }
 
 /// Takes the news that the kernel keeps of a connected socket's datagrams: the call that failed has said it.
@@ -378,25 +447,21 @@ pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
     [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
 }
 
-/// A socket that becomes readable when a datagram comes.
-pub(crate) trait Socket: AsFd + std::fmt::Debug + Send + Sync {}
-impl<T: AsFd + std::fmt::Debug + Send + Sync> Socket for T {}
-
 /// Sleeps until a datagram comes, another thread rings, or the device's clock does.
 #[derive(Clone, Debug)]
 pub struct UdpBell {
-    socket: Arc<dyn Socket>,
+    sockets: Arc<dyn Sockets>,
     sleeper: Sleeper,
     deadline: Option<Instant>,
 }
 
 impl UdpBell {
     pub(crate) fn new(
-        socket: Arc<dyn Socket>,
+        sockets: Arc<dyn Sockets>,
         sleepers: Arc<Sleepers>,
         deadline: Option<Instant>,
     ) -> UdpBell {
-        UdpBell { socket, sleeper: Sleeper::new(sleepers), deadline }
+        UdpBell { sockets, sleeper: Sleeper::new(sleepers), deadline }
     }
 
     /// Wakes the threads of this process that sleep, or are about to: see [`Sleepers::ring`].
@@ -412,7 +477,11 @@ impl Bell for UdpBell {
     }
 
     fn sleep(&self, limit: Duration) {
-        self.sleeper.sleep(&[self.socket.as_fd()], self.limit(limit));
+        let (own, limit) = (self.sockets.own(), self.limit(limit));
+        match self.sockets.second() {
+            Some(second) => self.sleeper.sleep(&[own, second], limit),
+            None => self.sleeper.sleep(&[own], limit),
+        }
         self.disarm();
     }
 
@@ -423,7 +492,8 @@ impl Bell for UdpBell {
 
 impl Pollable for UdpBell {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend([self.socket.as_fd(), self.sleeper.descriptor()]);
+        list.extend([self.sockets.own(), self.sleeper.descriptor()]);
+        list.extend(self.sockets.second());
     }
 
     fn limit(&self, limit: Duration) -> Duration {
@@ -433,15 +503,18 @@ impl Pollable for UdpBell {
 }
 
 #[cfg(test)]
+mod entering;
+#[cfg(test)]
 mod tests {
     use super::*;
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, sendto, socket};
     use std::net::Ipv4Addr;
+    use std::os::fd::AsFd;
 
     /// What the kernel says of the socket within a time that is long enough for anything on the loopback.
     fn says(udp: &Udp, limit: u16) -> PollFlags {
-        let mut list = [PollFd::new(udp.socket.as_fd(), PollFlags::POLLIN)];
+        let mut list = [PollFd::new(udp.doors.own.as_fd(), PollFlags::POLLIN)];
         poll(&mut list, PollTimeout::from(limit)).unwrap();
         list[0].revents().unwrap()
     }
@@ -462,7 +535,7 @@ mod tests {
         };
         let mut udp = Udp::new(local, Some(0), 65_536, None).unwrap();
         let peer = UdpSocket::bind((local, 0)).unwrap();
-        let port = udp.socket.local_addr().unwrap().port();
+        let port = udp.doors.own.local_addr().unwrap().port();
         // Destination unreachable, of protocol: about a datagram of ours (RFC 792).
         let mut icmp = vec![3, 2, 0, 0, 0, 0, 0, 0];
         icmp.extend([0x45, 0, 0, 32, 0, 1, 0x40, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);

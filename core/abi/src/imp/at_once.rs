@@ -14,6 +14,7 @@ use weft_datatype::{RecvBuf, SendBuf};
 use weft_engine::{Ending, Engine, Envelope, RequestId, Selector, Soon, Started, Status};
 use weft_types::{HandleKind, PeerId, Rank, Tag, abi};
 
+use super::at_once_parts;
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
 use super::status;
 use crate::ctypes::*;
@@ -364,8 +365,14 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     if request.is_null() {
         return None;
     }
-    // SAFETY: not null, so the program's request; its status.
-    unsafe { complete(process, &mut *request, status, &MpiStatus::EMPTY).then_some(abi::MPI_SUCCESS) }
+    // SAFETY: not null, so the program's request.
+    let request = unsafe { &mut *request };
+    // SAFETY: the program's status.
+    if unsafe { complete(process, request, status, &MpiStatus::EMPTY) } {
+        return DONE;
+    }
+    // SAFETY: as above.
+    unsafe { at_once_parts::wait(process, *request, status) }
 }
 
 /// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the

@@ -12,7 +12,7 @@ use super::at_once::DONE;
 use super::status;
 use crate::ctypes::*;
 use crate::gate;
-use crate::snapshot::Here;
+use crate::snapshot::{self, Here};
 
 /// `MPI_Pready`.
 ///
@@ -46,17 +46,28 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
 }
 
-/// Completes a partitioned request that is done, or whose partitions arrive before long; `None`: it is none, or not so simple. The
-/// caller is the only thread and holds nothing of the process.
-#[inline]
-pub(super) fn wait(process: &mut Process, handle: Handle) -> Option<MpiStatus> {
-    if handle.kind_bits() != HandleKind::LocalRequest as u32 {
+/// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long; `None`: it is none, or not so simple.
+///
+/// # Safety
+/// The program's status.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn wait(
+    process: &mut Process,
+    request: MPI_Request,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    if !is_local(request) {
         return None;
     }
-    match process.requests.finish_partitioned_at_once(handle) {
-        None if process.requests.is_expected_in_parts(handle) => spin(process, handle),
-        done => done,
-    }
+    let handle = request.handle();
+    let done = match process.requests.finish_partitioned_at_once(handle) {
+        None if process.requests.is_expected_in_parts(handle) => spin(process, handle)?,
+        done => done?,
+    };
+    // SAFETY: the caller's promise; the request stays, for it is a persistent one.
+    unsafe { status::write(status, &done) };
+    DONE
 }
 
 /// Whether a handle is of the table of the process, where partitioned requests are.
@@ -96,6 +107,7 @@ pub(super) fn ready_alone(
     let process = own.process();
     let marked = process.requests.ready(&mut process.engine, request.handle(), partitions);
     own.leave(true);
+    snapshot::forget_board(here, request.handle());
     Some(marked)
 }
 

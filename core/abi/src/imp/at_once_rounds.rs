@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft_coll::rounds::{Shape, block_of, is_one_round};
 use weft_datatype::Kernel;
-use weft_engine::{Cells, IN_CELL, copy_past_caches};
+use weft_engine::{Cells, IN_CELL, Writers, copy_past_caches};
 use weft_types::abi;
 
 use super::on_node::PROGRESS_EVERY;
@@ -67,8 +67,8 @@ struct Part {
     writes: bool,
     /// Whom it waits for, one bit each; 0: nobody.
     awaits: u64,
-    /// Whether all wait for all.
-    joins_all: bool,
+    /// Who writes, as scripts say of such a call.
+    writers: Writers,
     /// When those it waits for were there before it: rounds that they may have written meanwhile.
     expects: u64,
 }
@@ -77,7 +77,7 @@ impl Part {
     /// All write and all read.
     #[inline(always)]
     fn of_all(cells: &Cells) -> Part {
-        Part { writes: true, awaits: cells.others(), joins_all: true, expects: 0 }
+        Part { writes: true, awaits: cells.others(), writers: Writers::All, expects: 0 }
     }
 }
 
@@ -126,20 +126,20 @@ unsafe fn run(
         return None;
     }
     let (round, long) = (cells.next(), shown > IN_CELL);
+    let Part { writes, awaits, writers, expects } = part(cells);
     if long
         && !(cells.has_slots()
             && is_one_round(call.shape, cells.members(), call.bytes as u64, cells.attended_slot_bytes()))
-        || !cells.has_room(round, if long { shown } else { 0 })
+        || !cells.has_room(round, if long { shown } else { 0 }, writers)
     {
         // SAFETY: the caller's promise.
         return unsafe { plain::at_any_length(comm, call) };
     }
     let signature = call.shape.signature(call.bytes as u64);
-    let Part { writes, awaits, joins_all, expects } = part(cells);
     if writes {
         if shown > 0 {
-            let writing = cells.begin_writing(shown);
-            write(&mut cells.room(round, long, shown).0[..shown], writing.past);
+            let writing = cells.begin_writing(round, shown, writers);
+            write(&mut cells.room(round, long, shown, writers).0[..shown], writing.past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);
@@ -160,7 +160,10 @@ unsafe fn run(
         read(Payloads { cells, round, long, len: shown });
     }
     let cells = process.comms.rounds(comm.raw())?.cells();
-    if joins_all {
+    if long && !writes && writers == Writers::Alone {
+        cells.heard_alone(awaits.trailing_zeros(), round, round + 1);
+    }
+    if writers == Writers::All {
         cells.heard_of_all(round);
     }
     cells.end(round + 1);
@@ -296,9 +299,9 @@ pub(crate) unsafe fn bcast(
     let shape = Shape::Bcast { root };
     let call = Call { name: "MPI_Bcast", shape, bytes, element: 1, in_place: false, memory };
     let part = |_: &Cells| match me == root {
-        true => Part { writes: true, awaits: 0, joins_all: false, expects: 0 },
+        true => Part { writes: true, awaits: 0, writers: Writers::Alone, expects: 0 },
         // The root waits for nobody.
-        false => Part { writes: false, awaits: 1 << root, joins_all: false, expects: 1 },
+        false => Part { writes: false, awaits: 1 << root, writers: Writers::Alone, expects: 1 },
     };
     // SAFETY: the caller's promise, in all closures.
     unsafe {
@@ -388,8 +391,8 @@ pub(crate) unsafe fn reduce(
     let call = Call { name: "MPI_Reduce", shape, bytes, element, in_place: false, memory };
     let part = |cells: &Cells| match me == root {
         // The others do not wait for the root.
-        true => Part { writes: false, awaits: cells.others(), joins_all: false, expects: 2 },
-        false => Part { writes: true, awaits: 0, joins_all: false, expects: 0 },
+        true => Part { writes: false, awaits: cells.others(), writers: Writers::Some, expects: 2 },
+        false => Part { writes: true, awaits: 0, writers: Writers::Some, expects: 0 },
     };
     // SAFETY: the caller's promise, in all closures.
     unsafe {

@@ -24,7 +24,7 @@ pub(crate) use self::any::{testany, waitany};
 use self::several::Several;
 pub(super) use self::some::some_done;
 pub(crate) use self::some::{testsome, waitsome};
-use super::{at_once, at_once_parts, generalized, point_to_point, status};
+use super::{at_once, generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -116,17 +116,10 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
-        Some(process) => match at_once_parts::wait(process, handle) {
-            Some(done) => {
-                // SAFETY: the program's status; its request stays, for it is a persistent one.
-                unsafe { status::write(status, &done) };
-                return Ok(());
-            }
-            None => {
-                process.spin_kept(handle);
-                look(process, handle)?
-            }
-        },
+        Some(process) => {
+            process.spin_kept(handle);
+            look(process, handle)?
+        }
         None => match (threads::lane_of_request(handle), remembered::under_way(*request)) {
             (Some(lane), _) => Some(threads::wait("MPI_Wait", lane, handle)?),
             // SAFETY: the program's status.

@@ -40,15 +40,19 @@ impl Room {
 pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize) -> bool {
     let blocks = shape.blocks(members);
     bytes * blocks <= slot as u64
-        && pieces_for_overlap(bytes, blocks) < 2
+        && pieces_for_overlap(shape, members, bytes) < 2
         && bytes * u64::from(members.saturating_sub(2)) < TWO_PHASES_FROM
 }
 
 /// Pieces of a medium payload, so that one is read while the next is written. The same for short forms and scripts: members that
 /// cut a call differently would read what is not there.
+/// Where both of two members write, they do so at the same time, and then both read.
 #[inline]
-fn pieces_for_overlap(bytes: u64, blocks: u64) -> u64 {
-    (bytes.saturating_mul(blocks) / LEAST_PIECE).min(PIECES)
+fn pieces_for_overlap(shape: Shape, members: u32, bytes: u64) -> u64 {
+    if members == 2 && shape.joins_all() {
+        return 1;
+    }
+    (bytes.saturating_mul(shape.blocks(members)) / LEAST_PIECE).min(PIECES)
 }
 
 /// One call at one member, cut into rounds.
@@ -97,7 +101,7 @@ impl Script {
         let slot = if two_phases { room.in_two_phases } else { room.slot };
         let fits = (slot as u64 / blocks / element * element).max(1);
         // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
-        let several = if room.crowded { 1 } else { pieces_for_overlap(bytes, blocks) };
+        let several = if room.crowded { 1 } else { pieces_for_overlap(shape, group.size, bytes) };
         let pieces = bytes.div_ceil(fits).max(several).max(1);
         let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
         let piece = piece.min(fits).min(bytes.max(1)).max(1);
@@ -134,11 +138,6 @@ impl Script {
     /// Whether payloads are long ones.
     pub(super) fn is_long(&self) -> bool {
         self.long
-    }
-
-    /// Bytes of the longest payload when payloads are long ones, otherwise 0.
-    pub(super) fn long_bytes(&self) -> usize {
-        if self.long { self.payload() as usize } else { 0 }
     }
 
     /// Whether the call goes in two phases.
@@ -239,10 +238,15 @@ impl Script {
 
     /// Whether everybody waits for everybody in every round.
     pub(super) fn joins_all(&self) -> bool {
-        matches!(
-            self.shape,
-            Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter
-        )
+        self.shape.joins_all()
+    }
+
+    /// Who alone writes in the call.
+    pub(super) fn alone(&self) -> Option<u32> {
+        match self.shape {
+            Shape::Bcast { root } | Shape::Scatter { root } => Some(root),
+            _ => None,
+        }
     }
 
     /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.

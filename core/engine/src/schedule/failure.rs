@@ -16,8 +16,7 @@
 use super::Active;
 use super::bound::Run;
 use crate::engine::{Engine, State};
-use crate::requests::Phase;
-use crate::types::{Envelope, RequestId, Selector, SendMode, Started};
+use crate::types::{Envelope, Selector, SendMode, Started};
 use weft_api::Transport;
 use weft_coll::{Step, StepId};
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
@@ -33,6 +32,12 @@ impl Engine {
             && let Some(lost) = self.state.any_lost_of(&*active.run.channel.peers)
         {
             active.error = Some(State::gone(lost));
+        } else if let Some(error) = &active.error
+            && error.class() == ErrorClass::TRUNCATE
+            && let channel = &active.run.channel
+            && let Some((parted, _)) = self.state.parted_among(&*channel.peers, channel.context)
+        {
+            active.error = Some(State::parted(parted));
         }
     }
 
@@ -75,22 +80,7 @@ impl Engine {
         let runs = self.state.schedules.active.iter().flatten().filter(|active| active.taken_back);
         let pending = runs.flat_map(|active| &active.vectors.pending).map(|&(_, request)| request);
         let awaited = pending.filter(|&request| self.exists(request));
-        let awaited: Vec<RequestId> = awaited.collect();
-        // Who has only said farewell may begin again: no more is given up of it than this.
-        for request in &awaited {
-            let of = self.state.requests.at(request.slot());
-            if self.state.parted.contains(&of.peer)
-                && !self.state.is_dead(of.peer)
-                && matches!(of.phase, Phase::Posted | Phase::Waiting)
-            {
-                let error = State::parted(of.peer);
-                self.state.changes = self.state.changes.wrapping_add(1);
-                self.state.end_bereaved(request.slot(), error);
-            }
-        }
         let mut leavers: Vec<PeerId> = awaited
-            .into_iter()
-            .filter(|&request| self.exists(request))
             .map(|request| self.state.requests.at(request.slot()).peer)
             .filter(|&peer| !self.state.is_dead(peer) && self.fabric.is_gone(peer))
             .collect();
@@ -130,11 +120,16 @@ impl Engine {
             return;
         }
         let lost = active.error.as_ref().is_some_and(|error| error.class() == ErrorClass::PROC_ABORTED);
-        if lost
-            && peer != self.state.config.me
-            && let Some(lost) = self.state.any_lost_of(&*run.channel.peers)
-        {
-            self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
+        if lost && peer != self.state.config.me {
+            if let Some(lost) = self.state.any_lost_of(&*run.channel.peers) {
+                self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
+            } else if let Some((parted, farewell)) =
+                self.state.parted_among(&*run.channel.peers, run.channel.context)
+                && parted != peer
+            {
+                let word = u64::from(farewell.to_word());
+                self.send_control(peer, Header::control(Kind::Lost, parted.0, word), &[]);
+            }
         }
         let envelope =
             Envelope { peer, context: run.channel.context, source: run.channel.rank, tag: run.tag(channel) };

@@ -6,13 +6,13 @@ use super::table::Entry;
 use super::{Construction, Kind, Outcome, Stage, key, seed};
 use crate::attributes::Attribute;
 use crate::comm::{Comm, Everyone};
-use crate::context::{self, Search};
+use crate::context::{self, Proposal, Search};
 use crate::group::Group;
 use crate::info::Info;
 use crate::letters::Key;
 use crate::process::Process;
 use std::sync::Arc;
-use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result, abi};
+use weft_types::{Age, Error, ErrorClass, Handle, PeerId, Rank, Result, abi};
 
 /// Channel and number of the next collective call on a communicator.
 fn name_of_call(comm: &Comm) -> [u8; 8] {
@@ -95,8 +95,9 @@ impl Process {
             Some(inter) => (Arc::clone(&inter.sides.first), Some(Arc::clone(&inter.sides.second))),
         };
         let own = Entry { color: color.unwrap_or(Entry::NO_COLOR), key };
+        let age = comm.age;
         let mut search = Search::after(comm.context_hint, seed(&name));
-        let proposal = self.contexts.propose(&mut search, flags);
+        let proposal = Proposal { age, ..self.contexts.propose(&mut search, flags) };
         let sweep = Sweep::split(everyone.place.0, everyone.size, first.size(), own, proposal);
         Ok(Construction {
             parent,
@@ -108,6 +109,7 @@ impl Process {
             result: Outcome::Part { first, second },
             search,
             flags,
+            age,
             attributes: Vec::new(),
             hints: Info::default(),
             topology: None,
@@ -293,6 +295,7 @@ impl Process {
             stage: Stage::Meeting(Box::new(meeting)),
             result: Outcome::Meeting(group),
             flags: self.flags(),
+            age: self.age_below(parent),
             attributes: Vec::new(),
             hints: Info::default(),
             topology: None,
@@ -307,7 +310,7 @@ impl Process {
         flags: u64,
     ) -> Result<Construction> {
         let comm = self.comms.get(parent)?;
-        let (everyone, errhandler) = (comm.everyone(), comm.errhandler);
+        let (everyone, errhandler, age) = (comm.everyone(), comm.errhandler, comm.age);
         let name = key(Kind::Parent, &name_of_call(comm));
         let mut search = match blocking {
             true => Search::after(comm.context_hint, seed(&name)),
@@ -324,6 +327,7 @@ impl Process {
             result,
             search,
             flags,
+            age,
             attributes: Vec::new(),
             hints: Info::default(),
             topology: None,
@@ -342,8 +346,9 @@ impl Process {
         self.reuse_retired();
         let everyone = Everyone::of_group(group, place);
         let flags = self.flags();
+        let age = self.age_below(parent);
         let mut search = Search::anywhere(seed(&name));
-        let proposal = self.contexts.propose(&mut search, flags);
+        let proposal = Proposal { age, ..self.contexts.propose(&mut search, flags) };
         Some(Construction {
             parent,
             remembers: false,
@@ -354,10 +359,16 @@ impl Process {
             result: Outcome::Intra(Arc::clone(group)),
             search,
             flags,
+            age,
             attributes: Vec::new(),
             hints: Info::default(),
             topology: None,
         })
+    }
+
+    /// That of a communicator made from `parent`, as far as this process knows; of one without a parent the number of this life.
+    fn age_below(&self, parent: Handle) -> Age {
+        self.comms.get(parent).map_or(Age(self.life), |comm| comm.age)
     }
 
     fn check_part(&self, parent: Handle, group: &Group) -> Result<()> {

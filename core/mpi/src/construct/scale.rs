@@ -12,7 +12,7 @@ use crate::context::{Proposal, ROOM, WELL};
 use crate::group::Group;
 use std::fmt::Write as _;
 use weft_coll::{Call, Group as Place, Link, Model, Vector, rank_algorithms};
-use weft_types::PeerId;
+use weft_types::{Age, PeerId};
 
 const LATENCY: f64 = 1e-6;
 const OVERHEAD: f64 = 0.3e-6;
@@ -76,7 +76,7 @@ fn run(mut sweeps: Vec<Sweep>) -> (Vec<Costs>, Vec<Option<Members>>) {
 }
 
 fn proposal() -> Proposal {
-    Proposal { mask: [u64::MAX; 8], flags: WELL | ROOM }
+    Proposal { mask: [u64::MAX; 8], flags: WELL | ROOM, age: Age::WORLD }
 }
 
 fn row(text: &mut String, name: &str, ranks: u32, costs: &[Costs], group_bytes: usize) {

@@ -118,8 +118,8 @@ impl Sweep {
     /// `MPI_ERR_INTERN` for bytes that make no sense.
     pub(crate) fn hear(&mut self, letter: &[u8]) -> Result<()> {
         let mut reader = Reader::new(letter);
-        let bytes = reader.bytes(Proposal::BYTES)?;
-        let proposal = Proposal::from_bytes(&std::array::from_fn(|byte| bytes[byte]));
+        let bytes = reader.bytes(Proposal::LETTER)?;
+        let proposal = Proposal::from_letter(&std::array::from_fn(|byte| bytes[byte]));
         if self.heard == self.tree.children.len() {
             return self.descend(proposal, reader);
         }
@@ -166,7 +166,7 @@ impl Sweep {
         if self.heard < self.tree.children.len() {
             return;
         }
-        let mut letter = self.proposal.to_bytes().to_vec();
+        let mut letter = self.proposal.to_letter();
         if let Some(colors) = &self.colors {
             table::write(&colors.subtree, &mut letter);
         }
@@ -181,7 +181,7 @@ impl Sweep {
         let Some(colors) = self.colors.take() else {
             return self.tell(letter, None);
         };
-        if letter.len() <= Proposal::BYTES + SMALL {
+        if letter.len() <= Proposal::LETTER + SMALL {
             let members = pick(colors.own.color, colors.second, colors.subtree.into_iter());
             return self.tell(tabled(letter), members);
         }
@@ -195,7 +195,7 @@ impl Sweep {
     fn descend(&mut self, agreed: Proposal, mut reader: Reader<'_>) -> Result<()> {
         self.proposal = agreed;
         let Some(colors) = self.colors.take() else {
-            self.tell(agreed.to_bytes().to_vec(), None);
+            self.tell(agreed.to_letter(), None);
             return Ok(());
         };
         let groups = reader.number()?;
@@ -207,7 +207,7 @@ impl Sweep {
                     found.look(rank, entry);
                 })?;
             }
-            let mut letter = agreed.to_bytes().to_vec();
+            let mut letter = agreed.to_letter();
             letter.extend_from_slice(table);
             self.tell(tabled(letter), found.finish());
             return Ok(());
@@ -240,7 +240,7 @@ impl Sweep {
             theirs.dedup();
             let theirs: Vec<_> =
                 theirs.into_iter().filter_map(|color| Some((color, groups.get(&color)?))).collect();
-            let mut letter = self.proposal.to_bytes().to_vec();
+            let mut letter = self.proposal.to_letter();
             letter.extend_from_slice(&(theirs.len() as u32).to_le_bytes());
             for (color, members) in theirs {
                 letter.extend_from_slice(&color.to_le_bytes());
@@ -257,7 +257,7 @@ const TABLE: u32 = u32::MAX;
 
 /// The downward letter for the upward letter of the whole tree.
 fn tabled(mut letter: Vec<u8>) -> Vec<u8> {
-    letter.splice(Proposal::BYTES..Proposal::BYTES, TABLE.to_le_bytes());
+    letter.splice(Proposal::LETTER..Proposal::LETTER, TABLE.to_le_bytes());
     letter
 }
 
@@ -335,9 +335,10 @@ mod tests {
     use super::*;
     use crate::context::{ROOM, WELL};
     use proptest::prelude::*;
+    use weft_types::Age;
 
     fn proposal(word: u64) -> Proposal {
-        Proposal { mask: [word; 8], flags: WELL | ROOM }
+        Proposal { mask: [word; 8], flags: WELL | ROOM, age: Age((word % 7) as u32) }
     }
 
     /// Runs all processes; letters are delivered in an order that `order` decides.

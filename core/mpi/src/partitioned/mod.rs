@@ -51,8 +51,11 @@ use crate::request::{Kind, Local, MpiStatus, Requests};
 use std::sync::Arc;
 use terms::Answer;
 use weft_datatype::{RecvBuf, Scratch};
-use weft_engine::{Engine, LandingId, MessageId, RequestId, Selector, Status};
+use weft_engine::{Engine, LandingId, MessageId, Next, RequestId, Selector, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, Rank, Result};
+
+/// Looks for a packet between two looks at the stage.
+const PACKETS: u32 = 8;
 
 /// Which partitioned requests [`Requests::progress`] must look at.
 #[derive(Debug, Default)]
@@ -265,14 +268,22 @@ impl Requests {
         }
     }
 
-    /// Looks some `turns` times into the stage of a receive, or for packets of its sender. `None`: it is another request, not done, or failed.
+    /// Looks some `turns` times into the stage of a receive, or for packets of its sender. `None`: it is another request, not done, or failed, or
+    /// something else has come that progress takes.
     pub fn spin_partitioned(&mut self, engine: &mut Engine, handle: Handle, turns: u32) -> Option<MpiStatus> {
         let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else { return None };
-        let as_packets = !side.comes_by_stage();
-        for _ in 0..turns {
-            if as_packets {
-                side.poll_packet(engine);
+        if !side.comes_by_stage() {
+            // The stage is looked at now and then: the sender may have put single partitions there.
+            for _ in 0..turns.div_ceil(PACKETS) {
+                let next = side.await_packet(engine, PACKETS);
+                let done = side.finish_at_once();
+                if done.is_some() || next == Next::Other {
+                    return done;
+                }
             }
+            return None;
+        }
+        for _ in 0..turns {
             if let Some(done) = side.finish_at_once() {
                 return Some(done);
             }
@@ -310,17 +321,20 @@ impl Requests {
 
     /// Sends what other threads have marked. Errors wait for the completing call.
     pub fn serve_marks(&mut self, engine: &mut Engine) {
-        let sends = std::mem::take(&mut self.watched.marked_by_others);
-        for &handle in &sends {
-            if let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle)
-                && side.has_news()
-            {
+        let mut sends = std::mem::take(&mut self.watched.marked_by_others);
+        sends.retain(|&handle| {
+            let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return false };
+            // Asked first: what a thread marked that has let go of the board meanwhile is seen below. Whoever wants the board again asks
+            // for it ([`Requests::board`]).
+            let shared = side.is_marked_by_others();
+            if side.has_news() {
                 side.flush_quietly(engine);
                 if side.needs_watching() {
                     self.watched.add(handle);
                 }
             }
-        }
+            shared
+        });
         self.watched.marked_by_others = sends;
     }
 

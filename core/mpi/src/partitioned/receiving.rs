@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_engine::board::Board;
-use weft_engine::{Engine, Envelope, LandingId, RequestId, Selector, SendMode, Started, Status};
+use weft_engine::{Engine, Envelope, LandingId, Next, RequestId, Selector, SendMode, Started, Status};
 use weft_types::{ContextId, Error, ErrorClass, Handle, PeerId, Rank, Result, Tag};
 
 /// Where a receive is with its sender.
@@ -222,7 +222,9 @@ impl ReceiveSide {
     /// Takes what was put down; `all`: also behind partitions that are not here. Whether there was anything.
     #[inline]
     fn look_at_stage(&mut self, all: bool) -> bool {
-        let (Some(stage), true) = (&mut self.stage, self.active) else { return false };
+        // What has come as a packet leaves nothing to look for: every group would be a line of its own.
+        let awaits = self.active && self.arrived.left() != 0;
+        let (Some(stage), true) = (&mut self.stage, awaits) else { return false };
         stage.take(all, &self.partitions, &mut self.arrived)
     }
 
@@ -277,14 +279,15 @@ impl ReceiveSide {
         Some(MpiStatus { source: from.source.0 as i32, tag: from.tag.0, bytes, cancelled: false })
     }
 
-    /// Looks whether a part comes as a packet next. Whether one has landed.
+    /// Looks up to `turns` times whether a part comes as a packet next, and takes note of it.
     #[inline]
-    pub(super) fn poll_packet(&mut self, engine: &mut Engine) -> bool {
-        let Some(landing) = self.landing else { return false };
-        if self.opened != self.started || !engine.poll_part(landing) {
-            return false;
+    pub(super) fn await_packet(&mut self, engine: &mut Engine, turns: u32) -> Next {
+        let Some(landing) = self.landing.filter(|_| self.opened == self.started) else { return Next::Other };
+        let next = engine.await_part(landing, turns);
+        if next == Next::Part {
+            self.note_landed(engine, landing);
         }
-        self.note_landed(engine, landing)
+        next
     }
 
     /// Takes note of the parts that have landed. Whether there were any.
@@ -474,7 +477,7 @@ impl ReceiveSide {
         // What it put down before it died counts.
         self.look_at_stage(true);
         if self.active && !self.all_is_here() && self.error.is_none() {
-            self.error = self.from.and_then(|from| engine.loss_of(from.peer));
+            self.error = self.from.and_then(|from| engine.loss_of(from.peer, from.context));
         }
         self.publish();
     }

@@ -127,7 +127,7 @@ impl Process {
             missing.set(absent);
             let lost = self.engine.lost_among(of.group.peers());
             let absent = || rounds.cells_here().absent();
-            let left = || self.engine.left_among(absent, |rank| of.group.peer(Rank(rank)));
+            let left = || self.engine.left_among(of.context, absent, |rank| of.group.peer(Rank(rank)));
             let leave: &dyn Fn(&mut Rounds) -> Error = match (lost, lost.is_none().then(left).flatten()) {
                 (Some(lost), _) => &move |rounds| rounds.leave_for_loss(lost),
                 (None, Some(left)) => &move |rounds| rounds.leave_for_leaver(left),

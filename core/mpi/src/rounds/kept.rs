@@ -169,7 +169,7 @@ impl Process {
             return true;
         }
         let absent = || self.engine.rounds_here(stream).cells_here().absent();
-        let Some(left) = self.engine.left_among(absent, |rank| of.group.peer(Rank(rank))) else {
+        let Some(left) = self.engine.left_among(of.context, absent, |rank| of.group.peer(Rank(rank))) else {
             return false;
         };
         self.engine.rounds_of(stream).leave_for_leaver(left);

@@ -323,7 +323,7 @@ impl Window {
 
     /// Not yet, unless the process is lost.
     fn still_waits_for(&self, engine: &Engine, rank: u32) -> Result<bool> {
-        engine.loss_of(self.group.peer(Rank(rank))).map_or(Ok(false), Err)
+        engine.loss_of(self.group.peer(Rank(rank)), self.context).map_or(Ok(false), Err)
     }
 
     /// The targets of `MPI_Win_start` that have not posted.

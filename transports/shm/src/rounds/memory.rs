@@ -4,7 +4,7 @@
 //! moment; that is the argument of every block here.
 
 use super::laps::{Laps, wanted_slot_bytes};
-use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
+use super::{CELLS, IN_CELL, Members, Wakes, Words, Writers, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -34,7 +34,7 @@ struct Head {
 #[repr(C, align(128))]
 struct Cell {
     stamp: AtomicU64,
-    /// Where a long payload begins in the writer's ring. Written before the stamp.
+    /// Where a long payload begins in the rings. Written before the stamp.
     at: AtomicU64,
     payload: UnsafeCell<[u8; IN_CELL]>,
 }
@@ -156,6 +156,22 @@ impl Memory {
         if self.slots.is_some() { self.laps.attended() } else { wanted_slot_bytes(self.members, false) }
     }
 
+    /// Whether a payload goes where this member has read.
+    #[inline]
+    pub(super) fn goes_to_and_fro(&self, round: u64, len: usize, writers: Writers) -> bool {
+        self.laps.goes_to_and_fro(round, len, writers)
+    }
+
+    /// `writer` alone wrote in the call that began with round `first`, in long payloads, and this member has read that round; the next call begins with `next`.
+    pub(super) fn lend(&mut self, writer: u32, first: u64, next: u64) {
+        let rings = self.members as usize * self.laps.ring();
+        let at = self.at_word(writer, first).load(Ordering::Relaxed);
+        // Another process wrote it.
+        if at < rings as u64 {
+            self.laps.lend(at as usize, next);
+        }
+    }
+
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.wakes.crowded
@@ -199,14 +215,14 @@ impl Memory {
             // SAFETY: mapped while `self` lives; only the address is taken.
             return (len <= IN_CELL).then(|| unsafe { (*self.cell(member, round)).payload.get().cast() });
         }
-        let (slots, ring) = (self.slots?, self.laps.ring());
+        let (slots, rings) = (self.slots?, self.members as usize * self.laps.ring());
         // Another process wrote it.
         let at = self.at_word(member, round).load(Ordering::Relaxed);
-        if len > ring || at > (ring - len) as u64 {
+        if len > rings || at > (rings - len) as u64 {
             return None;
         }
-        // SAFETY: the block has a ring for each member, in which the payload lies.
-        Some(unsafe { slots.as_ptr().add(member as usize * ring + at as usize) })
+        // SAFETY: the block has a ring for each member, in one of which the payload lies.
+        Some(unsafe { slots.as_ptr().add(at as usize) })
     }
 
     #[inline]
@@ -217,15 +233,15 @@ impl Memory {
 
     /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0.
     #[inline(always)]
-    pub(super) fn reach(&self, round: u64, long: usize) -> u64 {
-        if long == 0 { round } else { self.reach_of_long(round, long) }
+    pub(super) fn reach(&self, round: u64, long: usize, writers: Writers) -> u64 {
+        if long == 0 { round } else { self.reach_of_long(round, long, writers) }
     }
 
     /// Not inside the callers: the shortest calls go without it.
     #[inline(never)]
-    fn reach_of_long(&self, round: u64, long: usize) -> u64 {
+    fn reach_of_long(&self, round: u64, long: usize, writers: Writers) -> u64 {
         // Everybody must have read what lies there, as what lies in the cell.
-        match self.laps.displaces(long) {
+        match self.laps.displaces(round, long, writers) {
             None => round,
             // Nor does this member write over what it may still read itself.
             Some(before) if before >= self.finished => NEVER,
@@ -235,16 +251,21 @@ impl Memory {
 
     /// The own payload of a round for which the caller has found room (rule B).
     #[inline]
-    pub(super) fn room(&mut self, round: u64, long: bool, len: usize) -> (&mut [u8], Payloads<'_>) {
+    pub(super) fn room(
+        &mut self,
+        round: u64,
+        long: bool,
+        len: usize,
+        writers: Writers,
+    ) -> (&mut [u8], Payloads<'_>) {
         let len = if long { len } else { IN_CELL };
         if long {
             assert!(len <= self.laps.attended(), "a payload that is longer than any");
-            let at = self.laps.place(round, len);
+            let at = self.laps.place(self.me, round, len, writers);
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
-        // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away, and the view of
-        // payloads leaves out this one.
+        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there (`laps.rs`); `&mut self` keeps other threads away, and the view of payloads leaves out this one.
         let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
         (room, Payloads { memory: self, but: Some(round % CELLS) })
     }

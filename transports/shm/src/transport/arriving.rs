@@ -1,6 +1,6 @@
 //! Rings that others begin to send on, and deaths, which are announced in the same way.
 
-use super::{Inbound, NOT_ACTIVE, Shm};
+use super::{Departure, Inbound, NOT_ACTIVE, Shm};
 use crate::arrivals::take_in;
 use crate::raw::RawRing;
 use crate::ring::Consumer;
@@ -20,17 +20,23 @@ impl Shm {
         });
         let moved = !fresh.is_empty();
         fresh.into_iter().for_each(|local| self.activate(local));
-        // The launcher announces deaths in the same way.
+        // The launcher announces deaths in the same way, and processes their farewells.
         for local in 0..self.segment.layout.ranks {
             if !self.seen_dead[local as usize] && self.segment.slot(local).state() == PeerState::Dead {
                 self.seen_dead[local as usize] = true;
-                self.lost.push(self.map.peer(local));
+                self.lost.push((self.map.peer(local), Departure::Death));
+            }
+            let said = self.segment.slot(local).said();
+            if local != self.me && self.seen_farewells[local as usize] != said {
+                self.seen_farewells[local as usize] = said;
+                self.lost.push((self.map.peer(local), Departure::Farewell));
             }
         }
         // What lies in other lanes stays on this node.
         if self.lane == 0 {
             let before = self.lost.len();
-            self.lost.extend(self.segment.far_losses(self.far_seen).map(PeerId));
+            let far = self.segment.far_losses(self.far_seen).map(|peer| (PeerId(peer), Departure::Death));
+            self.lost.extend(far);
             self.far_seen += (self.lost.len() - before) as u32;
         }
         self.arrivals = seen;

@@ -1,6 +1,6 @@
 //! How a process joins its node, and how its lanes do.
 
-use super::{NOT_ACTIVE, Shm};
+use super::{Departure, NOT_ACTIVE, Shm};
 use crate::layout::{LANES, MAX_RANKS};
 use crate::peers::PeerMap;
 use crate::segment::{Inbound as Arrived, Segment, Waking};
@@ -9,7 +9,7 @@ use crate::sys::{self, Mapping};
 use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
 
 /// What a process must know to join its node.
 #[derive(Debug)]
@@ -68,7 +68,9 @@ impl Shm {
             arrivals: 0,
             shown: None,
             seen_dead: vec![false; ranks as usize],
+            seen_farewells: vec![Farewell::NONE; ranks as usize],
             lost: Vec::new(),
+            named: Departure::Death,
             far_seen: 0,
             single_copy,
             agreed: waking,
@@ -108,7 +110,9 @@ impl Shm {
             arrivals: 0,
             shown: None,
             seen_dead: vec![false; ranks],
+            seen_farewells: vec![Farewell::NONE; ranks],
             lost: Vec::new(),
+            named: Departure::Death,
             far_seen: 0,
             single_copy: self.single_copy.another(),
             agreed: self.agreed,

@@ -5,84 +5,14 @@
 //!
 //! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
 
-use std::sync::Arc;
-use weft_coll::registry::candidates;
-use weft_coll::{Call, Group, Model, Vector};
-use weft_datatype::{Datatype, Memory, PredefinedOp};
+mod partings;
+mod program;
+
+use program::{Action, Comm, KINDS, seeds};
 use weft_engine::world::World;
-use weft_engine::{
-    Arguments, Channel, Engine, KeptRun, Operation, PeerMap, Reduction, RequestId, ScheduleRun,
-};
+use weft_engine::{Engine, KeptRun, RequestId};
 use weft_sim::Random;
-use weft_types::{ContextId, ErrorClass, PeerId, Rank, abi};
-
-/// A communicator: its processes in the order of their ranks.
-#[derive(Clone, Debug)]
-struct Comm {
-    context: ContextId,
-    members: Vec<u32>,
-}
-
-impl PeerMap for Comm {
-    fn peer(&self, rank: Rank) -> PeerId {
-        PeerId(self.members[rank.0 as usize])
-    }
-
-    fn contains(&self, process: PeerId) -> bool {
-        self.members.contains(&process.0)
-    }
-}
-
-/// One collective of the program, the same at all members.
-#[derive(Clone, Debug)]
-struct Action {
-    comm: usize,
-    kind: u64,
-    count: u64,
-    /// Which of the algorithms that can do it.
-    algorithm: u64,
-    /// The persistent collective that it starts.
-    persistent: Option<usize>,
-}
-
-const KINDS: u64 = 5;
-
-impl Action {
-    fn call(&self) -> Call<'static> {
-        let vector = Vector { count: self.count, element: 4, commutative: true };
-        match self.kind {
-            0 => Call::Barrier,
-            1 => Call::Bcast { root: 0, bytes: 4 * self.count },
-            2 => Call::Reduce { root: 0, vector, in_place: false },
-            3 => Call::Allreduce { vector, in_place: false },
-            _ => Call::Allgather { bytes: 4 * self.count, in_place: false },
-        }
-    }
-
-    fn bind(&self, comm: &Comm, rank: u32, sequence: u32) -> ScheduleRun {
-        let int: Datatype = Datatype::predefined(abi::MPI_INT).unwrap().into();
-        let size = comm.members.len() as u32;
-        let (call, model) = (self.call(), Model { segment: 1000, window: 2, ..Model::default() });
-        let able: Vec<_> = candidates(&call, Group { rank: 0, size }, &Model::default()).collect();
-        let algorithm = able[self.algorithm as usize % able.len()];
-        let schedule = algorithm.build(&call, Group { rank, size }, &model);
-        let blocks = if self.kind == 4 { u64::from(size) } else { 1 };
-        let memory = |count| Memory::scratch(&int, count).unwrap();
-        let arguments = Arguments::new(memory(self.count), memory(blocks * self.count));
-        let kernel = PredefinedOp::Sum.kernel(&int).unwrap();
-        let reduction =
-            Reduction { datatype: int, operation: Operation::Predefined(kernel), name: "MPI_SUM" };
-        let channel = Channel {
-            context: comm.context,
-            rank: Rank(rank),
-            peers: Arc::new(comm.clone()),
-            sequence,
-            persistent: self.persistent.is_some(),
-            group: None,
-        };
-        ScheduleRun::new(Arc::new(schedule), arguments, Some(reduction), channel).unwrap()
-    }
-}
+use weft_types::{ContextId, ErrorClass, Farewell};
 
 /// The program, which process dies, and how eager its survivors are to give up.
 #[derive(Debug)]
@@ -205,7 +135,7 @@ impl Member {
         }
         // As MPI_Finalize does: a process that knows of losses need not become quiet.
         if self.rest == 0 && engine.knows_losses() {
-            engine.farewell();
+            engine.farewell(Farewell { life: 1, world: true });
         }
         self.rest += 1;
         engine.is_quiet() || engine.knows_losses() && self.rest > 5000
@@ -249,20 +179,19 @@ fn one(seed: u64) -> (bool, bool) {
 
 #[test]
 fn survivors_end_whatever_they_and_others_go_on_with() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    let first = number("WEFT_SEED").unwrap_or(0);
-    let seeds = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(300) };
     let (mut met, mut alone) = (0, 0);
-    for seed in first..first + seeds {
+    let seeds = seeds(300);
+    let number = seeds.end - seeds.start;
+    for seed in seeds {
         let (has_met, was_alone) = one(seed);
         met += u64::from(has_met);
         alone += u64::from(was_alone);
     }
     println!(
-        "{met} of {seeds} deaths met collectives, in {alone} worlds a survivor ended before others had theirs over"
+        "{met} of {number} deaths met collectives, in {alone} worlds a survivor ended before others had theirs over"
     );
     assert!(
-        seeds < 100 || (met > seeds / 3 && alone > seeds / 20),
-        "{met} and {alone} of {seeds} are too few"
+        number < 100 || (met > number / 3 && alone > number / 20),
+        "{met} and {alone} of {number} are too few"
     );
 }

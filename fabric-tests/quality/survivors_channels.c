@@ -10,8 +10,7 @@
  * Absent: FAIL
  * Aborts: yes
  */
-#include "check.h"
-#include <signal.h>
+#include "killed.h"
 
 enum { LENGTH = 8, BEFORE = 3, COMMS = 4 };
 
@@ -35,7 +34,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
     for (int i = 0; i < BEFORE; i++) CHECK_OK(sum_up(copy));
     CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
-    if (check_rank == members) kill(getpid(), SIGKILL);
+    die_among_all(members);
     while (code == MPI_SUCCESS) code = sum_up(MPI_COMM_WORLD);
     CHECK_INT(check_class_of(code), MPI_ERR_PROC_ABORTED);
     sleep(1);

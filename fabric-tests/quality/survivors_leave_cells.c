@@ -13,8 +13,7 @@
  * Absent: FAIL
  * Aborts: yes
  */
-#include "check.h"
-#include <signal.h>
+#include "killed.h"
 
 static int one = 1, sum;
 
@@ -41,7 +40,7 @@ int main(int argc, char **argv)
         }
     }
     for (int i = 0; i < 5; i++) CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-    if (check_rank == victim) kill(getpid(), SIGKILL);
+    die_among_all(victim);
     if (check_rank == 0) {
         while (code == MPI_SUCCESS) code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         CHECK_INT(check_class_of(code), MPI_ERR_PROC_ABORTED);

@@ -10,8 +10,7 @@
  * Absent: FAIL
  * Aborts: yes
  */
-#include "check.h"
-#include <signal.h>
+#include "killed.h"
 
 static void again(const char *name)
 {
@@ -44,7 +43,7 @@ int main(int argc, char **argv)
     int code = MPI_SUCCESS, one = 1, sum;
     check_start(&argc, &argv);
     CHECK_OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-    if (check_rank == check_size - 1) kill(getpid(), SIGKILL);
+    die_among_all(check_size - 1);
     while (code == MPI_SUCCESS) code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     CHECK_INT(check_class_of(code), MPI_ERR_PROC_ABORTED);
     MPI_Finalize();

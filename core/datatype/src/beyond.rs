@@ -20,7 +20,7 @@ pub(crate) const BEYOND: usize = 32 << 20;
 const FEWEST: usize = 4 << 10;
 /// Half a line, the most that a streaming store of AVX2 writes.
 pub(crate) const HALF: usize = 32;
-/// Shortest blocks, in the mean, that are packed so where they are not halves of lines.
+/// Shortest blocks, in the mean, that are packed so where parts of lines have to be kept for the next block.
 const SHORTEST: u64 = LINE as u64 + 1;
 /// Shortest blocks that are unpacked so where they do not begin and end with a line.
 const SHORTEST_UNALIGNED: usize = 4 * LINE;
@@ -44,7 +44,8 @@ impl Layout {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if is_beyond(total, len) && (self.mean_block() >= SHORTEST || self.has_halves(skip, len, packed))
+            if is_beyond(total, len)
+                && (self.mean_block() >= SHORTEST || self.keeps_nothing(skip, len, packed))
             {
                 self.pack_past_caches(origin, skip, len, packed);
             } else {
@@ -53,9 +54,10 @@ impl Layout {
         }
     }
 
-    /// Whether each block is half a line, also where it is packed.
-    fn has_halves(&self, skip: usize, len: usize, packed: *const u8) -> bool {
-        self.regular(std::ptr::null_mut(), skip, len).is_some_and(|blocks| blocks.are_halves(packed))
+    /// Whether each block is half a line or whole lines, also where it is packed.
+    fn keeps_nothing(&self, skip: usize, len: usize, packed: *const u8) -> bool {
+        let regular = self.regular(std::ptr::null_mut(), skip, len);
+        regular.is_some_and(|blocks| blocks.are_halves(packed) || blocks.are_whole_lines(packed))
     }
 
     /// # Safety
@@ -66,7 +68,13 @@ impl Layout {
         if let Some(regular) = self.regular(origin, skip, len) {
             // SAFETY: as above.
             return unsafe {
-                if regular.are_halves(packed) { regular.pack_halves(packed) } else { regular.pack(lines) }
+                if regular.are_halves(packed) {
+                    regular.pack_halves(packed)
+                } else if regular.are_whole_lines(packed) {
+                    regular.pack_whole_lines(packed)
+                } else {
+                    regular.pack(lines)
+                }
             };
         }
         let mut next = Ahead { blocks: [(std::ptr::null(), 0); AT_ONCE], number: 0, fetched: 0 };
@@ -321,7 +329,12 @@ unsafe fn past_caches(to: *mut u8, from: *const u8, length: usize) {
 /// As [`std::ptr::copy_nonoverlapping`], with AVX2; `to` begins a line, and `length` is a multiple of one.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 #[inline]
-unsafe fn whole_lines<const FETCH: bool>(to: *mut u8, from: *const u8, length: usize, next: *const u8) {
+pub(crate) unsafe fn whole_lines<const FETCH: bool>(
+    to: *mut u8,
+    from: *const u8,
+    length: usize,
+    next: *const u8,
+) {
     // SAFETY: the caller's promise: every half is inside and aligned.
     unsafe {
         for at in (0..length).step_by(LINE) {
@@ -410,10 +423,10 @@ mod tests {
             packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
         }
 
-        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines, to where such begin.
+        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines and of lines, to where such begin.
         #[test]
         fn blocks_at_a_stride_are_packed_alike(
-            length in prop_oneof![1_usize..700, Just(HALF)],
+            length in prop_oneof![1_usize..700, Just(HALF), (1_usize..40).prop_map(|lines| lines * LINE)],
             gap in 1_i64..200,
             count in 2_usize..60,
             backwards: bool,
@@ -447,9 +460,10 @@ mod tests {
         for skip in [0, cut % layout.size] {
             let length = layout.size - skip;
             let mut rooms = [vec![0xee_u8; length + 80], vec![0xee_u8; length + 80]];
-            // Where half a line begins, or anywhere.
-            let inside = |room: &[u8]| match cut % 2 {
+            // Where half a line begins, or a line, or anywhere.
+            let inside = |room: &[u8]| match cut % 3 {
                 0 => room.as_ptr().align_offset(HALF),
+                1 => room.as_ptr().align_offset(LINE),
                 _ => cut % 80,
             };
             let insides = [inside(&rooms[0]), inside(&rooms[1])];

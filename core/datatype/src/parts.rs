@@ -4,9 +4,10 @@
 //! one page at a time for each place that is read or written. From several places at a time it has more lines under way: eight
 //! parts, a block of each in turn, are unpacked a fourth to two fifths faster than one.
 
-use crate::beyond::{AHEAD, HALF, Lines, fence, fetch_block, stream_half};
+use crate::beyond::{AHEAD, HALF, Lines, fence, fetch_block, stream_half, whole_lines};
 use crate::eights::{Places, Regular};
 use crate::layout::{Layout, Shape};
+use crate::long::{self, LINE};
 use crate::strided::moved;
 
 /// Parts whose blocks go in turn, when packing halves of lines and when unpacking, and packed bytes of each (shorter parts are as fast down
@@ -71,6 +72,51 @@ impl Blocks {
         fence();
     }
 
+    /// Whether each block is whole lines where it is packed: nothing need be kept either.
+    pub(crate) fn are_whole_lines(&self, packed: *const u8) -> bool {
+        (packed as usize | self.length).is_multiple_of(LINE)
+    }
+
+    /// Packs blocks that are whole lines, while later ones are asked for: [`BURSTS`] some at a time, others a line with each that is packed.
+    ///
+    /// # Safety
+    /// The blocks are readable, as many bytes at `packed` are writable, and the two do not overlap; with AVX2.
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+    pub(crate) unsafe fn pack_whole_lines(self, packed: *mut u8) {
+        let Blocks { from, count, length } = self;
+        let ahead = (AHEAD / length).max(1);
+        let burst = if BURSTS.contains(&length) { BURST / length } else { count };
+        let is_even = (from.first as usize | from.stride as usize).is_multiple_of(LINE);
+        // SAFETY: the caller's promise; the last blocks have nothing behind them: of those lines are asked for that are there.
+        unsafe {
+            for first in (0..count).step_by(burst) {
+                let last = (first + burst).min(count);
+                if burst < count {
+                    for next in first + ahead..(last + ahead).min(count) {
+                        fetch_block(from.at(next), length);
+                    }
+                    for i in first..last {
+                        whole_lines::<false>(packed.add(i * length), from.at(i), length, packed);
+                    }
+                    continue;
+                }
+                for i in first..last {
+                    let next = from.at((i + ahead).min(count - 1));
+                    if length > AHEAD {
+                        fetch_block(next, length);
+                        whole_lines::<true>(packed.add(i * length), from.at(i), length, from.at(i));
+                        continue;
+                    }
+                    if !is_even {
+                        long::fetch_second(next.wrapping_add(length - 1));
+                    }
+                    whole_lines::<true>(packed.add(i * length), from.at(i), length, next);
+                }
+            }
+        }
+        fence();
+    }
+
     /// # Safety
     /// As [`Lines::append`] for each block, with AVX2.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
@@ -79,21 +125,9 @@ impl Blocks {
         let ahead = (AHEAD / length).max(1);
         // SAFETY: the caller's promise.
         unsafe {
-            if BURSTS.contains(&length) {
-                let burst = BURST / length;
-                for i in 0..count {
-                    if i % burst == 0 {
-                        for next in i + ahead..(i + ahead + burst).min(count) {
-                            fetch_block(from.at(next), length);
-                        }
-                    }
-                    lines.append(from.at(i), length, from.at(i));
-                }
-                return lines.finish();
-            }
             for i in 0..count {
                 let block = from.at(i);
-                // The last ones have nothing behind them: of those lines are asked for that are there.
+                // As above.
                 let mut next = from.at((i + ahead).min(count - 1));
                 if length > AHEAD {
                     fetch_block(next, length);

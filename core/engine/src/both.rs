@@ -1,8 +1,9 @@
 //! [`Both`]: shared memory to the processes of this node, a fabric to all others, and one bell for either.
 
+use crate::contacts::{Contacts, Wide};
 use crate::fabric::{Fabric, FabricBell};
 use crate::told_deaths::{Departure, ToldDeaths};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -34,13 +35,41 @@ pub struct Both {
     only_parted: bool,
     /// Bells that are armed: a look before a sleep must not leave the fabric out.
     armed: Arc<AtomicU32>,
+    /// In lanes other than lane 0: who knows how others are reached.
+    contacts: Option<Arc<dyn Contacts>>,
 }
 
 impl Both {
     /// Joins a node's shared memory and a fabric.
     pub fn new(shm: Shm, fabric: Fabric) -> Both {
         let (deaths, armed) = (ToldDeaths::default(), Arc::default());
-        Both { shm, fabric, fabric_first: false, quiet_since: None, deaths, only_parted: false, armed }
+        Both {
+            shm,
+            fabric,
+            fabric_first: false,
+            quiet_since: None,
+            deaths,
+            only_parted: false,
+            armed,
+            contacts: None,
+        }
+    }
+
+    /// The same in a lane other than lane 0.
+    pub(crate) fn in_lane(shm: Shm, wide: Wide) -> Both {
+        Both { contacts: Some(wide.contacts), ..Both::new(shm, wide.fabric) }
+    }
+
+    /// As [`crate::Transports::is_known`].
+    pub(crate) fn is_known(&self, peer: PeerId) -> bool {
+        self.shm.is_here(peer) || self.contacts.as_ref().is_none_or(|contacts| contacts.is_known(peer))
+    }
+
+    /// As [`crate::Transports::hear_lost`].
+    pub(crate) fn hear_lost(&mut self, peer: PeerId) {
+        if !self.shm.is_here(peer) {
+            self.deaths.hear(peer, Departure::Death, Instant::now());
+        }
     }
 
     /// The way to other nodes.
@@ -346,34 +375,61 @@ impl Transport for Both {
     }
 }
 
-/// What a blocked caller sleeps on: shared memory and, if it listens to lane 0, the descriptors of the fabric.
+/// The part of a bell that is a fabric's, of one lane.
 #[derive(Debug)]
-pub struct BothBell {
-    shm: ShmBell,
-    fabric: FabricBell,
+struct FabricPart {
+    bell: FabricBell,
+    /// Counts such parts while they are armed.
     armed: Arc<AtomicU32>,
-    /// Whether it listens to lane 0, which alone has the fabric.
-    listens: Cell<bool>,
-    /// Whether the fabric's part is armed.
     is_armed: Cell<bool>,
 }
 
-impl Clone for BothBell {
-    fn clone(&self) -> BothBell {
-        BothBell {
-            shm: self.shm.clone(),
-            fabric: self.fabric.clone(),
-            armed: Arc::clone(&self.armed),
-            listens: self.listens.clone(),
-            is_armed: Cell::new(false),
+impl Clone for FabricPart {
+    fn clone(&self) -> FabricPart {
+        FabricPart { bell: self.bell.clone(), armed: Arc::clone(&self.armed), is_armed: Cell::new(false) }
+    }
+}
+
+impl FabricPart {
+    fn arm(&self) {
+        if !self.is_armed.replace(true) {
+            // Before the arming of the fabric, so that the look after it leaves nothing out.
+            self.armed.fetch_add(1, Ordering::Relaxed);
+            self.bell.arm();
         }
     }
+
+    fn disarm(&self) {
+        if self.is_armed.replace(false) {
+            self.bell.disarm();
+            self.armed.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for FabricPart {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+/// What a blocked caller sleeps on: shared memory, and the descriptors of the fabric in the lanes that it listens to.
+#[derive(Clone, Debug)]
+pub struct BothBell {
+    shm: ShmBell,
+    /// Of the lane that the bell comes from.
+    own: FabricPart,
+    /// Whether it listens to that.
+    listens: Cell<bool>,
+    /// Of other lanes that it listens to.
+    others: RefCell<Vec<FabricPart>>,
 }
 
 impl BothBell {
     /// `armed` counts such bells while they are armed.
     pub(crate) fn new(shm: ShmBell, fabric: FabricBell, armed: Arc<AtomicU32>) -> BothBell {
-        BothBell { shm, fabric, armed, listens: Cell::new(true), is_armed: Cell::new(false) }
+        let own = FabricPart { bell: fabric, armed, is_armed: Cell::new(false) };
+        BothBell { shm, own, listens: Cell::new(true), others: RefCell::default() }
     }
 
     /// As [`ShmBell::ring`].
@@ -381,48 +437,49 @@ impl BothBell {
         self.shm.ring(lane);
     }
 
-    /// As [`ShmBell::listen`].
+    /// As [`ShmBell::listen`], of a bell of lane 0. Other lanes' fabrics come by [`BothBell::listen_to`].
     pub fn listen(&self, lanes: u32) {
         self.shm.listen(lanes);
         self.listens.set(lanes & 1 != 0);
+        self.others.borrow_mut().clear();
     }
 
-    fn disarm_fabric(&self) {
-        if self.is_armed.replace(false) {
-            self.fabric.disarm();
-            self.armed.fetch_sub(1, Ordering::Relaxed);
-        }
+    /// Until the next [`BothBell::listen`] it sleeps on this lane's fabric, too.
+    pub(crate) fn listen_to(&self, lane: &BothBell) {
+        self.others.borrow_mut().push(lane.own.clone());
+    }
+
+    fn disarm_fabrics(&self) {
+        self.own.disarm();
+        self.others.borrow().iter().for_each(FabricPart::disarm);
     }
 }
 
 impl Bell for BothBell {
     fn arm(&self) {
-        if self.listens.get() && !self.is_armed.replace(true) {
-            // Before the arming of the fabric, so that the look after it leaves nothing out.
-            self.armed.fetch_add(1, Ordering::Relaxed);
-            self.fabric.arm();
+        if self.listens.get() {
+            self.own.arm();
         }
+        self.others.borrow().iter().for_each(FabricPart::arm);
         self.shm.arm();
     }
 
     fn sleep(&self, limit: Duration) {
-        if !self.is_armed.get() {
+        let others = self.others.borrow();
+        let armed = || std::iter::once(&self.own).chain(&*others).filter(|part| part.is_armed.get());
+        let mut descriptors = Vec::new();
+        armed().for_each(|part| part.bell.descriptors(&mut descriptors));
+        if descriptors.is_empty() {
             return self.shm.sleep(limit);
         }
-        let mut descriptors = Vec::new();
-        self.fabric.descriptors(&mut descriptors);
-        self.shm.sleep_beside(&descriptors, self.fabric.limit(limit));
-        self.disarm_fabric();
+        self.shm.sleep_beside(&descriptors, armed().fold(limit, |limit, part| part.bell.limit(limit)));
+        drop(descriptors);
+        drop(others);
+        self.disarm_fabrics();
     }
 
     fn disarm(&self) {
         self.shm.disarm();
-        self.disarm_fabric();
-    }
-}
-
-impl Drop for BothBell {
-    fn drop(&mut self) {
-        self.disarm_fabric();
+        self.disarm_fabrics();
     }
 }

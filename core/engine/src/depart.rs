@@ -128,6 +128,10 @@ impl Engine {
         if peer.dead {
             return Err(self.state.absence(id));
         }
+        if !self.fabric.is_known(id) {
+            // It is asked: what is to leave is refused as if there were no room, and waits (see `push`).
+            return Ok(index);
+        }
         self.fabric.connect(id)?;
         peer.route = self.fabric.route(id);
         peer.connected = true;
@@ -227,7 +231,25 @@ impl Engine {
         moved
     }
 
+    /// Pushes what waits for a process that was not known how to reach, once it is.
+    #[cold]
+    #[inline(never)]
+    fn push_first(&mut self, index: u32) -> bool {
+        let id = self.state.peers.at(index).id;
+        match self.contact(id) {
+            Ok(_) => self.state.peers.at(index).connected && self.push(index),
+            Err(error) => {
+                self.refused(id, error);
+                true
+            }
+        }
+    }
+
     fn push(&mut self, index: u32) -> bool {
+        let peer = self.state.peers.at(index);
+        if !(peer.connected || peer.dead) {
+            return self.push_first(index);
+        }
         let mut moved = false;
         while let Some(outgoing) = self.state.peers.at(index).queue.front() {
             let sent = match *outgoing {

@@ -1,5 +1,6 @@
 //! The engine's doors: see the contract in `README.md`.
 
+use crate::contacts::Wide;
 use crate::internal::Notice;
 use crate::landings::Landings;
 use crate::messages::Messages;
@@ -331,15 +332,37 @@ impl Engine {
 
     /// An engine of this process for another lane: it shares nothing with this one but the process's sleep.
     ///
+    /// With `wide` it reaches other nodes.
+    ///
     /// # Errors
     /// As [`Transports::lane`].
-    pub fn open_lane(&self, lane: u32) -> Result<Engine> {
+    pub fn open_lane(&self, lane: u32, wide: Option<Wide>) -> Result<Engine> {
         let config = EngineConfig {
             // All lanes but the first share what one engine may be made to hold.
             eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
             ..self.state.config.clone()
         };
-        Engine::new(config, self.fabric.lane(lane)?)
+        Engine::new(config, self.fabric.lane(lane, wide)?)
+    }
+
+    /// This lane, which has reached this node alone, reaches other nodes from now on.
+    pub fn widen(&mut self, wide: Wide) {
+        self.fabric.widen(wide);
+    }
+
+    /// Whether this lane has an end on a fabric that more lanes can have.
+    pub fn takes_wide(&self) -> bool {
+        self.fabric.takes_wide()
+    }
+
+    /// Another lane of this process has found out that a process of another node is lost.
+    pub fn hear_lost(&mut self, peer: PeerId) {
+        self.fabric.hear_lost(peer);
+    }
+
+    /// The lost processes so far.
+    pub fn gone(&self) -> &[PeerId] {
+        &self.state.gone
     }
 
     /// Whether slot and generation name a request: stale handles do not.

@@ -171,6 +171,11 @@ impl Fabric {
         Ok((Fabric::Ofi(ofi), name))
     }
 
+    /// The name of libfabric's provider, where that drives it.
+    pub fn provider(&self) -> Option<String> {
+        self.libfabric().map(|ofi| ofi.card().provider.clone())
+    }
+
     /// Sets how many connections there may be before messages to further peers go by datagrams, where there are connections; 0: chosen.
     pub fn set_connections(&mut self, most: u32) {
         match self {

@@ -18,6 +18,9 @@ use weft_wire::{Header, Kind};
 /// ended, or waits for nothing.
 pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// The same to who has ended MPI after a loss, too, and may have begun again.
+const LAST_WORDS_TO_LEAVERS: Duration = Duration::from_millis(200);
+
 impl Engine {
     /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so it is told
     /// as a [`Callback`] with the owner word.
@@ -170,12 +173,27 @@ impl Engine {
         true
     }
 
-    /// Takes the last words of a process that ends after a loss a step nearer to the others. False when they have left.
-    pub fn push_last_words(&mut self) -> bool {
+    /// Takes the last words of a process that ends after a loss a step nearer to the others. False when they have left, but for those to
+    /// who has ended MPI itself, once that was tried for as long as `since` says: it may have begun again, and most likely takes nothing.
+    pub fn push_last_words(&mut self, since: Duration) -> bool {
         if !self.state.busy.is_empty() {
             self.progress();
         }
-        !self.state.busy.is_empty()
+        self.awaits_room(since)
+    }
+
+    /// Whether something is under way to somebody, but for what is to wait no longer ([`Engine::push_last_words`]).
+    fn awaits_room(&self, since: Duration) -> bool {
+        let mut busy = self.state.busy.iter();
+        busy.any(|&index| since < LAST_WORDS_TO_LEAVERS || !self.state.peers.at(index).has_parted)
+    }
+
+    /// As [`Engine::is_quiet`], for a process that has waited for so long: it does not wait for ever for those that have ended MPI and take
+    /// nothing.
+    pub fn is_quiet_since(&self, since: Duration) -> bool {
+        let state = &self.state;
+        let quiet = state.requests.moving == 0 && state.streams.busy.is_empty() && self.fabric.has_left();
+        quiet && !self.awaits_room(since)
     }
 
     /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half

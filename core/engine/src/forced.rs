@@ -7,13 +7,14 @@
 //! from it would wait for ever.
 
 use crate::both::BothBell;
+use crate::contacts::{Contacts, Wide};
 use crate::fabric::{Fabric, FabricBell};
 use crate::told_deaths::{Departure, ToldDeaths};
 use std::sync::Arc;
 use std::time::Instant;
 use weft_api::Transport;
 use weft_shm::Shm;
-use weft_types::{Farewell, PeerId};
+use weft_types::{Error, Farewell, PeerId, Result as Answer};
 
 /// One way to all peers.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Forced {
     node: Option<Node>,
     /// Whether what was told last was a farewell.
     only_parted: bool,
+    /// In lanes other than lane 0: who knows how others are reached.
+    contacts: Option<Arc<dyn Contacts>>,
 }
 
 /// The node's memory, which carries no messages here.
@@ -35,7 +38,33 @@ struct Node {
 impl Forced {
     pub(crate) fn new(fabric: Fabric, shm: Option<Shm>) -> Forced {
         let node = shm.map(|shm| Node { shm, deaths: ToldDeaths::default() });
-        Forced { fabric, node, only_parted: false }
+        Forced { fabric, node, only_parted: false, contacts: None }
+    }
+
+    /// Whether another lane can be opened. A sleeper hears of several lanes through the node's memory.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// The same process's end of another lane.
+    pub(crate) fn lane(&self, lane: u32, wide: Wide) -> Answer<Forced> {
+        let Some(node) = &self.node else {
+            return Err(Error::internal("a lane is to be opened where no memory of the node is shared"));
+        };
+        let shm = Some(node.shm.lane(lane)?);
+        Ok(Forced { contacts: Some(wide.contacts), ..Forced::new(wide.fabric, shm) })
+    }
+
+    /// As [`crate::Transports::is_known`].
+    pub(crate) fn is_known(&self, peer: PeerId) -> bool {
+        self.contacts.as_ref().is_none_or(|contacts| contacts.is_known(peer))
+    }
+
+    /// As [`crate::Transports::hear_lost`].
+    pub(crate) fn hear_lost(&mut self, peer: PeerId) {
+        if let Some(node) = &mut self.node {
+            node.deaths.hear(peer, Departure::Death, Instant::now());
+        }
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 mod arrive;
 mod at_once;
 mod both;
+mod contacts;
 mod depart;
 mod engine;
 mod fabric;
@@ -36,6 +37,7 @@ pub mod world;
 mod zero_copy;
 
 pub use both::{Both, BothBell};
+pub use contacts::{Contacts, Wide};
 pub use engine::Engine;
 pub use fabric::{Fabric, FabricBell, rdma_ports};
 pub use failure::LAST_WORDS;

@@ -1,4 +1,5 @@
-//! [`ToldDeaths`]: deaths that the launcher has told of, and farewells in the node's memory, kept back while the fabric may still bring what the dead have sent.
+//! [`ToldDeaths`]: deaths that the launcher has told of, and farewells in the node's memory, kept back while the fabric may still
+//! bring what the dead, or those that said farewell, have sent.
 //!
 //! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that finds nothing does
 //! not say that nothing is there: of a message in pieces some may have come, which are no news, and others wait in a socket or are on the wire.

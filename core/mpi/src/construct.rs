@@ -130,7 +130,9 @@ impl Process {
     /// This process's flags of an agreement, all well.
     fn flags(&self) -> u64 {
         let room = self.comms.room() > self.contexts.proposals();
-        context::WELL | context::lane_flags(self.contexts.lanes) | if room { context::ROOM } else { 0 }
+        let wide = if self.wide.is_some() { context::WIDE } else { 0 };
+        let room = if room { context::ROOM } else { 0 };
+        context::WELL | context::lane_flags(self.contexts.lanes) | wide | room
     }
 
     /// Starts the first round of agreement on the parent's collective channel.
@@ -407,9 +409,10 @@ impl Construction {
             process.contexts.release(context);
             return Ok(None);
         };
-        // Lanes reach this node alone. Whether all members are on one node is the same at all of them.
-        comm.lane = if process.engine.are_here(comm.processes()) { agreed.lane(context) } else { 0 };
-        process.lanes.open(comm.lane, &process.engine)?;
+        // Whether all members are on one node is the same at all of them, and so is whether all have lanes that reach other nodes.
+        let wide = !process.engine.are_here(comm.processes());
+        comm.lane = if !wide || agreed.flags & context::WIDE != 0 { agreed.lane(context) } else { 0 };
+        process.open_lane(comm.lane, wide)?;
         comm.age = self.age.max(agreed.age);
         process.life = process.life.max(comm.age.0);
         let (lane, age, number) = (comm.lane, comm.age, comm.size);

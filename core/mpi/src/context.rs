@@ -64,6 +64,9 @@ pub const SECOND_HIGH: u64 = 1 << 5;
 /// See [`FIRST_HIGH`].
 pub const SECOND_LOW: u64 = 1 << 6;
 
+/// This process can open lanes that reach other nodes.
+pub const WIDE: u64 = 1 << 7;
+
 /// First of the bits that stand for lanes.
 const FIRST_LANE: u32 = 16;
 

@@ -80,22 +80,30 @@ pub(crate) fn open(
     parameters: &Parameters,
     ways: &Ways,
     oversubscribed: bool,
-) -> Result<Transports> {
-    match ways {
-        Ways::Alone => Ok(Transports::alone()),
-        Ways::Shm => Transports::node_local(node_local(job, parameters, oversubscribed)?),
+) -> Result<(Transports, Option<Opener>)> {
+    let between = match ways {
+        Ways::Alone => return Ok((Transports::alone(), None)),
+        Ways::Shm => {
+            return Ok((Transports::node_local(node_local(job, parameters, oversubscribed)?)?, None));
+        }
+        Ways::Fabric(between) | Ways::Both(between) => between,
+    };
+    let node = match ways {
+        Ways::Both(_) => Some(node_local(job, parameters, oversubscribed)?),
         // Who alone tells of a process that was never talked to.
-        Ways::Fabric(between) if job.launcher == LauncherKind::Weft => {
+        _ if job.launcher == LauncherKind::Weft => {
             // Nobody but the launcher rings there, who fences: senders' barriers are for nothing.
-            let node = NodeLocal { single_copy: false, ..node_local(job, parameters, true)? };
-            Transports::forced(node, fabric(job, launcher, parameters, between)?)
+            Some(NodeLocal { single_copy: false, ..node_local(job, parameters, true)? })
         }
-        Ways::Fabric(between) => fabric(job, launcher, parameters, between).map(Transports::over),
-        Ways::Both(between) => {
-            let node = node_local(job, parameters, oversubscribed)?;
-            Transports::both(node, fabric(job, launcher, parameters, between)?)
-        }
-    }
+        _ => None,
+    };
+    let (fabric, opener) = fabric(job, launcher, parameters, between)?;
+    let transports = match (ways, node) {
+        (Ways::Both(_), Some(node)) => Transports::both(node, fabric)?,
+        (_, Some(node)) => Transports::forced(node, fabric)?,
+        (_, None) => Transports::over(fabric),
+    };
+    Ok((transports, Some(opener)))
 }
 
 fn node_local(job: &mut Job, parameters: &Parameters, oversubscribed: bool) -> Result<NodeLocal> {
@@ -161,24 +169,31 @@ fn fabric(
     launcher: &SharedLauncher,
     parameters: &Parameters,
     between: &Between,
-) -> Result<Fabric> {
+) -> Result<(Fabric, Opener)> {
     if job.rank == 0
         && let Some(downgrade) = &between.downgrade
     {
         eprintln!("weft: {downgrade}");
     }
     let directory = Box::new(Cards { launcher: launcher.clone(), way: between.way });
-    let me = PeerId(job.rank);
-    let address = if is_on_one_node(job) { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() };
-    let (mut fabric, card) = match between.way {
+    let on_one_node = is_on_one_node(job);
+    let mut opener = Opener {
+        me: PeerId(job.rank),
+        way: between.way,
+        address: if on_one_node { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() },
+        on_one_node,
+        rail: job.rail.as_deref().map(str::to_owned),
+        rails: parameters.rails,
+        connections: parameters.connections,
+        rings: parameters.rings,
+        provider: match &parameters.ofi_provider {
+            params::Provider::Auto => None,
+            params::Provider::Named(name) => Some(name.clone()),
+        },
+    };
+    let (fabric, card) = match between.way {
         Way::Ofi => {
             let wanted = OfiWanted {
-                between_nodes: !is_on_one_node(job),
-                address: Some(address),
-                provider: match &parameters.ofi_provider {
-                    params::Provider::Auto => None,
-                    params::Provider::Named(name) => Some(name.clone()),
-                },
                 processes: Some(job.size),
                 job: Some(job.job_id.clone()),
                 offload: match parameters.offload {
@@ -186,17 +201,13 @@ fn fabric(
                     params::Choice::On => Some(true),
                     params::Choice::Off => Some(false),
                 },
+                ..opener.wanted()
             };
-            Fabric::ofi(me, &wanted, directory)
+            Fabric::ofi(opener.me, &wanted, directory)?
         }
-        Way::Verbs => {
-            let address = (!is_on_one_node(job)).then_some(address);
-            Fabric::verbs(me, address, job.rail.as_deref(), parameters.rails, directory)
-        }
-        Way::Softroce | Way::Shm => Fabric::softroce(me, address, parameters.rails, directory),
-    }?;
-    fabric.set_connections(parameters.connections);
-    fabric.set_rings(parameters.rings);
+        _ => opener.open_rdma(directory)?,
+    };
+    opener.provider = fabric.provider().or(opener.provider);
     if between.needs_device && !fabric.drives_a_device() {
         let chosen = fabric.why().unwrap_or_default();
         let chosen = chosen.lines().next().unwrap_or_default();
@@ -218,7 +229,70 @@ fn fabric(
     let mut launcher = launcher.clone();
     launcher.put(&key(job.rank), &format!("{}:{}:{card}", between.way, Fabric::version()))?;
     launcher.fence()?;
-    Ok(fabric)
+    Ok((fabric, opener))
+}
+
+/// What it takes to open one more end on the fabric of this process, like the first one.
+#[derive(Clone, Debug)]
+pub(crate) struct Opener {
+    me: PeerId,
+    way: Way,
+    address: IpAddr,
+    on_one_node: bool,
+    rail: Option<String>,
+    rails: u32,
+    connections: u32,
+    rings: Choice,
+    /// Libfabric's, which the first end has chosen.
+    provider: Option<String>,
+}
+
+impl Opener {
+    /// The name of what is opened.
+    pub(crate) fn way(&self) -> &'static str {
+        self.way.name()
+    }
+
+    /// Opens an end. Also returns how others find it: what their `directory` must answer.
+    ///
+    /// # Errors
+    /// It cannot be had: descriptors, queue pairs or memory are used up.
+    pub(crate) fn open(
+        &self,
+        directory: impl Directory + OfiDirectory + 'static,
+    ) -> Result<(Fabric, String)> {
+        match self.way {
+            Way::Ofi => Fabric::ofi(self.me, &self.wanted(), Box::new(directory)),
+            _ => self.open_rdma(Box::new(directory)),
+        }
+    }
+
+    /// Of libfabric. It was told of the job when it was opened first.
+    fn wanted(&self) -> OfiWanted {
+        OfiWanted {
+            between_nodes: !self.on_one_node,
+            address: Some(self.address),
+            provider: self.provider.clone(),
+            processes: None,
+            job: None,
+            offload: Some(false),
+        }
+    }
+
+    fn open_rdma(&self, directory: Box<dyn Directory>) -> Result<(Fabric, String)> {
+        let (mut fabric, card) = match self.way {
+            Way::Verbs => {
+                let address = (!self.on_one_node).then_some(self.address);
+                Fabric::verbs(self.me, address, self.rail.as_deref(), self.rails, directory)
+            }
+            Way::Softroce | Way::Shm | Way::Ofi => {
+                Fabric::softroce(self.me, self.address, self.rails, directory)
+            }
+        }?;
+        fabric.set_connections(self.connections);
+        fabric.set_rings(self.rings);
+        Ok((fabric, card))
+    }
 }
 
 /// The cards that processes left with the launcher, each behind the name of its transport.

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! * A lane other than 0 is given only to communicators whose members all allow several threads (agreed on together
-//!   with the channel, see [`crate::context`]). So a single-threaded process never sees one.
+//!   with the channel, see [`crate::context`]) and, where they are on several nodes, all can open lanes that reach those (`crate::wide`).
+//!   So a single-threaded process never sees one.
 //! * Lock order: the process (lane 0), then one lane. Who holds a lane takes no other lock. Nothing under a lane's lock
 //!   blocks or calls user code.
 //! * A request or message of lane L has L in the bits of its identifier above the engine's own 27. As a handle it is of a
@@ -17,13 +18,19 @@ use crate::comm::Comm;
 use crate::request::COLLECTIVE;
 use std::collections::HashMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use weft_engine::bias::{self, BiasedLock, Guard, Mine};
-use weft_engine::{Callback, Ending, Engine, MessageId, RequestId, Selector, Status};
-use weft_types::{Handle, HandleKind, Result};
+use weft_engine::{Callback, Ending, Engine, EngineBell, MessageId, RequestId, Selector, Status, Wide};
+use weft_types::{Handle, HandleKind, PeerId, Result};
 
 /// Lanes a process can have, with lane 0.
 pub const LANES: u32 = 8;
+
+/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by the cores).
+pub fn number(asked: u32, cores: usize) -> u32 {
+    let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
+    (if asked == 0 { by_cores } else { asked }).min(LANES)
+}
 
 const GENERATION_BITS: u32 = 4;
 const SLOT_BITS: u32 = 20;
@@ -135,11 +142,15 @@ pub struct Lane {
     attendants: AtomicU32,
     /// Calls on this lane so far, written under the lock. Others see from it whether somebody works with the lane.
     calls: AtomicU64,
+    /// Whether it reaches other nodes. Written under the process's lock.
+    wide: AtomicBool,
 }
 
 impl Lane {
     fn new(engine: Engine, number: u32) -> Lane {
+        let wide = AtomicBool::new(engine.takes_wide());
         Lane {
+            wide,
             inner: BiasedLock::new(Inner { engine, number, messages: HashMap::new() }, number as usize),
             watchers: AtomicU32::new(0),
             followers: AtomicU32::new(0),
@@ -251,6 +262,28 @@ impl Lane {
             ring(inner);
         }
         Turn { moved, found, callback }
+    }
+
+    /// Whether it reaches other nodes, by an end of its own on the fabric.
+    pub fn is_wide(&self) -> bool {
+        // Relaxed: whoever acts on it takes the lane's lock.
+        self.wide.load(Ordering::Relaxed)
+    }
+
+    /// From now on it reaches other nodes. By who holds the process.
+    pub(crate) fn widen(&self, end: Wide) {
+        self.with(|inner| inner.engine.widen(end));
+        self.wide.store(true, Ordering::Relaxed);
+    }
+
+    /// A process of another node is lost, as lane 0 has found out.
+    pub(crate) fn hear_lost(&self, peer: PeerId) {
+        self.with(|inner| inner.engine.hear_lost(peer));
+    }
+
+    /// Its bell, which alone knows its end on the fabric.
+    fn bell(&self) -> EngineBell {
+        self.inner.lock_to_help().engine.bell()
     }
 
     /// Counts the calling thread among those that any change here must wake, until [`Lane::unwatch`].
@@ -375,9 +408,9 @@ impl Lanes {
     ///
     /// # Errors
     /// As [`Engine::open_lane`].
-    pub fn open(&self, lane: u32, process: &Engine) -> Result<()> {
+    pub fn open(&self, lane: u32, process: &Engine, wide: Option<Wide>) -> Result<()> {
         if lane != 0 && self.get(lane).is_none() {
-            let made = Lane::new(process.open_lane(lane)?, lane);
+            let made = Lane::new(process.open_lane(lane, wide)?, lane);
             assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
         }
         Ok(())
@@ -386,6 +419,16 @@ impl Lanes {
     /// All that are open.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Lane)> {
         (0..).zip(&self.lanes).filter_map(|(number, lane)| Some((number, lane.get()?)))
+    }
+
+    /// The next arming of a bell of lane 0 listens to these lanes, one bit each. Their locks are taken for a moment: the caller holds none.
+    pub fn listen(&self, bell: &EngineBell, lanes: u32) {
+        bell.listen(lanes);
+        for (number, lane) in self.iter() {
+            if lanes >> number & 1 != 0 && lane.is_wide() {
+                bell.listen_to(&lane.bell());
+            }
+        }
     }
 
     /// The request of a handle of kind [`HandleKind::LaneRequest`]; `None` when it is stale or of a lane that is not open.
@@ -416,6 +459,14 @@ mod tests {
     use weft_types::{ContextId, PeerId, Rank, Tag, abi};
 
     #[test]
+    fn there_are_as_many_lanes_as_are_asked_for_or_suit_the_cores() {
+        assert_eq!(
+            [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)].map(|(asked, cores)| number(asked, cores)),
+            [4, 6, 8, 1, 3, 8]
+        );
+    }
+
+    #[test]
     fn handles_of_lanes_tell_lane_slot_and_generation() {
         for lane in 1..LANES {
             let id = RequestId(0x5a << 20 | 0xf_fff3).in_lane(lane);
@@ -435,7 +486,7 @@ mod tests {
         let me = PeerId(0);
         let process = Engine::new(EngineConfig::new(me, 1), Transports::alone()).expect("an engine");
         let lanes = Lanes::default();
-        (1..=3).for_each(|lane| lanes.open(lane, &process).expect("opened"));
+        (1..=3).for_each(|lane| lanes.open(lane, &process, None).expect("opened"));
         let running = AtomicU32::new(4);
         let work = |thread: u32| {
             let lane = lanes.at(1 + thread % 3);
@@ -501,7 +552,7 @@ mod tests {
         let (planner, running) = (Planner::plain(), AtomicU32::new(4));
         let comms: Vec<Comm> = (1..=2)
             .map(|lane| {
-                lanes.open(lane, &process).expect("opened");
+                lanes.open(lane, &process, None).expect("opened");
                 let of = Arc::new(Group::world(1));
                 let mut comm =
                     Comm::new(ContextId(100 + 2 * lane), Rank(0), of, Handle(abi::MPI_ERRORS_RETURN));

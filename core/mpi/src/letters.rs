@@ -20,6 +20,10 @@ pub(crate) type Key = Arc<[u8]>;
 pub(crate) struct Letters {
     arriving: VecDeque<Arriving>,
     kept: HashMap<(PeerId, Key), VecDeque<Box<[u8]>>>,
+    /// Those about lanes, from whomever.
+    about_lanes: Vec<(PeerId, Box<[u8]>)>,
+    /// The engine's count of changes at the last look for those: as long as it stays the same nothing has come.
+    looked: Option<u32>,
     numbers: u64,
 }
 
@@ -29,6 +33,9 @@ struct Arriving {
     request: RequestId,
     room: Arc<Scratch>,
 }
+
+/// What letters about lanes are named by ([`crate::wide`]): no kind of construction has that number.
+const LANES: &[u8] = b"L";
 
 const EVERYTHING: Selector = Selector { context: ContextId::LETTERS, peer: None, source: None, tag: None };
 
@@ -52,6 +59,24 @@ impl Letters {
             engine.release(request);
         }
         Ok(())
+    }
+
+    /// Sends a letter about lanes. Local.
+    ///
+    /// # Errors
+    /// As [`Engine::send`].
+    pub(crate) fn send_about_lanes(&self, engine: &mut Engine, to: PeerId, body: &[u8]) -> Result<()> {
+        Letters::send(engine, to, &LANES.into(), body)
+    }
+
+    /// The letters about lanes that have arrived.
+    pub(crate) fn about_lanes(&mut self, engine: &mut Engine) -> Vec<(PeerId, Box<[u8]>)> {
+        let changes = engine.changes();
+        if self.looked.replace(changes) != Some(changes) {
+            // Of what breaks off, and of what is no letter, whoever waits for it is told by others.
+            let _ = self.collect(engine);
+        }
+        std::mem::take(&mut self.about_lanes)
     }
 
     /// A number that this process gives once.
@@ -101,7 +126,12 @@ impl Letters {
             room.send_buf(0, room.len()).pack(0, &mut bytes);
             let mut reader = Reader::new(&bytes);
             let length = reader.number()? as usize;
-            let key = reader.bytes(length)?.into();
+            let key = reader.bytes(length)?;
+            if key == LANES {
+                self.about_lanes.push((from, reader.rest().into()));
+                continue;
+            }
+            let key = key.into();
             self.kept.entry((from, key)).or_default().push_back(reader.rest().into());
         }
         Ok(())

@@ -10,9 +10,10 @@ use crate::lanes::{Lane, Lanes};
 use crate::op::Ops;
 use crate::request::{Done, Requests};
 use crate::types::Types;
+use crate::wide::WideLanes;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weft_boot::{Job, Launcher, SharedLauncher};
 use weft_engine::{Completion, Engine, EngineBell, EngineConfig, LAST_WORDS, MessageId, RequestId, Waiter};
 use weft_types::params::{self, Choice, Parameters};
@@ -58,6 +59,8 @@ pub struct Process {
     pub(crate) retired: Vec<crate::construct::Retired>,
     /// Requests of communicators being made.
     pub(crate) building: Vec<Handle>,
+    /// Lanes that reach other nodes, where there can be such.
+    pub(crate) wide: Option<Box<WideLanes>>,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
     pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
@@ -160,8 +163,11 @@ impl Process {
         if parameters.verbose >= 2 || parameters.verbose == 1 && job.rank == 0 {
             eprintln!("weft: {}", chosen(&job, &config, &parameters, &ways));
         }
-        let transports = crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
+        let (transports, opener) =
+            crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
+        let opener = opener.filter(|_| engine.takes_wide());
+        let wide = opener.map(|opener| Box::new(WideLanes::new(opener, &engine)));
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
         let lanes = Arc::new(Lanes::default());
         let comms = Comms::default();
@@ -186,6 +192,7 @@ impl Process {
             letters: crate::letters::Letters::default(),
             retired: Vec::new(),
             building: Vec::new(),
+            wide,
             machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
@@ -220,9 +227,18 @@ impl Process {
         if !self.engine.has_lanes() {
             return;
         }
-        let cores = u32::try_from(self.job.cores).unwrap_or(u32::MAX);
-        let chosen = if self.parameters.lanes == 0 { cores.max(4) } else { self.parameters.lanes };
-        self.contexts.lanes = chosen.min(crate::lanes::LANES);
+        self.contexts.lanes = crate::lanes::number(self.parameters.lanes, self.job.cores);
+        if self.parameters.verbose > u32::from(self.job.rank != 0) {
+            let far = match &self.wide {
+                Some(wide) => format!(
+                    "in each of them communicators with members elsewhere have an end of their own on {}, opened when the first one needs it",
+                    wide.way()
+                ),
+                None => "communicators with members elsewhere share the first one".to_owned(),
+            };
+            let (lanes, rank) = (self.contexts.lanes, self.job.rank);
+            eprintln!("weft: {lanes} lanes for the threads of rank {rank} (WEFT_LANES); {far}");
+        }
     }
 
     /// Lends the engine of a lane. The caller holds the process and so may take any one lane.
@@ -251,6 +267,14 @@ impl Process {
             && self.lanes.are_quiet()
     }
 
+    /// As [`Process::is_quiet`], after a loss and for a process that has waited for so long ([`Engine::is_quiet_since`]).
+    pub fn is_quiet_since(&mut self, since: Duration) -> bool {
+        self.building.is_empty()
+            && self.requests.buffers.is_all_flushed(&mut self.engine)
+            && self.engine.is_quiet_since(since)
+            && self.lanes.iter().all(|(_, lane)| lane.with(|inner| inner.engine.is_quiet_since(since)))
+    }
+
     /// A waiter for one blocked call.
     pub fn waiter(&self) -> Waiter {
         Waiter::new(self.oversubscribed)
@@ -270,9 +294,12 @@ impl Process {
     /// Moves everything of this process that can move without waiting (section 2.9). True when something did.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let moved = self.engine.progress();
+        let mut moved = self.engine.progress();
         if !self.building.is_empty() {
             self.progress_constructions();
+        }
+        if self.wide.is_some() {
+            moved |= self.progress_wide();
         }
         self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
@@ -338,6 +365,9 @@ impl Process {
         if self.knows_losses() {
             self.part(Farewell { life: self.life, world: self.world_is_over });
         }
+        for (_, lane) in self.lanes.iter().filter(|(_, lane)| lane.is_wide()) {
+            lane.with(|inner| inner.engine.rest());
+        }
         self.is_open = false;
         self.engine.rest();
     }
@@ -366,13 +396,14 @@ impl Process {
             lane.with(|inner| inner.engine.farewell(farewell));
         }
         self.engine.farewell(farewell);
-        let until = Instant::now() + LAST_WORDS;
+        let begun = Instant::now();
         loop {
-            let mut are_left = self.engine.push_last_words();
+            let since = begun.elapsed();
+            let mut are_left = self.engine.push_last_words(since);
             for (_, lane) in self.lanes.iter() {
-                are_left |= lane.with(|inner| inner.engine.push_last_words());
+                are_left |= lane.with(|inner| inner.engine.push_last_words(since));
             }
-            if !are_left || Instant::now() >= until {
+            if !are_left || since >= LAST_WORDS {
                 return;
             }
             std::thread::yield_now();

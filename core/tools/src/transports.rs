@@ -17,7 +17,7 @@ fn facts(parameters: &Parameters, library_path: Option<&str>) -> Facts {
 
 /// The parameters that count here.
 pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_types::Result<Parameters> {
-    let names = ["WEFT_TRANSPORT", "WEFT_RDMA", "WEFT_SINGLE_COPY", "WEFT_EAGER_LIMIT"];
+    let names = ["WEFT_TRANSPORT", "WEFT_RDMA", "WEFT_SINGLE_COPY", "WEFT_EAGER_LIMIT", "WEFT_LANES"];
     let set = names.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?)));
     Ok(Parameters::from_environment(set)?.0)
 }
@@ -33,6 +33,10 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
     for port in weft_engine::rdma_ports(weft_boot::machine::host_address()) {
         text.push_str(&format!("RDMA port {port}\n"));
     }
+    let lanes = weft::lanes::number(parameters.lanes, facts.cpus.len());
+    text.push_str(&format!(
+        "threads (MPI_THREAD_MULTIPLE)  {lanes} lanes for their communicators (WEFT_LANES), each with an end of its own on what leads to other nodes\n"
+    ));
     Ok(text)
 }
 
@@ -58,6 +62,12 @@ mod tests {
         for word in ["to ranks of this node", "to ranks of other nodes", "not verbs", "rails", "messages"] {
             assert!(text.contains(word), "{word} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_lanes_of_threads_are_told() {
+        let set = |name: &str| (name == "WEFT_LANES").then(|| "3".to_owned());
+        assert!(text(set).expect("a plan").contains("3 lanes"));
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn run(stop: &Stop) {
         } else if !progress(lanes) {
             // The bell knows when the transport's clock wants a look.
             let bell = bell();
-            bell.listen(lanes);
+            shared().lanes.listen(&bell, lanes);
             bell.arm();
             if progress(lanes) || stop.is_wanted() {
                 bell.disarm();

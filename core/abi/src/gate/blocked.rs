@@ -276,7 +276,7 @@ impl Bell for CallBell<'_> {
         if phase() & LOCKED == 0 {
             return self.get().arm();
         }
-        self.get().listen(self.choose());
+        shared().lanes.listen(self.get(), self.choose());
         self.get().arm();
         self.watch();
     }

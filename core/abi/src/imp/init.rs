@@ -128,14 +128,14 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
 pub(super) fn or_given_up(
     mut quiet: impl FnMut(&mut weft::Process) -> Option<()>,
 ) -> impl FnMut(&mut weft::Process) -> Option<()> {
-    let mut until = None;
+    let mut begun = None;
     move |process| {
         quiet(process).or_else(|| {
             if !process.knows_losses() {
                 return None;
             }
-            let until = *until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-            (Instant::now() >= until).then_some(())
+            let since = begun.get_or_insert_with(Instant::now).elapsed();
+            (since >= LAST_WORDS || process.is_quiet_since(since)).then_some(())
         })
     }
 }

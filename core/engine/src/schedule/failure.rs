@@ -116,7 +116,7 @@ impl Engine {
     fn send_wrong(&mut self, active: &Active, to: Rank, channel: u16, expected: u64) {
         let run = &active.run;
         let peer: PeerId = run.channel.peers.peer(to);
-        if self.state.is_dead(peer) {
+        if self.state.is_dead(peer) || self.state.has_left(peer, run.channel.context) {
             return;
         }
         let lost = active.error.as_ref().is_some_and(|error| error.class() == ErrorClass::PROC_ABORTED);
@@ -143,7 +143,7 @@ impl Engine {
     fn take_unwanted(&mut self, active: &Active, from: Rank, channel: u16) {
         let run = &active.run;
         let peer = run.channel.peers.peer(from);
-        if self.state.is_dead(peer) {
+        if self.state.is_dead(peer) || self.state.has_left(peer, run.channel.context) {
             return;
         }
         let selector = Selector {

@@ -5,6 +5,7 @@
 
 use crate::program::{Action, Comm, KINDS, seeds};
 use std::sync::Arc;
+use std::time::Duration;
 use weft_datatype::{RecvBuf, Scratch};
 use weft_engine::world::World;
 use weft_engine::{Engine, Envelope, PeerMap, RequestId, Selector, SendMode, Started};
@@ -155,7 +156,7 @@ impl Member {
             }
             State::Rests => return,
             State::Leaves(looks) => {
-                if engine.push_last_words() && looks > 0 {
+                if engine.push_last_words(Duration::ZERO) && looks > 0 {
                     self.state = State::Leaves(looks - 1);
                     return;
                 }

@@ -20,9 +20,9 @@ pub(super) const FEW: u32 = 64;
 const SHORT: u64 = 8 << 10;
 
 /// Bytes of the largest start that is put down whole in a stage, when it can also leave in one packet: the ring's slots go to and fro, so
-/// that longer ones are faster there. Between near cores 1 KiB takes .20 us by a stage and .28 by packet, 2 KiB .32 either way; between distant
-/// ones 2 KiB take 1.17 and .83.
-pub(super) const WHOLE_BY_STAGE: u64 = 1 << 10;
+/// that longer ones are faster there. Half a round trip by a stage and by packet, between near cores and distant ones, in microseconds: 256 bytes
+/// .15/.16 and .50/.46, 512 bytes .16/.17 and .56/.47, 1 KiB .19/.19 and .65/.50.
+pub(super) const WHOLE_BY_STAGE: u64 = 256;
 
 /// How the data of one send travel; both sides find the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

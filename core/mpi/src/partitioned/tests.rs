@@ -173,6 +173,49 @@ fn a_process_may_send_to_itself() {
     }
 }
 
+/// A thread without the lock marks on a board; who holds the process sends for it as long as the thread has the board and once after it has let
+/// go, and then looks there no more. With the next board it is as before.
+#[test]
+fn marks_on_a_board_that_was_let_go_are_sent_and_nobody_looks_there_again() {
+    let mut world = World::new(2).build();
+    let mut requests = [Requests::default(), Requests::default()];
+    let cut = || Partitions { memory: Memory::packed_scratch(40), number: 4, bytes: 10 };
+    let (from, into) = (cut(), cut());
+    let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+    let side = SendSide::new(from.clone(), Some(counterpart(1)), comm);
+    let send = requests[0].partitioned_send(&mut world.engines[0], side).expect("room");
+    let side = ReceiveSide::new(into.clone(), Some(counterpart(0)), comm);
+    let receive = requests[1].partitioned_receive(&mut world.engines[1], side).expect("room");
+    for epoch in 0..3 {
+        set(&from.memory, 0..40, |at| bytes_of(epoch, at));
+        for (rank, request) in [(0, send), (1, receive)] {
+            let started = requests[rank].start_partitioned(&mut world.engines[rank], request);
+            started.expect("partitioned").expect("inactive");
+        }
+        assert!(!requests[0].is_marked_by_others());
+        let board = requests[0].board(send, true).expect("a send");
+        assert!(board.mark([3, 0].into_iter()));
+        requests[0].serve_marks(&mut world.engines[0]);
+        assert!(requests[0].is_marked_by_others(), "a thread has the board");
+        assert!(board.mark(std::iter::once(2)) && !board.mark(std::iter::once(3)));
+        drop(board);
+        requests[0].serve_marks(&mut world.engines[0]);
+        assert!(!requests[0].is_marked_by_others(), "nobody has it any more");
+        requests[0].ready(&mut world.engines[0], send, std::iter::once(1)).expect("not marked before");
+        while !requests[0].is_done(&world.engines[0], send)
+            || !requests[1].is_done(&world.engines[1], receive)
+        {
+            world.settle();
+            for (requests, engine) in requests.iter_mut().zip(&mut world.engines) {
+                requests.progress(engine);
+            }
+        }
+        assert_eq!(requests[0].finish(&mut world.engines[0], send).error, None);
+        assert_eq!(requests[1].finish(&mut world.engines[1], receive).error, None);
+        assert!((0..).zip(read(&into.memory, 40)).all(|(at, byte)| byte == bytes_of(epoch, at)));
+    }
+}
+
 #[test]
 fn an_inactive_receive_is_never_written_to() {
     let mut world = World::new(2).build();

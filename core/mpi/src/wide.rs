@@ -1,0 +1,173 @@
+//! Lanes that reach other nodes: each has an end of its own on the fabric.
+//!
+//! Ends are opened one by one, when the first communicator of a lane needs one. How others' ends of the same lane are found is asked by
+//! letters in lane 0 ([`desk`]), which whoever progresses the process writes and takes in; the lanes' engines ask the desk from under their own
+//! locks. So the desk has a lock of its own, the innermost of all: nothing but a bell is rung under it.
+//!
+//! # Who wakes whom
+//! A wish for a letter is left at the desk, and lane 0 is rung: the thread that sleeps for it armed its bell before its last look, which locked the
+//! desk. Either that look came first, and the desk's lock hands the armed bell on to whoever leaves the wish and then rings; or it found the wish.
+//! It is the same with an answer and the threads that sleep in its lane.
+
+mod desk;
+
+use crate::fabric::Opener;
+use crate::lanes::LANES;
+use crate::process::Process;
+use desk::{Desk, Letter};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_engine::{Contacts, Directory, Engine, EngineBell, OfiCard, OfiDirectory, PeerCard, Wide};
+use weft_types::{Error, ErrorClass, PeerId, Result};
+
+/// What a process needs for lanes that reach other nodes.
+#[derive(Debug)]
+pub(crate) struct WideLanes {
+    opener: Opener,
+    counter: Counter,
+    /// Whether one was opened, or was tried to be.
+    begun: bool,
+    /// Losses that lane 0 knows of and has told the others.
+    told: usize,
+}
+
+/// The desk, and who is woken by what lies there.
+#[derive(Clone, Debug)]
+struct Counter(Arc<Mutex<(Desk, EngineBell)>>);
+
+impl Counter {
+    fn lock(&self) -> MutexGuard<'_, (Desk, EngineBell)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One lane's view of the desk.
+#[derive(Clone, Debug)]
+struct LaneContacts {
+    counter: Counter,
+    lane: u32,
+}
+
+impl Contacts for LaneContacts {
+    fn is_known(&self, peer: PeerId) -> bool {
+        let (desk, bell) = &mut *self.counter.lock();
+        let known = desk.find(self.lane, peer).is_some();
+        // Once: who waits asks again and again.
+        if !known && desk.has_letters() {
+            bell.ring(0);
+        }
+        known
+    }
+}
+
+impl LaneContacts {
+    fn text(&self, peer: PeerId) -> Result<String> {
+        let failed = |why: String| Error::new(ErrorClass::OTHER, why);
+        match self.counter.lock().0.find(self.lane, peer) {
+            Some(Ok(card)) => Ok(card.clone()),
+            Some(Err(why)) => {
+                Err(failed(format!("process {} cannot be reached in lane {}: {why}", peer.0, self.lane)))
+            }
+            None => Err(failed(format!(
+                "process {} has not told yet how its lane {} is found",
+                peer.0, self.lane
+            ))),
+        }
+    }
+}
+
+impl Directory for LaneContacts {
+    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
+        self.text(peer)?.parse()
+    }
+}
+
+impl OfiDirectory for LaneContacts {
+    fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
+        self.text(peer)?.parse()
+    }
+}
+
+impl WideLanes {
+    pub(crate) fn new(opener: Opener, engine: &Engine) -> WideLanes {
+        let counter = Counter(Arc::new(Mutex::new((Desk::default(), engine.bell()))));
+        WideLanes { opener, counter, begun: false, told: 0 }
+    }
+
+    /// What carries the messages of such lanes.
+    pub(crate) fn way(&self) -> &'static str {
+        self.opener.way()
+    }
+
+    /// Opens the end of a lane.
+    fn open(&mut self, lane: u32) -> Result<Wide> {
+        // Others may have heard the answer: it stays.
+        if let Some(Err(why)) = self.counter.lock().0.own(lane) {
+            return Err(Error::new(ErrorClass::OTHER, why.clone()));
+        }
+        self.begun = true;
+        let contacts = LaneContacts { counter: self.counter.clone(), lane };
+        let opened = self.opener.open(contacts.clone());
+        let card = opened.as_ref().map(|(_, card)| card.clone()).map_err(ToString::to_string);
+        self.counter.lock().0.opened(lane, card);
+        let (fabric, _) = opened?;
+        Ok(Wide { fabric, contacts: Arc::new(contacts) })
+    }
+}
+
+impl Process {
+    /// Opens a lane unless it is open; with `wide` it reaches other nodes from now on.
+    ///
+    /// # Errors
+    /// Its memory, or its end on the fabric, cannot be had.
+    pub(crate) fn open_lane(&mut self, lane: u32, wide: bool) -> Result<()> {
+        if lane == 0 || self.lanes.get(lane).is_some_and(|open| !wide || open.is_wide()) {
+            return Ok(());
+        }
+        let end = match self.wide.as_mut().filter(|_| wide) {
+            Some(lanes) => Some(lanes.open(lane)?),
+            None => None,
+        };
+        match (self.lanes.get(lane), end) {
+            (Some(open), Some(end)) => open.widen(end),
+            (Some(_), None) => {}
+            (None, end) => self.lanes.open(lane, &self.engine, end)?,
+        }
+        Ok(())
+    }
+
+    /// Writes and takes in letters about lanes, and tells them of losses. Whether there was anything.
+    pub(crate) fn progress_wide(&mut self) -> bool {
+        let Some(wide) = self.wide.as_mut().filter(|wide| wide.begun) else { return false };
+        let mut moved = false;
+        let mut news = 0_u32;
+        for (from, body) in self.letters.about_lanes(&mut self.engine) {
+            moved = true;
+            // What is no letter is dropped: nobody waits for it.
+            if let Ok(letter) = Letter::parse(&body) {
+                news |= 1 << wide.counter.lock().0.heard(from, letter);
+            }
+        }
+        loop {
+            // Not in the loop's head, whose lock would last as long as the body.
+            let next = wide.counter.lock().0.next();
+            let Some((to, letter)) = next else { break };
+            moved = true;
+            if let Err(error) = self.letters.send_about_lanes(&mut self.engine, to, &letter.emit()) {
+                news |= 1 << wide.counter.lock().0.failed(to, &letter, error.to_string());
+            }
+        }
+        let gone = self.engine.gone();
+        if gone.len() > wide.told {
+            for &peer in &gone[wide.told..] {
+                self.lanes.iter().for_each(|(_, lane)| lane.hear_lost(peer));
+            }
+            wide.told = gone.len();
+            news = u32::MAX;
+        }
+        if news != 0 {
+            let bell = self.engine.bell();
+            (1..LANES).filter(|lane| news >> lane & 1 != 0).for_each(|lane| bell.ring(lane));
+        }
+        moved
+    }
+}

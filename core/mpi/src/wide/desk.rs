@@ -1,0 +1,254 @@
+//! How the lanes of processes find each other on a fabric: who asks whom, and who knows what. Pure; letters in, letters out.
+//!
+//! A lane's end on the fabric is opened when the first communicator needs it, long after the processes of the job have left their addresses with
+//! the launcher. So whoever wants to reach a process in a lane for the first time asks it, by a letter in lane 0, which says how the asker's
+//! own end of that lane is found. The answer may take until that process has opened the lane, too: it does, when it makes
+//! the same communicator.
+//!
+//! Invariants:
+//! * Nobody is reached whose own directory cannot answer: a process knows how an asker is found before it tells how it is found itself, and
+//!   the asker sends nothing before it has heard that.
+//! * Of each lane and process there is one question and one answer at most. Memory is one card for each process talked to in a lane.
+
+use crate::letters::Reader;
+use std::collections::{HashMap, HashSet, VecDeque};
+use weft_types::{PeerId, Result};
+
+use crate::lanes::LANES;
+
+/// How an end is found, in the fabric's own words; or why there is none.
+pub(crate) type Card = std::result::Result<String, String>;
+
+/// What processes write each other about lanes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Letter {
+    /// Tell me how your end of this lane is found; mine is found so.
+    Ask(u32, String),
+    /// Mine is found so, or cannot be opened.
+    Answer(u32, Card),
+}
+
+const ASK: u8 = 1;
+const ANSWER: u8 = 2;
+const CANNOT: u8 = 3;
+
+impl Letter {
+    /// As it travels.
+    pub(crate) fn emit(&self) -> Vec<u8> {
+        let (code, lane, text) = match self {
+            Letter::Ask(lane, card) => (ASK, lane, card),
+            Letter::Answer(lane, Ok(card)) => (ANSWER, lane, card),
+            Letter::Answer(lane, Err(why)) => (CANNOT, lane, why),
+        };
+        [&[code, *lane as u8], text.as_bytes()].concat()
+    }
+
+    /// What travelled.
+    ///
+    /// # Errors
+    /// `MPI_ERR_INTERN` for bytes that are no such letter.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Letter> {
+        let mut reader = Reader::new(bytes);
+        let &[code, lane] = reader.bytes(2)? else { unreachable!("two bytes were asked for") };
+        let broken = reader.broken();
+        let Ok(text) = String::from_utf8(reader.rest().to_vec()) else { return Err(broken) };
+        let lane = u32::from(lane);
+        match code {
+            _ if lane == 0 || lane >= LANES => Err(broken),
+            ASK => Ok(Letter::Ask(lane, text)),
+            ANSWER => Ok(Letter::Answer(lane, Ok(text))),
+            CANNOT => Ok(Letter::Answer(lane, Err(text))),
+            _ => Err(broken),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    /// How this process's own ends are found.
+    own: [Option<Card>; LANES as usize],
+    /// How others' are.
+    cards: HashMap<(u32, PeerId), Card>,
+    /// Who was asked and has not answered.
+    asked: HashSet<(u32, PeerId)>,
+    /// Who has asked about a lane that is not open here.
+    owed: Vec<(u32, PeerId)>,
+    /// What is to be written.
+    leaving: VecDeque<(PeerId, Letter)>,
+}
+
+impl Desk {
+    /// How a process is found in a lane; if that is not known it is asked.
+    pub(crate) fn find(&mut self, lane: u32, peer: PeerId) -> Option<&Card> {
+        if !self.cards.contains_key(&(lane, peer))
+            && let Some(Ok(own)) = &self.own[lane as usize]
+            && self.asked.insert((lane, peer))
+        {
+            self.leaving.push_back((peer, Letter::Ask(lane, own.clone())));
+        }
+        self.cards.get(&(lane, peer))
+    }
+
+    /// This process has opened its end of a lane, or cannot.
+    pub(crate) fn opened(&mut self, lane: u32, card: Card) {
+        for (_, peer) in self.owed.extract_if(.., |&mut (owed, _)| owed == lane) {
+            self.leaving.push_back((peer, Letter::Answer(lane, card.clone())));
+        }
+        self.own[lane as usize] = Some(card);
+    }
+
+    /// How this process's own end of a lane is found, if it was opened, or why it cannot be.
+    pub(crate) fn own(&self, lane: u32) -> Option<&Card> {
+        self.own[lane as usize].as_ref()
+    }
+
+    /// A letter has come. The lane that it is about, in which somebody may wait for it.
+    pub(crate) fn heard(&mut self, from: PeerId, letter: Letter) -> u32 {
+        let (lane, card) = match letter {
+            Letter::Ask(lane, card) => {
+                match &self.own[lane as usize] {
+                    Some(own) => self.leaving.push_back((from, Letter::Answer(lane, own.clone()))),
+                    None => self.owed.push((lane, from)),
+                }
+                (lane, Ok(card))
+            }
+            Letter::Answer(lane, card) => (lane, card),
+        };
+        self.asked.remove(&(lane, from));
+        self.cards.entry((lane, from)).or_insert(card);
+        lane
+    }
+
+    /// A letter could not be written. The lane that it was about.
+    pub(crate) fn failed(&mut self, to: PeerId, letter: &Letter, why: String) -> u32 {
+        let (Letter::Ask(lane, _) | Letter::Answer(lane, _)) = *letter;
+        self.asked.remove(&(lane, to));
+        self.cards.entry((lane, to)).or_insert(Err(why));
+        lane
+    }
+
+    /// Whether there are letters to be written.
+    pub(crate) fn has_letters(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// The next letter to be written.
+    pub(crate) fn next(&mut self) -> Option<(PeerId, Letter)> {
+        self.leaving.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Processes that open lanes and want each other at any time, and letters that arrive in any order among different pairs.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Open(usize, u32, bool),
+        Want(usize, usize, u32),
+        Deliver(usize),
+    }
+
+    const PROCESSES: usize = 4;
+
+    fn card(process: usize, lane: u32) -> String {
+        format!("{process}/{lane}")
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let process = || 0..PROCESSES;
+        let lane = || 1_u32..3;
+        prop_oneof![
+            (process(), lane(), prop::bool::weighted(0.9))
+                .prop_map(|(at, lane, well)| Step::Open(at, lane, well)),
+            (process(), process(), lane()).prop_map(|(at, to, lane)| Step::Want(at, to, lane)),
+            any::<usize>().prop_map(Step::Deliver),
+        ]
+    }
+
+    struct World {
+        desks: [Desk; PROCESSES],
+        /// One queue for each pair, in order.
+        flying: Vec<(usize, usize, VecDeque<Letter>)>,
+        written: HashSet<(usize, usize, Vec<u8>)>,
+    }
+
+    impl World {
+        fn collect(&mut self) {
+            for from in 0..PROCESSES {
+                while let Some((PeerId(to), letter)) = self.desks[from].next() {
+                    let to = to as usize;
+                    assert!(self.written.insert((from, to, letter.emit())), "nothing is written twice");
+                    let letter = Letter::parse(&letter.emit()).expect("as it was written");
+                    match self.flying.iter_mut().find(|(a, b, _)| (*a, *b) == (from, to)) {
+                        Some((.., queue)) => queue.push_back(letter),
+                        None => self.flying.push((from, to, VecDeque::from([letter]))),
+                    }
+                }
+            }
+        }
+
+        fn deliver(&mut self, choice: usize) -> bool {
+            self.flying.retain(|(.., queue)| !queue.is_empty());
+            if self.flying.is_empty() {
+                return false;
+            }
+            let at = choice % self.flying.len();
+            let (from, to, queue) = &mut self.flying[at];
+            let letter = queue.pop_front().expect("kept because it is not empty");
+            if let Letter::Answer(lane, Ok(_)) = letter {
+                let known = self.desks[*from].cards.get(&(lane, PeerId(*to as u32)));
+                assert_eq!(known, Some(&Ok(card(*to, lane))), "who tells how it is found knows the asker");
+            }
+            self.desks[*to].heard(PeerId(*from as u32), letter);
+            self.collect();
+            true
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_is_wanted_is_found_once_both_have_opened_the_lane(steps in prop::collection::vec(step(), 0..200)) {
+            let mut world = World { desks: Default::default(), flying: Vec::new(), written: HashSet::new() };
+            let mut wants = HashSet::new();
+            let open = |world: &mut World, at: usize, lane, well: bool| {
+                if world.desks[at].own(lane).is_none() {
+                    let own = if well { Ok(card(at, lane)) } else { Err("no descriptor".to_owned()) };
+                    world.desks[at].opened(lane, own);
+                }
+            };
+            for step in steps {
+                match step {
+                    Step::Open(at, lane, well) => open(&mut world, at, lane, well),
+                    // Only an open lane has an engine that wants anything.
+                    Step::Want(at, to, lane) if at != to && world.desks[at].own(lane).is_some_and(Card::is_ok) => {
+                        world.desks[at].find(lane, PeerId(to as u32));
+                        wants.insert((at, to, lane));
+                    }
+                    Step::Want(..) => {}
+                    Step::Deliver(choice) => drop(world.deliver(choice)),
+                }
+                world.collect();
+            }
+            for at in 0..PROCESSES {
+                (1..3).for_each(|lane| open(&mut world, at, lane, true));
+            }
+            world.collect();
+            while world.deliver(0) {}
+            for (at, to, lane) in wants {
+                let theirs = world.desks[to].own(lane).expect("all are open").clone();
+                prop_assert_eq!(world.desks[at].find(lane, PeerId(to as u32)), Some(&theirs));
+            }
+        }
+
+        #[test]
+        fn no_bytes_are_too_strange(bytes: Vec<u8>) {
+            if let Ok(letter) = Letter::parse(&bytes) {
+                prop_assert_eq!(letter.emit(), bytes);
+            }
+        }
+    }
+}

@@ -86,10 +86,11 @@ impl Engine {
     }
 
     /// Takes packets of `peer` until the receive `request`, whose message it has announced, ends, or nothing has come for `turns` looks (about
-    /// 10 ns each), or some have come and others should have their turn: then it is for [`Engine::progress`].
+    /// 10 ns each), or some have come and others should have their turn, or something waits to be sent: then it is for
+    /// [`Engine::progress`].
     pub fn receive_rest(&mut self, peer: PeerId, request: RequestId, turns: u32) -> Ending {
         let Some(index) = self.state.peers.index(peer) else { return self.ending(request) };
-        if self.fabric.is_moved_by_progress(peer) {
+        if self.fabric.is_moved_by_progress(peer) || !self.state.busy.is_empty() {
             return self.ending(request);
         }
         let (mut looks, mut packets, mut ending) = (0, 0, Ending::NotYet);

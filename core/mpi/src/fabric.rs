@@ -331,12 +331,12 @@ fn card_of<'a>(text: &'a str, peer: PeerId, way: &Way, version: &str) -> Result<
         (Some(theirs), Some(card)) if theirs == version => Ok(card),
         (theirs, card) => {
             let theirs = match (theirs, card) {
-                (Some(theirs), Some(_)) if theirs.split('.').count() == 2 => theirs,
+                (Some(theirs), Some(_)) if theirs.split('.').count() == 2 => format!("version {theirs}"),
                 // Before versions were said.
-                _ => "an older one",
+                _ => "an older version".to_owned(),
             };
             failed(format!(
-                "process {} runs another version of Weft: what it says over {way} is of version {theirs}, what this one says of {version}. \
+                "process {} runs another version of Weft: what it says over {way} is of {theirs}, what this one says of version {version}. \
                  Start all processes with the same installation (LD_LIBRARY_PATH, and what is installed on each node)",
                 peer.0
             ))

@@ -272,6 +272,11 @@ pub trait Hca {
     /// Nanoseconds of the device's clock.
     fn now(&self) -> Nanos;
 
+    /// When the last [`Hca::progress`] was, as good as [`Hca::now`] right after it: devices that have read the clock for it say what they read.
+    fn turned(&self) -> Nanos {
+        self.now()
+    }
+
     /// Makes and registers memory.
     ///
     /// # Errors

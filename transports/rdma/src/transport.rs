@@ -443,7 +443,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             let mut left = BURST;
             let rail = &mut self.rails[at];
             rail.hca.progress();
-            now = rail.hca.now().max(now);
+            now = rail.hca.turned().max(now);
             let queue = rail.completions;
             while left > 0
                 && let Some(done) = self.rails[at].hca.poll(queue)

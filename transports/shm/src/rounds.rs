@@ -39,7 +39,7 @@
 //!
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
-mod distance;
+pub(crate) mod distance;
 mod laps;
 pub mod leaving;
 mod memory;

@@ -60,7 +60,11 @@ pub const MOST: u32 = 64;
 
 /// The slots of both rings between two processes that one of them got from the other: a bit each.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Held(u128);
+pub struct Held {
+    slots: u128,
+    /// The bit of the one that came last.
+    last: u128,
+}
 
 impl Held {
     /// A slot came with a packet, at `place` as its sender calls it: what is the packet's direction for that one is the other
@@ -68,18 +72,39 @@ impl Held {
     #[inline]
     pub fn put(&mut self, place: u32) {
         let twin = place & TWIN == 0;
-        self.0 |= 1 << ((place & (MOST - 1)) + if twin { MOST } else { 0 });
+        self.last = 1 << ((place & (MOST - 1)) + if twin { MOST } else { 0 });
+        self.slots |= self.last;
     }
 
     /// The slot of the lowest number, so that the pieces of a message follow each other in the same order to and fro, and no
     /// more slots are used than are under way.
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
-        if self.0 == 0 {
+        self.take_of(self.slots)
+    }
+
+    /// The slot that came last, if it is still here, or else as [`Held::take`]: where both send at the same time, its lines are at hand.
+    #[inline]
+    pub fn take_last(&mut self) -> Option<u32> {
+        match self.slots & self.last {
+            0 => self.take(),
+            last => self.take_of(last),
+        }
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+
+    #[inline]
+    fn take_of(&mut self, of: u128) -> Option<u32> {
+        if of == 0 {
             return None;
         }
-        let bit = self.0.trailing_zeros();
-        self.0 &= self.0 - 1;
+        let bit = of.trailing_zeros();
+        self.slots &= !(1 << bit);
         let twin = if bit >= MOST { TWIN } else { 0 };
         Some(SLOT | twin | (bit & (MOST - 1)))
     }

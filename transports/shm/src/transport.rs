@@ -6,12 +6,13 @@ use crate::layout::{INLINE_BYTES, Layout};
 use crate::peers::PeerMap;
 use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
-use crate::ring::{Consumer, Front, Producer, RingMemory};
+use crate::ring::{Front, LONG_RECORD, Producer};
+use crate::rounds::distance::Distance;
 use crate::rounds::{Members, Rounds, Wakes};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
 use crate::sleeping::ShmBell;
-use crate::slots::{Fresh, Held, SLOT};
+use crate::slots::Fresh;
 use crate::sys::{self, Mapping};
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -24,11 +25,13 @@ use weft_wire::Header;
 
 mod arriving;
 mod attach;
+mod inbound;
 mod outbound;
 mod stages;
 
 pub use attach::Config;
 use attach::no_address_space;
+use inbound::Inbound;
 use outbound::Outbound;
 
 /// The node-local transport of one process, or of one of its lanes.
@@ -90,15 +93,6 @@ enum Departure {
     Farewell,
 }
 
-#[derive(Debug)]
-struct Inbound {
-    consumer: Consumer<RawRing>,
-    /// Slots that came from this sender and are ours now.
-    slots: Held,
-    peer: PeerId,
-    local: u32,
-}
-
 /// What `examples/pingpong` measured (README.md), cautiously: seconds, bytes per second.
 const LATENCY: f64 = 1e-7;
 const COPY_BANDWIDTH: f64 = 3e10;
@@ -111,20 +105,6 @@ const LOCAL_RUN: f64 = 1.5e-8;
 const FETCH_NEXT: usize = 2048;
 
 const NOT_ACTIVE: u16 = u16::MAX;
-
-impl Inbound {
-    /// Gives the oldest packet back; a slot that it came in is ours from now on. As [`Consumer::release`].
-    #[inline]
-    fn release(&mut self, front: Front) -> bool {
-        if front.len > INLINE_BYTES {
-            let place = self.consumer.memory().record(front.cell).0;
-            if place & SLOT != 0 {
-                self.slots.put(place);
-            }
-        }
-        self.consumer.release(front)
-    }
-}
 
 impl Shm {
     /// Where `peer` is in its life.
@@ -209,8 +189,13 @@ impl Shm {
     #[inline]
     fn slot(&mut self, local: u32) -> Option<u32> {
         let position = self.position[local as usize] as usize;
-        if let Some(slot) = self.active.get_mut(position).and_then(|inbound| inbound.slots.take()) {
-            return Some(slot);
+        if let Some(inbound) = self.active.get_mut(position) {
+            if inbound.is_probe() {
+                return None;
+            }
+            if let Some(slot) = inbound.take_slot() {
+                return Some(slot);
+            }
         }
         let (segment, lane, me) = (&self.segment, self.lane, self.me);
         let outbound = self.outbound[local as usize].as_mut()?;
@@ -220,6 +205,38 @@ impl Shm {
             let begin = layout.ring(lane, local, me) + layout.slots_offset() + u64::from(index) * bytes;
             sys::back(&segment.file, begin, bytes).is_ok()
         })
+    }
+
+    /// Whether a long record to `peer` must wait until one of it was read ([`inbound`]).
+    #[inline]
+    fn must_wait(&mut self, peer: PeerId) -> bool {
+        let position = self.position[self.map.local(peer) as usize] as usize;
+        self.active.get_mut(position).is_some_and(Inbound::is_its_turn)
+    }
+
+    /// Sends a packet whose payload there is no slot for; there is a cell.
+    #[inline]
+    fn send_in_data_area<F: FnOnce(&mut [u8])>(
+        &mut self,
+        peer: PeerId,
+        header: Header,
+        len: usize,
+        fill: F,
+    ) -> std::result::Result<(), Refused> {
+        let position = self.position[self.map.local(peer) as usize] as usize;
+        let outbound = self.outbound(peer);
+        let (Some(cell), Some(place)) = (outbound.producer.cell(), outbound.producer.place(len)) else {
+            return Err(outbound.full());
+        };
+        let writing = (len >= LONG_RECORD as usize).then(|| Distance::time(len));
+        outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
+        outbound.producer.take(place, len);
+        outbound.producer.publish(len);
+        let sent = outbound.notify();
+        if let (Some(writing), Some(inbound)) = (writing, self.active.get_mut(position)) {
+            inbound.learn(writing);
+        }
+        sent
     }
 
     /// The inbound ring of `peer`, when it has ever sent.
@@ -380,6 +397,9 @@ impl Transport for Shm {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         assert!(len <= self.segment.layout.max_copy as usize, "a packet of {len} bytes");
+        if len >= LONG_RECORD as usize && self.must_wait(peer) {
+            return Err(Refused::Full);
+        }
         let outbound = self.outbound(peer);
         let Some(cell) = outbound.producer.cell() else { return Err(outbound.full()) };
         if len <= INLINE_BYTES {
@@ -387,19 +407,11 @@ impl Transport for Shm {
             outbound.producer.publish(len);
             return outbound.notify();
         }
-        let slot = self.slot(self.map.local(peer));
+        let local = self.map.local(peer);
+        let Some(slot) = self.slot(local) else { return self.send_in_data_area(peer, header, len, fill) };
         let outbound = self.outbound(peer);
-        let place = match slot {
-            Some(slot) => outbound.producer.place_in_slot(slot),
-            None => match outbound.producer.place(len) {
-                Some(place) => place,
-                None => return Err(outbound.full()),
-            },
-        };
+        let place = outbound.producer.place_in_slot(slot);
         outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
-        if slot.is_none() {
-            outbound.producer.take(place, len);
-        }
         outbound.producer.publish(len);
         outbound.notify()
     }
@@ -489,7 +501,7 @@ impl Transport for Shm {
                         outcome = Some((inbound.peer, why));
                         break;
                     }
-                    if *left == end {
+                    if *left == end || inbound.is_our_turn() {
                         break;
                     }
                     match inbound.consumer.front() {

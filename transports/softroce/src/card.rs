@@ -107,6 +107,8 @@ pub struct Card<W> {
     doorbells: u64,
     /// Something was posted since the last turn.
     rung: bool,
+    /// When that turn was.
+    turned: Nanos,
 }
 
 impl<W: Wire> Card<W> {
@@ -125,6 +127,7 @@ impl<W: Wire> Card<W> {
             nobody: Vec::new(),
             doorbells: 0,
             rung: false,
+            turned: 0,
         }
     }
 
@@ -377,8 +380,13 @@ impl<W: Wire> Hca for Card<W> {
         self.device.poll(queue)
     }
 
+    fn turned(&self) -> Nanos {
+        self.turned
+    }
+
     fn progress(&mut self) -> bool {
         let now = self.wire.now();
+        self.turned = now;
         let mut moved = false;
         self.device.memory_mut().begin();
         for _ in 0..BURST {

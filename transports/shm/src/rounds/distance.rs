@@ -23,7 +23,7 @@ const LINE: usize = 64;
 
 /// What one member found out.
 #[derive(Debug, Default)]
-pub(super) struct Distance {
+pub(crate) struct Distance {
     is_far: bool,
     /// Payloads in a row that say otherwise.
     otherwise: u8,
@@ -55,9 +55,28 @@ impl Distance {
         Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)) }
     }
 
+    /// What a writer has found out that is far.
+    #[cfg(test)]
+    pub(crate) fn far() -> Distance {
+        Distance { is_far: true, ..Distance::default() }
+    }
+
+    /// A payload that tells something is about to be written into the cache, however far the others are.
+    #[inline]
+    pub(crate) fn time(bytes: usize) -> Writing {
+        debug_assert!(bytes >= TELLING, "{bytes} bytes tell nothing");
+        Writing { past: false, timed: Some((past::ticks(), (bytes / LINE) as u64)) }
+    }
+
+    /// Whether the others are far, as it seems now.
+    #[inline]
+    pub(crate) const fn is_far(&self) -> bool {
+        self.is_far
+    }
+
     /// It has been written.
     #[inline]
-    pub(super) fn end(&mut self, writing: Writing) {
+    pub(crate) fn end(&mut self, writing: Writing) {
         if let Some((began, lines)) = writing.timed {
             self.learn(past::ticks().wrapping_sub(began) > lines * FAR);
         }

@@ -5,7 +5,6 @@ use crate::arrivals::take_in;
 use crate::raw::RawRing;
 use crate::ring::Consumer;
 use crate::segment::PeerState;
-use crate::slots::Held;
 use weft_types::PeerId;
 
 impl Shm {
@@ -53,7 +52,7 @@ impl Shm {
             unsafe { RawRing::new(self.column.base().add(offset as usize), layout, self.fenced, None) };
         self.position[local as usize] = self.active.len() as u16;
         let consumer = Consumer::new(memory, layout.cells, layout.data_bytes);
-        self.active.push(Inbound { consumer, slots: Held::default(), peer: self.map.peer(local), local });
+        self.active.push(Inbound::new(consumer, self.map.peer(local), local));
         self.introduce_twins(local);
     }
 

@@ -1,0 +1,76 @@
+//! The lanes of [`Transports`]: ends of the same process for engines of their own, in shared memory and on a fabric.
+
+use super::Transports;
+use crate::both::Both;
+use crate::contacts::Wide;
+use weft_types::{Error, PeerId, Result};
+
+impl Transports {
+    /// Whether there is more than one lane.
+    pub fn has_lanes(&self) -> bool {
+        match self {
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_) => true,
+            Transports::Fabric(forced) => forced.has_lanes(),
+            Transports::Sim(_) => false,
+        }
+    }
+
+    /// Whether a lane reaches other nodes with an end of its own on the fabric ([`Wide`]).
+    pub fn takes_wide(&self) -> bool {
+        match self {
+            Transports::Both(_) => true,
+            Transports::Fabric(forced) => forced.has_lanes(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+        }
+    }
+
+    /// Whether it is known how a process is reached: in lanes other than lane 0 it may have to be asked first, which this does.
+    pub(crate) fn is_known(&self, peer: PeerId) -> bool {
+        match self {
+            Transports::Fabric(forced) => forced.is_known(peer),
+            Transports::Both(both) => both.is_known(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => true,
+        }
+    }
+
+    /// Another lane has found out that a process of another node is lost. What it has sent in this one comes first.
+    pub(crate) fn hear_lost(&mut self, peer: PeerId) {
+        match self {
+            Transports::Fabric(forced) => forced.hear_lost(peer),
+            Transports::Both(both) => both.hear_lost(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
+        }
+    }
+
+    /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once. Without `wide` it
+    /// reaches this node alone, until [`Transports::widen`].
+    ///
+    /// # Errors
+    /// The lane's memory cannot be had; there is nothing but a fabric, and no end on it; a simulated fabric has no lanes.
+    pub fn lane(&self, lane: u32, wide: Option<Wide>) -> Result<Transports> {
+        match (self, wide) {
+            (Transports::Alone(bell), _) => Ok(Transports::Alone(bell.clone())),
+            (Transports::Shm(shm), _) => shm.lane(lane).map(Transports::Shm),
+            (Transports::Both(both), None) => both.shm().lane(lane).map(Transports::Shm),
+            (Transports::Both(both), Some(wide)) => {
+                Ok(Transports::Both(Box::new(Both::in_lane(both.shm().lane(lane)?, wide))))
+            }
+            (Transports::Fabric(forced), Some(wide)) => {
+                Ok(Transports::Fabric(Box::new(forced.lane(lane, wide)?)))
+            }
+            (Transports::Fabric(_) | Transports::Sim(_), _) => {
+                Err(Error::internal("a fabric with one lane was asked for another"))
+            }
+        }
+    }
+
+    /// From now on this lane, which has reached this node alone, reaches other nodes, too. What is under way is not touched: the ways to
+    /// the processes of this node stay the same.
+    pub(crate) fn widen(&mut self, wide: Wide) {
+        // Nothing but the place of what is taken out for a moment.
+        *self = match std::mem::replace(self, Transports::alone()) {
+            Transports::Shm(shm) => Transports::Both(Box::new(Both::in_lane(shm, wide))),
+            other => other,
+        };
+    }
+}

@@ -9,12 +9,12 @@
 //!  */
 //! ```
 //!
-//! `Covers` (sections of the standard whose lines in the checklist the program holds) and `Ranks` are required. The
-//! others: `Timeout` (seconds, default 60), `Exit` (`0`, `nonzero`, or a number; default 0), `Stderr` (a text that
-//! must appear there; may be repeated), `Absent` (a text that must not appear in either stream; may be repeated),
-//! `Args` (of the program), `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Default`
-//! (the same, unless the environment says otherwise), `Flags` (of the compiler), `Aborts: yes` (ranks do
-//! not print their last line), `Leaves: yes` (objects are alive at the end, on purpose), `Node: one` (the ranks must share a node). This file is also compiled into the build script.
+//! `Covers` (sections of the standard whose lines in the checklist the program holds) and `Ranks` are required. The others:
+//! `Timeout` (seconds, default 60), `Exit` (`0`, `nonzero`, or a number; default 0), `Stderr` (a text that must appear there;
+//! may be repeated), `Absent` (a text that must not appear in either stream; may be repeated), `Args` (of the program),
+//! `Mpiexec` (options of mpiexec), `Env` (`NAME=value`; may be repeated), `Default` (the same, unless the environment says
+//! otherwise), `Flags` (of the compiler), `Aborts: yes` (ranks do not print their last line), `Leaves: yes` (objects are alive
+//! at the end, on purpose), `Node: one` (the ranks must share a node). This file is also compiled into the build script.
 
 /// What the head comment of one program says.
 #[derive(Debug, Clone, PartialEq, Eq)]

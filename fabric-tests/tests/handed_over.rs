@@ -1,5 +1,5 @@
-//! Collectives that libfabric's provider runs (`FI_COLLECTIVE`), over the software provider that has them: the same results, the same errors, and
-//! said which way they go. Without libfabric, or that provider, the tests are skipped and say so.
+//! Collectives that libfabric's provider runs (`FI_COLLECTIVE`), over the software provider that has them: the same results,
+//! the same errors, and said which way they go. Without libfabric, or that provider, the tests are skipped and say so.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -17,7 +17,8 @@ fn told(settings: &[(&str, &str)]) -> Outcome {
     settings.iter().fold(job, |job, &(name, value)| job.env(name, value)).run()
 }
 
-/// Why the provider cannot be tried here; nothing where it is there and has collectives. Where it is, a job that hands them over ends well.
+/// Why the provider cannot be tried here; nothing where it is there and has collectives. Where it is, a job that hands them
+/// over ends well.
 fn obstacle() -> Option<&'static str> {
     static FOUND: OnceLock<Option<String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {

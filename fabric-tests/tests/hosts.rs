@@ -1,5 +1,5 @@
-//! Hosts that are cut off, or whose agent dies, in the middle of traffic (`scripts/netns-hosts 2` before the test; without hosts these
-//! tests are skipped).
+//! Hosts that are cut off, or whose agent dies, in the middle of traffic (`scripts/netns-hosts 2` before the test; without
+//! hosts these tests are skipped).
 
 use std::path::Path;
 use std::process::Command;

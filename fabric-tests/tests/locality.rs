@@ -47,7 +47,8 @@ fn unguided_splits_show_the_hierarchy() {
     );
 }
 
-/// An XML file with CPUs numbered crosswise and packages that differ: the second split is by NUMA nodes in one, by cores in the other.
+/// An XML file with CPUs numbered crosswise and packages that differ: the second split is by NUMA nodes in one, by cores in the
+/// other.
 #[test]
 fn packages_may_differ() {
     let file = root().join("locality/numbered_crosswise.xml");

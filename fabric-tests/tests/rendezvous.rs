@@ -1,5 +1,5 @@
-//! Messages that devices move: programs once more over the emulator, with all but the shortest messages announced, then read by the
-//! receiver's device, written by the sender's, or streamed.
+//! Messages that devices move: programs once more over the emulator, with all but the shortest messages announced, then read by
+//! the receiver's device, written by the sender's, or streamed.
 
 use std::path::Path;
 

@@ -1,16 +1,16 @@
 //! The one static: this process's MPI state, and who may touch it when.
 //!
 //! Invariants:
-//! * [`Process`] is reached through [`with`], and by the short forms of calls through [`alone`] and [`own`], which keep the same
-//!   rules. What runs inside never calls user code (reduction, attribute and error handler functions run outside), never blocks and never
-//!   calls `with` again, so there is one borrow at a time.
-//! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: one branch on a plain load. From that
-//!   level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to
-//!   a thread that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write. MPI_THREAD_SERIALIZED needs it
-//!   because any thread may open a session at any time (section 11.3.1), also beside a call of another.
-//!   Locks are switched on (a session, see [`opening`]) by the thread that makes those calls, which is in no other then.
-//! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every few
-//!   turns everything of the process, then waits outside all locks.
+//! * [`Process`] is reached through [`with`], and by the short forms of calls through [`alone`] and [`own`], which keep the
+//!   same rules. What runs inside never calls user code (reduction, attribute and error handler functions run outside), never
+//!   blocks and never calls `with` again, so there is one borrow at a time.
+//! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: one branch on a plain load. From
+//!   that level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to a thread that works
+//!   with the process alone (`weft_shm::bias`), which then pays no read-modify-write. MPI_THREAD_SERIALIZED needs it because
+//!   any thread may open a session at any time (section 11.3.1), also beside a call of another. Locks are switched on (a
+//!   session, see [`opening`]) by the thread that makes those calls, which is in no other then.
+//! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every
+//!   few turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
 //!
 //! With locks the process's one guards lane 0 and all objects; every other lane has its own
@@ -76,8 +76,8 @@ pub(crate) const FINALIZED: u32 = 16;
 pub(crate) const FORKED: u32 = 32;
 /// Bit of the phase, beside [`LOCKED`]: several threads may call at once.
 pub(crate) const MULTIPLE: u32 = 64;
-/// Bit of the phase, beside [`MULTIPLE`]: the program has asked for MPI_THREAD_MULTIPLE by its name, so its functions may run in any thread. A
-/// session of another level, or of none, has threads of its own and says nothing of that.
+/// Bit of the phase, beside [`MULTIPLE`]: the program has asked for MPI_THREAD_MULTIPLE by its name, so its functions may run
+/// in any thread. A session of another level, or of none, has threads of its own and says nothing of that.
 pub(crate) const ANY_THREAD: u32 = 128;
 
 struct Gate {
@@ -359,8 +359,8 @@ fn serve_marks() {
     );
 }
 
-/// Unlocks, and wakes whoever sleeps for what happened under the lock. Whether partitions can be marked by threads that do not hold it.
-/// No reference to the process goes in or out: from the unlock on it is the next one's.
+/// Unlocks, and wakes whoever sleeps for what happened under the lock. Whether partitions can be marked by threads that do not
+/// hold it. No reference to the process goes in or out: from the unlock on it is the next one's.
 fn unlock(guard: Guard<'_, ()>, changed: bool) -> bool {
     // Relaxed: who watches counted itself before it took the lock for its last look.
     let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
@@ -391,8 +391,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). `awaited` says for what, so
-/// that nobody wakes this thread for anything else and the watchdog can tell.
+/// Blocks until `poll` gives an answer, progressing everything of this process meanwhile (section 2.9). `awaited` says for
+/// what, so that nobody wakes this thread for anything else and the watchdog can tell.
 #[inline]
 pub(crate) fn wait_for<T>(
     call: &'static str,
@@ -445,8 +445,8 @@ fn after(number: u32, turn: Turn<()>) -> bool {
     true
 }
 
-/// Progresses lane 0 and everything of the process, unless somebody else holds it or works with it so much that the lock is biased
-/// to him.
+/// Progresses lane 0 and everything of the process, unless somebody else holds it or works with it so much that the lock is
+/// biased to him.
 pub(crate) fn progress_process() -> bool {
     shared().lock.try_lock_to_help().is_some_and(|guard| progress_with(guard, true))
 }
@@ -514,9 +514,9 @@ impl Opening {
     }
 }
 
-/// Begins to open the World Model or a session, before anything of the process is touched. Fails when calls take no locks and another
-/// thread may be in one: what is open allows one thread only (MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED), and the calling thread is not
-/// the one that opened it.
+/// Begins to open the World Model or a session, before anything of the process is touched. Fails when calls take no locks and
+/// another thread may be in one: what is open allows one thread only (MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED), and the calling
+/// thread is not the one that opened it.
 ///
 /// # Errors
 /// `MPI_ERR_OTHER`.

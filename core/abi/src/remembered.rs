@@ -1,7 +1,8 @@
 //! What a thread remembers of groups and attributes, so that with locks it asks them without the process's lock.
 //!
-//! As [`crate::snapshot`], with counts of changes of their own: programs free groups and set attributes more often than communicators, and
-//! the messages of other threads shall not pay for it. An answer is dropped when something of its kind has changed anywhere.
+//! As [`crate::snapshot`], with counts of changes of their own: programs free groups and set attributes more often than
+//! communicators, and the messages of other threads shall not pay for it. An answer is dropped when something of its kind has
+//! changed anywhere.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -48,7 +49,8 @@ fn answers<R>(work: impl FnOnce(&mut Answers) -> R) -> Option<R> {
         .ok()
 }
 
-/// Threads forget what they remember here. To be called by whoever has freed a key, or set or deleted an attribute, before the call returns.
+/// Threads forget what they remember here. To be called by whoever has freed a key, or set or deleted an attribute, before the
+/// call returns.
 pub(crate) fn changed() {
     gate::shared().answers.add();
 }

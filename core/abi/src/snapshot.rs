@@ -52,11 +52,12 @@ pub(crate) struct Here {
     kept: RefCell<Kept>,
 }
 
-/// The calling thread's [`Here`], null before it is made and after it is gone: a word without a destructor, so that a look is a load.
+/// The calling thread's [`Here`], null before it is made and after it is gone: a word without a destructor, so that a look is a
+/// load.
 ///
 /// In a shared library the usual thread-local variable costs a call each time, because the library might come late and with
-/// much; eight bytes at a fixed distance from the thread pointer (the *initial exec* model) fit into what the C library keeps free for
-/// libraries that come late.
+/// much; eight bytes at a fixed distance from the thread pointer (the *initial exec* model) fit into what the C library keeps
+/// free for libraries that come late.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod word {
     use super::Here;
@@ -268,8 +269,8 @@ pub(crate) fn comm<R>(handle: Handle, work: impl FnOnce(&Comm) -> Outcome<R>) ->
     kept(|kept| work(kept.comm(handle)?))
 }
 
-/// Lends a communicator in a lane of its own, to begin something there; `None` when it is in lane 0 or names none, and from a thread that is
-/// about to end. `work` may look up other objects than communicators.
+/// Lends a communicator in a lane of its own, to begin something there; `None` when it is in lane 0 or names none, and from a
+/// thread that is about to end. `work` may look up other objects than communicators.
 pub(crate) fn lend<R>(handle: Handle, work: impl FnOnce(&mut Known) -> R) -> Option<R> {
     // SAFETY: used in this function only.
     let here = unsafe { Here::get_or_make()? };
@@ -327,8 +328,8 @@ pub(crate) fn board<R>(handle: Handle, to_mark: bool, work: impl FnOnce(&Board) 
     kept(work).ok().flatten()
 }
 
-/// Lets go of the board of a partitioned request: the calling thread has the lock of the process to itself now and marks with it. As long as a thread
-/// keeps a board, the sending side must look there for marks and cannot keep partitions together.
+/// Lets go of the board of a partitioned request: the calling thread has the lock of the process to itself now and marks with
+/// it. As long as a thread keeps a board, the sending side must look there for marks and cannot keep partitions together.
 pub(crate) fn forget_board(here: &Here, handle: Handle) {
     let place = handle.0 as usize % KEPT;
     // A borrow that somebody has up the stack is none of a call that marks.

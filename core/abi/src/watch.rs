@@ -1,8 +1,8 @@
 //! The watchdog's part in a rank: a call that has been blocked for long says what it waits for.
 //!
-//! A blocked call carries a [`Wait`], which is two words and is looked at for the first time when the call goes to sleep. Then it costs
-//! a look at the clock a nap, also when the watchdog is off: after a second whoever is needed is met, so that its end is noticed. Only
-//! when the call has been blocked for the whole period is anything told.
+//! A blocked call carries a [`Wait`], which is two words and is looked at for the first time when the call goes to sleep. Then
+//! it costs a look at the clock a nap, also when the watchdog is off: after a second whoever is needed is met, so that its end
+//! is noticed. Only when the call has been blocked for the whole period is anything told.
 //!
 //! What is told is a proof, not an impression: `from` is the last time something moved here, `until` the beginning of the last
 //! complete look at everything that found nothing. See `weft_boot::stall` and the launcher's search for deadlocks.
@@ -178,7 +178,8 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// The ways to the processes that the call waits for are made, so that their ends are noticed: nothing may ever have been sent there.
+    /// The ways to the processes that the call waits for are made, so that their ends are noticed: nothing may ever have been
+    /// sent there.
     #[cold]
     fn mind_the_needed(&self, since: u64) {
         gate::with(|process| {

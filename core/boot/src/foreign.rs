@@ -1,8 +1,8 @@
 //! Joining a job that another launcher started, over PMI-1 or PMI-2.
 //!
 //! Such launchers tell rank, size and (mostly) the node of each rank, but make no shared memory. So each process puts a
-//! greeting into the key-value space (its host, its CPUs, and for a possible leader a memfd), one fence later reads those of its node-mates, and opens
-//! the leader's memory.
+//! greeting into the key-value space (its host, its CPUs, and for a possible leader a memfd), one fence later reads those of
+//! its node-mates, and opens the leader's memory.
 
 use std::env;
 use std::sync::Arc;

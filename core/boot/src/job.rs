@@ -127,8 +127,8 @@ impl Requests {
 }
 
 impl Job {
-    /// Finds out who this process is; to be called once, its answer kept until the process ends. Exchanges no message under Weft's mpiexec or alone; under PMI it is collective over
-    /// the job.
+    /// Finds out who this process is; to be called once, its answer kept until the process ends. Exchanges no message under
+    /// Weft's mpiexec or alone; under PMI it is collective over the job.
     ///
     /// Errors: class `MPI_ERR_OTHER` with what is wrong with the launcher's variables or channel and what to do.
     pub fn discover() -> Result<(Job, Box<dyn Launcher>)> {

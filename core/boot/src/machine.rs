@@ -80,8 +80,8 @@ pub fn hardware() -> Result<(Hardware, bool), String> {
     Ok((hardware.map_err(|why| format!("{source}: {why}"))?, is_here))
 }
 
-/// The address at which other hosts reach this one: the first interface that is up and no loopback, IPv4 before IPv6; the loopback
-/// when there is none.
+/// The address at which other hosts reach this one: the first interface that is up and no loopback, IPv4 before IPv6; the
+/// loopback when there is none.
 pub fn host_address() -> IpAddr {
     use nix::net::if_::InterfaceFlags as Flags;
     let addresses = nix::ifaddrs::getifaddrs().into_iter().flatten().filter(|interface| {

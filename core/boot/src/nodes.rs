@@ -6,8 +6,8 @@ use crate::pmi::mapping;
 
 /// The node of every rank of a job. Nodes have numbers that need not begin at 0 or be without gaps.
 ///
-/// Memory: 16 bytes for each stretch of ranks that is dealt to nodes in one way, so 16 bytes for blocks, for round-robin, and for most that
-/// launchers do; at worst (no regularity at all) 16 bytes a rank.
+/// Memory: 16 bytes for each stretch of ranks that is dealt to nodes in one way, so 16 bytes for blocks, for round-robin, and
+/// for most that launchers do; at worst (no regularity at all) 16 bytes a rank.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Nodes {
     /// What is dealt in one round, in order; the rounds repeat until all ranks have a node.

@@ -12,9 +12,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::statvfs::fstatvfs;
 use weft_types::{Error, ErrorClass, Result};
 
-/// New shared memory of `bytes` bytes, closed at exec: a memfd or, where the kernel refuses that, a file without a name in /dev/shm or
-/// /tmp. It lives as long as somebody holds it open or mapped, so nothing can be left behind; a memfd does not count against the
-/// size of /dev/shm.
+/// New shared memory of `bytes` bytes, closed at exec: a memfd or, where the kernel refuses that, a file without a name in
+/// /dev/shm or /tmp. It lives as long as somebody holds it open or mapped, so nothing can be left behind; a memfd does not
+/// count against the size of /dev/shm.
 pub fn create_memory(bytes: u64) -> Result<OwnedFd> {
     let file = match memfd_create("weft-node", MFdFlags::MFD_CLOEXEC) {
         Ok(memory) => File::from(memory),
@@ -63,8 +63,8 @@ fn reserve(segment: &File, bytes: u64) -> Result<()> {
 /// Takes the place of rank number `index` of the node for as long as `segment`'s description lives. `false` when another
 /// process holds it: then this process merely inherited a rank's environment.
 ///
-/// The lock is one of the open file description (`F_OFD_SETLK`), so it goes with the last descriptor or mapping of it and can never be left
-/// behind.
+/// The lock is one of the open file description (`F_OFD_SETLK`), so it goes with the last descriptor or mapping of it and can
+/// never be left behind.
 pub(crate) fn claim_place(segment: &File, index: u32) -> io::Result<bool> {
     let lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

@@ -122,7 +122,8 @@ fn share(rank: u32, launcher: &mut dyn Launcher, variable: &str, own: Option<&To
         let word = own.map_or_else(String::new, |told| {
             encode_word(&format!("{}\n{}\n{}", u8::from(told.asked), told.source, told.text))
         });
-        // Room for the number of parts; none is cut in the middle of what stands for one byte, which `get` would not notice either.
+        // Room for the number of parts; none is cut in the middle of what stands for one byte, which `get` would not notice
+        // either.
         let room = launcher.max_value().saturating_sub(1).clamp(1, 800);
         let parts: Vec<&str> =
             word.as_bytes().chunks(room).map(|part| std::str::from_utf8(part).unwrap_or("")).collect();

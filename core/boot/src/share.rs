@@ -1,8 +1,8 @@
 //! Finding node-mates and sharing memory with them when the launcher does not do it.
 //!
-//! The node's lowest rank makes a memfd; the others open it through `/proc/<pid>/fd/<n>`. All say in a second
-//! round whether that worked. Where it did not for all (other PID namespace, /proc restricted) the leader makes a file in /dev/shm
-//! or /tmp, whose name is gone again as soon as everybody has opened it.
+//! The node's lowest rank makes a memfd; the others open it through `/proc/<pid>/fd/<n>`. All say in a second round whether
+//! that worked. Where it did not for all (other PID namespace, /proc restricted) the leader makes a file in /dev/shm or /tmp,
+//! whose name is gone again as soon as everybody has opened it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -181,8 +181,8 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Shares one file among `count` processes; this one is number `index`, number 0 makes the file. Each follower leaves one byte at its
-/// number; when all are there the leader removes name and bytes.
+/// Shares one file among `count` processes; this one is number `index`, number 0 makes the file. Each follower leaves one byte
+/// at its number; when all are there the leader removes name and bytes.
 fn through_file(folders: &[PathBuf], name: &str, index: usize, count: usize) -> Result<File> {
     let failed = |what: &str, path: &Path, error: &io::Error| {
         Error::new(

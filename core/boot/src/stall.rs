@@ -112,7 +112,8 @@ pub struct Place {
 pub struct Blocked {
     /// The procedure, `MPI_Recv`.
     pub call: String,
-    /// What it was called with or waits for, for people: `(source=7, tag=3, MPI_COMM_WORLD)`. Two ranks in the same state say the same.
+    /// What it was called with or waits for, for people: `(source=7, tag=3, MPI_COMM_WORLD)`. Two ranks in the same state say
+    /// the same.
     pub what: String,
     /// The same in two words, for a cycle: `tag 3`.
     pub brief: String,
@@ -142,8 +143,8 @@ pub struct Stall {
     pub calls: Vec<Blocked>,
     /// Whether other threads of the process may call MPI at any time; then nothing is certain.
     pub others: bool,
-    /// Sets of ranks: when some rank of *any* of these acts, this process may act too without its calls returning, for instance send the
-    /// next message of a nonblocking collective.
+    /// Sets of ranks: when some rank of *any* of these acts, this process may act too without its calls returning, for instance
+    /// send the next message of a nonblocking collective.
     pub acts_on: Vec<Ranks>,
     /// Messages that arrived and that nobody has asked for, for people.
     pub strays: Vec<String>,
@@ -151,8 +152,9 @@ pub struct Stall {
     pub begun: Vec<Place>,
 }
 
-/// The clock of stalls, the same in all processes of a machine: nanoseconds of the monotonic clock as its quartz gives them. Time services
-/// may make the usual monotonic clock run faster or slower by as much as they like for a while, and clocks of hosts are compared.
+/// The clock of stalls, the same in all processes of a machine: nanoseconds of the monotonic clock as its quartz gives them.
+/// Time services may make the usual monotonic clock run faster or slower by as much as they like for a while, and clocks of
+/// hosts are compared.
 pub fn now() -> u64 {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC_RAW);
     time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
@@ -180,8 +182,8 @@ fn read_text(word: &str) -> Option<String> {
 }
 
 impl Stall {
-    /// The command that carries it. What is beyond the bounds of a line is left out so that what remains is still true: fewer needs
-    /// can only make a call look freer than it is.
+    /// The command that carries it. What is beyond the bounds of a line is left out so that what remains is still true: fewer
+    /// needs can only make a call look freer than it is.
     pub fn command(&self) -> Command {
         let mut command = Command::new(COMMAND).with("seen", format!("{}-{}", self.from, self.until));
         let others = self.others || self.calls.len() > MOST_CALLS || self.acts_on.len() > MOST_NEEDS;

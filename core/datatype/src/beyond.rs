@@ -1,12 +1,13 @@
 //! Packing and unpacking more than the caches hold: whole lines are written past them.
 //!
 //! An ordinary store to a line that is in no cache first fetches the line, only to write over all of it; a streaming store does
-//! not. Beyond the caches, where memory is what one waits for, blocks of whole lines are unpacked twice as fast so, and packed a third
-//! to a half faster. Nearer data would be driven out of the caches, so they go the ordinary way.
+//! not. Beyond the caches, where memory is what one waits for, blocks of whole lines are unpacked twice as fast so, and packed
+//! a third to a half faster. Nearer data would be driven out of the caches, so they go the ordinary way.
 //!
-//! Packing waits for the lines that it reads. The processor fetches ahead by itself, but only inside a block, and behind a block it
-//! fetches lines of the gap that nobody wants. So every line of a block is asked for long before it is read: into the second cache, as the
-//! nearest one has fewer misses under way at a time, and one by one while lines of an earlier block are written.
+//! Packing waits for the lines that it reads. The processor fetches ahead by itself, but only inside a block, and behind a
+//! block it fetches lines of the gap that nobody wants. So every line of a block is asked for long before it is read: into the
+//! second cache, as the nearest one has fewer misses under way at a time, and one by one while lines of an earlier block are
+//! written.
 
 use crate::layout::Layout;
 use crate::long::{self, LINE};
@@ -14,7 +15,8 @@ use crate::long::{self, LINE};
 use crate::processor::{Level, level};
 use crate::strided::copy_block;
 
-/// Packed bytes of a buffer from which on its memory is taken to be in no cache: what a core has of the last cache of most servers.
+/// Packed bytes of a buffer from which on its memory is taken to be in no cache: what a core has of the last cache of most
+/// servers.
 pub(crate) const BEYOND: usize = 32 << 20;
 /// Fewest bytes at a time that are worth the fence at the end.
 const FEWEST: usize = 4 << 10;
@@ -29,8 +31,8 @@ pub(crate) const AHEAD: usize = 16 << 10;
 const AT_ONCE: usize = 256;
 
 impl Layout {
-    /// As [`Layout::transfer`] from memory to packed bytes, of a part of a buffer of `total` packed bytes; the packed bytes are for this
-    /// processor, not for another that waits for them.
+    /// As [`Layout::transfer`] from memory to packed bytes, of a part of a buffer of `total` packed bytes; the packed bytes are
+    /// for this processor, not for another that waits for them.
     ///
     /// # Safety
     /// As [`Layout::transfer`].
@@ -138,7 +140,8 @@ fn is_beyond(total: usize, len: usize) -> bool {
     total >= BEYOND && len >= FEWEST && has_streams()
 }
 
-/// Whether there are streaming stores of 32 bytes. (Of 16 they are slower where their lines are read from memory at the same time.)
+/// Whether there are streaming stores of 32 bytes. (Of 16 they are slower where their lines are read from memory at the same
+/// time.)
 pub(crate) fn has_streams() -> bool {
     #[cfg(target_arch = "x86_64")]
     return level() >= Level::Avx2;
@@ -163,8 +166,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Packs the blocks that have `behind` packed bytes behind them, or all but one where blocks are longer, and half of the list in any
-    /// case, or all where `behind` is 0; the others become the first ones.
+    /// Packs the blocks that have `behind` packed bytes behind them, or all but one where blocks are longer, and half of the
+    /// list in any case, or all where `behind` is 0; the others become the first ones.
     ///
     /// # Safety
     /// As [`Lines::append`] for each block, with AVX2.
@@ -198,7 +201,8 @@ impl Ahead {
     }
 }
 
-/// Asks for a block, which is not empty; of one that is longer than what lies between, for its beginning: then the processor sees it in time.
+/// Asks for a block, which is not empty; of one that is longer than what lies between, for its beginning: then the processor
+/// sees it in time.
 #[inline]
 pub(crate) fn fetch_block(block: *const u8, length: usize) {
     if length > AHEAD {
@@ -236,7 +240,8 @@ impl Lines {
     /// Appends a block, and asks for the lines of `next`, as long as it.
     ///
     /// # Safety
-    /// The processor has AVX2. The block is readable, is not empty (`length` is not 0), lies outside the packed bytes, and there is room for it.
+    /// The processor has AVX2. The block is readable, is not empty (`length` is not 0), lies outside the packed bytes, and
+    /// there is room for it.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
     #[inline]
     pub(crate) unsafe fn append(&mut self, block: *const u8, length: usize, next: *const u8) {
@@ -423,7 +428,8 @@ mod tests {
             packs_alike(&Layout::from_blocks(&blocks, end), cut)?;
         }
 
-        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines and of lines, to where such begin.
+        /// Blocks of one length at a stride, forwards and backwards, which are not listed; also of halves of lines and of
+        /// lines, to where such begin.
         #[test]
         fn blocks_at_a_stride_are_packed_alike(
             length in prop_oneof![1_usize..700, Just(HALF), (1_usize..40).prop_map(|lines| lines * LINE)],

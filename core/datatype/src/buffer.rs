@@ -403,8 +403,8 @@ impl RecvBuf {
     }
 }
 
-/// Copies a slice onto one of the same length; the shortest messages without a call, and none into the trap of the instruction for
-/// strings (`long.rs`).
+/// Copies a slice onto one of the same length; the shortest messages without a call, and none into the trap of the instruction
+/// for strings (`long.rs`).
 ///
 /// # Panics
 /// When they are not of the same length.

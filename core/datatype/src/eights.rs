@@ -1,8 +1,9 @@
 //! Blocks of eight bytes, the most frequent ones by far: a double each.
 //!
 //! Packing joins several blocks in a register, so that they are stored as one: two times as fast where the blocks are near.
-//! Unpacking loads several as one and takes them apart, which is half as fast again there. Where nearly every block is a miss of the nearest cache, gathers and scatters keep more misses under way than single moves do,
-//! on processors that are good at them; between lines that follow each other the prefetcher does as well.
+//! Unpacking loads several as one and takes them apart, which is half as fast again there. Where nearly every block is a miss
+//! of the nearest cache, gathers and scatters keep more misses under way than single moves do, on processors that are good at
+//! them; between lines that follow each other the prefetcher does as well.
 
 use crate::long::{self, LINE};
 #[cfg(target_arch = "x86_64")]
@@ -15,8 +16,8 @@ const NEAR_LINES: usize = 512;
 #[cfg(target_arch = "x86_64")]
 const FAR: usize = 128;
 
-/// Lines of packed bytes asked for ahead of the block that is unpacked. Each block's own line is a miss as well, and where another core
-/// has written the packed bytes, those would else wait their turn behind these.
+/// Lines of packed bytes asked for ahead of the block that is unpacked. Each block's own line is a miss as well, and where
+/// another core has written the packed bytes, those would else wait their turn behind these.
 const LINES_AHEAD: usize = 8;
 
 /// Where blocks are.

@@ -1,5 +1,5 @@
-//! Blocks of more than a line: moved in the order of their addresses, 32 bytes at a time, while the first lines of later blocks are
-//! on their way.
+//! Blocks of more than a line: moved in the order of their addresses, 32 bytes at a time, while the first lines of later blocks
+//! are on their way.
 //!
 //! Two things slow such blocks down when each is left to `memcpy`. The processor fetches the next lines by itself only within a
 //! block and learns of the next block when it is reached, so its first lines are asked for ahead. And the C library moves some kilobytes

@@ -339,7 +339,8 @@ impl Memory {
         unsafe { RecvBuf::sliced(address, skip, bytes, self.datatype.layout(), self.keep.as_ref()) }
     }
 
-    /// Where packed bytes `start..start + bytes` of elements without gaps begin; `None` for others, and outside the promised range.
+    /// Where packed bytes `start..start + bytes` of elements without gaps begin; `None` for others, and outside the promised
+    /// range.
     #[inline]
     fn run_at(&self, start: u64, bytes: u64) -> Option<*mut u8> {
         let end = i64::try_from(start.checked_add(bytes)?).ok()?;
@@ -360,7 +361,8 @@ impl Memory {
     #[inline]
     pub fn fill_run(&self, start: u64, data: &[u8]) -> bool {
         let at = if self.writable { self.run_at(start, data.len() as u64) } else { None };
-        // SAFETY: inside the range that the constructor's caller promised, writable and otherwise untouched; `data` is none of it.
+        // SAFETY: inside the range that the constructor's caller promised, writable and otherwise untouched; `data` is none of
+        // it.
         at.is_some_and(|at| unsafe {
             buffer::copy_bytes(data.as_ptr(), at, data.len());
             true

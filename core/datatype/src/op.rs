@@ -37,8 +37,8 @@ type Apart = unsafe fn(&[u8], &[u8], &mut [u8]);
 /// The loop for one operation on one type, chosen once per call.
 #[derive(Clone, Copy)]
 pub struct Kernel {
-    /// `into = left op into`. Not safe only because it may be compiled for instructions that not every processor has; whoever makes
-    /// a kernel knows that this one has them.
+    /// `into = left op into`. Not safe only because it may be compiled for instructions that not every processor has; whoever
+    /// makes a kernel knows that this one has them.
     onto: unsafe fn(&[u8], &mut [u8]),
     /// `into = left op right`; `None` where a copy and the other loop do as well.
     apart: Option<Apart>,

@@ -1,8 +1,9 @@
-//! Blocks of one length at a stride, more than the caches hold: packed with later ones asked for, or several parts of them in turn.
+//! Blocks of one length at a stride, more than the caches hold: packed with later ones asked for, or several parts of them in
+//! turn.
 //!
-//! Where blocks are shorter than a line, every line between the first and the last block is waited for, and the processor fetches ahead on
-//! one page at a time for each place that is read or written. From several places at a time it has more lines under way: eight
-//! parts, a block of each in turn, are unpacked a fourth to two fifths faster than one.
+//! Where blocks are shorter than a line, every line between the first and the last block is waited for, and the processor
+//! fetches ahead on one page at a time for each place that is read or written. From several places at a time it has more lines
+//! under way: eight parts, a block of each in turn, are unpacked a fourth to two fifths faster than one.
 
 use crate::beyond::{AHEAD, HALF, Lines, fence, fetch_block, stream_half, whole_lines};
 use crate::eights::{Places, Regular};
@@ -10,14 +11,14 @@ use crate::layout::{Layout, Shape};
 use crate::long::{self, LINE};
 use crate::strided::moved;
 
-/// Parts whose blocks go in turn, when packing halves of lines and when unpacking, and packed bytes of each (shorter parts are as fast down
-/// to 32 KiB; on the same page they are slower than one).
+/// Parts whose blocks go in turn, when packing halves of lines and when unpacking, and packed bytes of each (shorter parts are
+/// as fast down to 32 KiB; on the same page they are slower than one).
 const PACKED_PARTS: usize = 4;
 const UNPACKED_PARTS: usize = 8;
 const PART: usize = 512 << 10;
 
-/// Blocks that are asked for several at a time, and packed bytes of these: a tenth faster than line by line for such lengths, and a tenth slower
-/// for 256 bytes.
+/// Blocks that are asked for several at a time, and packed bytes of these: a tenth faster than line by line for such lengths,
+/// and a tenth slower for 256 bytes.
 const BURSTS: std::ops::RangeInclusive<usize> = 512..=BURST;
 const BURST: usize = 2 << 10;
 
@@ -46,7 +47,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Whether each block is half a line, and half a line where it is packed: nothing need be kept for the block that completes it.
+    /// Whether each block is half a line, and half a line where it is packed: nothing need be kept for the block that completes
+    /// it.
     pub(crate) fn are_halves(&self, packed: *const u8) -> bool {
         self.length == HALF && (packed as usize).is_multiple_of(HALF)
     }
@@ -77,7 +79,8 @@ impl Blocks {
         (packed as usize | self.length).is_multiple_of(LINE)
     }
 
-    /// Packs blocks that are whole lines, while later ones are asked for: [`BURSTS`] some at a time, others a line with each that is packed.
+    /// Packs blocks that are whole lines, while later ones are asked for: [`BURSTS`] some at a time, others a line with each
+    /// that is packed.
     ///
     /// # Safety
     /// The blocks are readable, as many bytes at `packed` are writable, and the two do not overlap; with AVX2.
@@ -139,8 +142,8 @@ impl Blocks {
         }
     }
 
-    /// Unpacks blocks of a length that is a few moves, by ordinary stores: of a line that is written in part the rest has to be fetched. Whether
-    /// it is such a length; nothing is done otherwise.
+    /// Unpacks blocks of a length that is a few moves, by ordinary stores: of a line that is written in part the rest has to be
+    /// fetched. Whether it is such a length; nothing is done otherwise.
     ///
     /// # Safety
     /// The blocks are writable, as many bytes at `packed` are readable, and the two do not overlap.
@@ -168,8 +171,8 @@ impl Blocks {
     }
 }
 
-/// Calls `each` for every number below `count`, of `PARTS` neighbouring parts of `part` numbers in turn: 0, `part`, 2 * `part`, ..., then 1,
-/// `part` + 1, ...; what is left behind the last such group in order.
+/// Calls `each` for every number below `count`, of `PARTS` neighbouring parts of `part` numbers in turn: 0, `part`, 2 * `part`,
+/// ..., then 1, `part` + 1, ...; what is left behind the last such group in order.
 #[inline(always)]
 fn in_turn<const PARTS: usize>(count: usize, part: usize, each: impl Fn(usize)) {
     let grouped = count - count % (PARTS * part);

@@ -193,9 +193,9 @@ impl Signature {
 
 impl Signature {
     /// A number that the signatures of `copies` elements have in common when they are the same sequence of representations: how
-    /// the sequence was built up does not matter. The converse is a matter
-    /// of chance: two different sequences of `n` elements are polynomials that agree at no more than `n` of the 2^61 points of the field,
-    /// so sequences that were not made for the one point taken here agree about once in 2^61 / `n` pairs.
+    /// the sequence was built up does not matter. The converse is a matter of chance: two different sequences of `n` elements
+    /// are polynomials that agree at no more than `n` of the 2^61 points of the field, so sequences that were not made for the
+    /// one point taken here agree about once in 2^61 / `n` pairs.
     pub fn fingerprint(&self, copies: u64) -> u64 {
         self.digest().repeated(copies).sum
     }

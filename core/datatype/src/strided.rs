@@ -7,8 +7,8 @@ use crate::eights::{self, Listed, Regular};
 use crate::long;
 use crate::vector;
 
-/// Listed blocks fetched ahead of the one that is copied, where these lie far from each other. (Near ones come soon enough, and at
-/// a stride the processor sees far enough ahead by itself: fetching ahead made such loops slower, the nearest by half.)
+/// Listed blocks fetched ahead of the one that is copied, where these lie far from each other. (Near ones come soon enough, and
+/// at a stride the processor sees far enough ahead by itself: fetching ahead made such loops slower, the nearest by half.)
 const AHEAD: usize = 16;
 /// What far is: most of the blocks are on pages of their own.
 const FAR: u64 = 64 << 10;

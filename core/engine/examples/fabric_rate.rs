@@ -1,5 +1,5 @@
-//! Time and requests of messages between two engines of this thread over the emulator: what its code costs, without waiting for another
-//! core. `cargo run --profile fast -p weft-engine --example fabric_rate -- BYTES COUNT [read|write|stream] [MTU]`
+//! Time and requests of messages between two engines of this thread over the emulator: what its code costs, without waiting for
+//! another core. `cargo run --profile fast -p weft-engine --example fabric_rate -- BYTES COUNT [read|write|stream] [MTU]`
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};

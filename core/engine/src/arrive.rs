@@ -348,7 +348,8 @@ impl State {
                 let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
                 let message = self.messages.at_mut(slot);
                 message.synchronous = synchronous;
-                // Nobody asks about a message that is complete for its sender once it has left, and its name may be another's by then.
+                // Nobody asks about a message that is complete for its sender once it has left, and its name may be another's
+                // by then.
                 let awaited = synchronous || u64::from(announce.lead) < announce.length;
                 message.remote = if awaited { announce.request } else { 0 };
                 message.address = announce.address;
@@ -490,8 +491,8 @@ impl State {
         (request.peer == peer && under_way).then_some(slot)
     }
 
-    /// An answer to a send that is not there, or data for a receive that is not: it makes no sense, unless the peer has parted, when the send or
-    /// the receive was given up.
+    /// An answer to a send that is not there, or data for a receive that is not: it makes no sense, unless the peer has parted,
+    /// when the send or the receive was given up.
     fn stray(&self, index: u32, what: &'static str) -> Todo {
         if self.peers.at(index).has_parted { Todo::Nothing } else { Todo::Broken(what) }
     }

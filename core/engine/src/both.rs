@@ -92,8 +92,8 @@ impl Both {
         &mut self.shm
     }
 
-    /// Whether the fabric shall be looked at now. A look at it may take far longer than one at shared memory, whose messages must not
-    /// wait for it each time.
+    /// Whether the fabric shall be looked at now. A look at it may take far longer than one at shared memory, whose messages
+    /// must not wait for it each time.
     fn is_fabric_due(&self) -> bool {
         let Some(since) = self.quiet_since else { return true };
         self.armed.load(Ordering::Relaxed) != 0

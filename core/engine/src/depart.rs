@@ -142,8 +142,8 @@ impl Engine {
         Ok(index)
     }
 
-    /// Something waits for this process: its end shall be noticed, also where nothing was ever sent to it, so the way there is made. A way
-    /// that cannot be made is told to whoever sends.
+    /// Something waits for this process: its end shall be noticed, also where nothing was ever sent to it, so the way there is
+    /// made. A way that cannot be made is told to whoever sends.
     pub fn mind(&mut self, id: PeerId) {
         if id != self.state.config.me {
             let _ = self.contact(id);

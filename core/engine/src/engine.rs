@@ -58,8 +58,8 @@ pub(crate) struct State {
     pub(crate) losses: u32,
     /// Whether any process was ever lost.
     pub(crate) any_dead: bool,
-    /// Processes that this one or, as they said, others lost: collectives with them fail. Nothing else is believed of what others say. At
-    /// most one for each process of the job, and empty as long as none is lost.
+    /// Processes that this one or, as they said, others lost: collectives with them fail. Nothing else is believed of what
+    /// others say. At most one for each process of the job, and empty as long as none is lost.
     pub(crate) gone: Vec<PeerId>,
     /// Who has left and is being heard for the last time.
     pub(crate) parting: Vec<PeerId>,

@@ -1,7 +1,8 @@
 //! The ways between nodes, joined in one enum so that every call is static.
 //!
-//! A new way is a variant of [`Fabric`] and of [`FabricBell`], one arm in each of the two macros, and a constructor. What it must hold
-//! beyond [`Transport`]: its bell is [`Pollable`], so that a process can sleep on it and on shared memory at the same time.
+//! A new way is a variant of [`Fabric`] and of [`FabricBell`], one arm in each of the two macros, and a constructor. What it
+//! must hold beyond [`Transport`]: its bell is [`Pollable`], so that a process can sleep on it and on shared memory at the same
+//! time.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -34,8 +35,8 @@ pub enum Fabric {
     Ofi(Ofi),
 }
 
-/// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for it. A call of nothing that stays
-/// one: of a function that is inlined nothing would be told.
+/// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for it. A call of
+/// nothing that stays one: of a function that is inlined nothing would be told.
 #[cold]
 #[inline(never)]
 fn rare() {
@@ -84,8 +85,9 @@ macro_rules! each_bell {
     };
 }
 
-/// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which they are tried. `address`:
-/// that by which others know this host. Empty where there is no such device, or no library to drive it.
+/// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which
+/// they are tried. `address`: that by which others know this host. Empty where there is no such device, or no library to drive
+/// it.
 pub fn rdma_ports(address: IpAddr) -> Vec<String> {
     let wish = Wish { address: Some(address), numa_node: own_numa_node() };
     let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
@@ -102,8 +104,8 @@ impl Fabric {
         format!("{}.{:x}", weft_wire::VERSION, weft_rdma::VERSION)
     }
 
-    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their `directory` must
-    /// answer.
+    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their
+    /// `directory` must answer.
     ///
     /// # Errors
     /// The socket cannot be had; what the device refused.
@@ -128,9 +130,9 @@ impl Fabric {
         Ok((Fabric::Softroce(rdma), name))
     }
 
-    /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address of this
-    /// host that the others reach, where there is such a one; `rail`, if it can be used. With two `rails` also the next best port of the
-    /// same kind, if there is one. Returns what [`Fabric::softroce`] does.
+    /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address
+    /// of this host that the others reach, where there is such a one; `rail`, if it can be used. With two `rails` also the next
+    /// best port of the same kind, if there is one. Returns what [`Fabric::softroce`] does.
     ///
     /// # Errors
     /// There is no library, no device that can be used (with the reason for each), or it refused something.
@@ -176,7 +178,8 @@ impl Fabric {
         self.libfabric().map(|ofi| ofi.card().provider.clone())
     }
 
-    /// Sets how many connections there may be before messages to further peers go by datagrams, where there are connections; 0: chosen.
+    /// Sets how many connections there may be before messages to further peers go by datagrams, where there are connections; 0:
+    /// chosen.
     pub fn set_connections(&mut self, most: u32) {
         match self {
             Fabric::Softroce(rdma) => rdma.set_connections(most),
@@ -253,8 +256,8 @@ impl Fabric {
         }
     }
 
-    /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as one at
-    /// memory, about a system call's time where it takes one.
+    /// How long shared memory may be looked at alone before this way's turn comes again: nothing where a look is as cheap as
+    /// one at memory, about a system call's time where it takes one.
     pub(crate) fn pause_between_looks(&self) -> Duration {
         match self {
             Fabric::Softroce(_) => Duration::from_micros(1),

@@ -22,8 +22,8 @@ pub const LAST_WORDS: Duration = Duration::from_secs(10);
 const LAST_WORDS_TO_LEAVERS: Duration = Duration::from_millis(200);
 
 impl Engine {
-    /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so it is told
-    /// as a [`Callback`] with the owner word.
+    /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so
+    /// it is told as a [`Callback`] with the owner word.
     pub fn abandon(&mut self, request: RequestId) {
         let entry = self.state.requests.at_mut(request.slot());
         if entry.phase == Phase::Complete
@@ -36,8 +36,8 @@ impl Engine {
         self.release(request);
     }
 
-    /// For a request under way that is complete for the program already (a buffered send, section 3.4): should it fail, that is told as by
-    /// [`Engine::abandon`]. It stays until it is taken.
+    /// For a request under way that is complete for the program already (a buffered send, section 3.4): should it fail, that is
+    /// told as by [`Engine::abandon`]. It stays until it is taken.
     pub fn tell_failure_of(&mut self, request: RequestId) {
         self.state.requests.at_mut(request.slot()).flags |= ABANDONED;
     }
@@ -94,8 +94,8 @@ impl Engine {
         self.take_farewell(id, self.fabric.farewell_of(id));
     }
 
-    /// Nothing more is said to or expected from a process: whatever depends on it ends with `error`, and collectives of communicators that
-    /// it belongs to.
+    /// Nothing more is said to or expected from a process: whatever depends on it ends with `error`, and collectives of
+    /// communicators that it belongs to.
     #[cold]
     #[inline(never)]
     pub(crate) fn bury(&mut self, id: PeerId, error: Error) {
@@ -123,8 +123,8 @@ impl Engine {
         }
     }
 
-    /// A process has ended MPI without waiting for the others, as after a loss. It has done what it has to do: a communicator with
-    /// it works as long as nobody needs more of it; who does fails.
+    /// A process has ended MPI without waiting for the others, as after a loss. It has done what it has to do: a communicator
+    /// with it works as long as nobody needs more of it; who does fails.
     #[cold]
     #[inline(never)]
     pub(crate) fn part_from(&mut self, id: PeerId) {
@@ -173,8 +173,9 @@ impl Engine {
         true
     }
 
-    /// Takes the last words of a process that ends after a loss a step nearer to the others. False when they have left, but for those to
-    /// who has ended MPI itself, once that was tried for as long as `since` says: it may have begun again, and most likely takes nothing.
+    /// Takes the last words of a process that ends after a loss a step nearer to the others. False when they have left, but for
+    /// those to who has ended MPI itself, once that was tried for as long as `since` says: it may have begun again, and most
+    /// likely takes nothing.
     pub fn push_last_words(&mut self, since: Duration) -> bool {
         if !self.state.busy.is_empty() {
             self.progress();
@@ -188,16 +189,16 @@ impl Engine {
         busy.any(|&index| since < LAST_WORDS_TO_LEAVERS || !self.state.peers.at(index).has_parted)
     }
 
-    /// As [`Engine::is_quiet`], for a process that has waited for so long: it does not wait for ever for those that have ended MPI and take
-    /// nothing.
+    /// As [`Engine::is_quiet`], for a process that has waited for so long: it does not wait for ever for those that have ended
+    /// MPI and take nothing.
     pub fn is_quiet_since(&self, since: Duration) -> bool {
         let state = &self.state;
         let quiet = state.requests.moving == 0 && state.streams.busy.is_empty() && self.fabric.has_left();
         quiet && !self.awaits_room(since)
     }
 
-    /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were told for half
-    /// a second. It may go on later all the same.
+    /// This process has ended MPI: the others shall not wait for its transport, and have heard so when this returns, or were
+    /// told for half a second. It may go on later all the same.
     pub fn rest(&mut self) {
         self.fabric.rest();
         while !self.fabric.has_rested() {
@@ -301,8 +302,8 @@ impl State {
         }
     }
 
-    /// The process that is not there because of which one that waits for `wanted`, or for anybody, must not wait. Who waits for anybody hears
-    /// of each loss once, and of departures when nobody is left.
+    /// The process that is not there because of which one that waits for `wanted`, or for anybody, must not wait. Who waits for
+    /// anybody hears of each loss once, and of departures when nobody is left.
     fn culprit(&mut self, wanted: Option<PeerId>, context: ContextId) -> Option<PeerId> {
         match wanted {
             None => std::mem::take(&mut self.lost).first().copied().or_else(|| self.deserter(context)),

@@ -1,10 +1,10 @@
-//! [`Forced`]: one fabric to all processes, those of this node among them, and the node's memory for one thing alone: the launcher's word
-//! that a process has died.
+//! [`Forced`]: one fabric to all processes, those of this node among them, and the node's memory for one thing alone: the
+//! launcher's word that a process has died.
 //!
 //! Farewells after a loss are heard there in the same way, also those of processes that were never met.
 //!
-//! A fabric notices the death of a process that it exchanges packets with. Of one that was never talked to it knows nothing, and a receive
-//! from it would wait for ever.
+//! A fabric notices the death of a process that it exchanges packets with. Of one that was never talked to it knows nothing,
+//! and a receive from it would wait for ever.
 
 use crate::both::BothBell;
 use crate::contacts::{Contacts, Wide};

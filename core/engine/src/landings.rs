@@ -365,7 +365,8 @@ mod tests {
         assert_eq!(landed(&mut world, first), [(0, 5)]);
     }
 
-    /// Whoever awaits parts takes those of the open epoch as they come, and stops where something else has to be taken by progress.
+    /// Whoever awaits parts takes those of the open epoch as they come, and stops where something else has to be taken by
+    /// progress.
     #[test]
     fn parts_are_awaited_until_something_else_comes_first() {
         let (mut world, room, first) = two();

@@ -1,9 +1,9 @@
 //! Layouts of messages with gaps, as they travel in announcements and are read by the receiver: single copy from layout to
 //! layout.
 //!
-//! A layout travels once to each receiver, at most [`Announced::LONGEST`] bytes of it, and is called by its slot after that. Both
-//! ends count on announcements coming in order: a slot means what the newest announcement has said. A layout that is too large, or
-//! a message that is not worth reading block by block, is streamed as if there were no layouts.
+//! A layout travels once to each receiver, at most [`Announced::LONGEST`] bytes of it, and is called by its slot after that.
+//! Both ends count on announcements coming in order: a slot means what the newest announcement has said. A layout that is too
+//! large, or a message that is not worth reading block by block, is streamed as if there were no layouts.
 
 use crate::engine::{Engine, State};
 use crate::types::EngineConfig;

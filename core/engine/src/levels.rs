@@ -32,7 +32,8 @@ impl Engine {
         self.fabric.device_work()
     }
 
-    /// In words, how processes are reached that were talked to over the network, where that was tried and not configured: at most so many.
+    /// In words, how processes are reached that were talked to over the network, where that was tried and not configured: at
+    /// most so many.
     pub fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
         self.fabric.ways(most)
     }

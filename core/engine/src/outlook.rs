@@ -173,7 +173,8 @@ impl Engine {
     /// The processes on whose doing this one may do something by itself: each set stands for one thing under way, which goes on
     /// when any of the set acts. `None`: something here goes on without anybody.
     ///
-    /// Answers that a peer's message makes this process give at once are not among them: when nothing has moved for a while, all of them are given.
+    /// Answers that a peer's message makes this process give at once are not among them: when nothing has moved for a while,
+    /// all of them are given.
     pub fn reacts_to(&self) -> Option<Vec<Vec<PeerId>>> {
         let mut sets = Vec::new();
         for (_, running) in self.collectives() {

@@ -1,9 +1,11 @@
-//! Processes that end MPI after a loss, without waiting for the others: what they say, and what ends at the others when they hear it.
+//! Processes that end MPI after a loss, without waiting for the others: what they say, and what ends at the others when they
+//! hear it.
 //!
-//! Who ends MPI may live on, and begin again with a session. Its farewell carries the number of the life that is over ([`Farewell`]), and every
-//! channel has an age, so that a farewell ends exactly what waits for an answer on channels of that life or older, however late it is heard.
-//! It is heard behind everything that the process sent: as a packet where the two have met, and where they share memory by a word there, before
-//! which the process's packets are drained. So a receive that has found nothing by then never will.
+//! Who ends MPI may live on, and begin again with a session. Its farewell carries the number of the life that is over
+//! ([`Farewell`]), and every channel has an age, so that a farewell ends exactly what waits for an answer on channels of that
+//! life or older, however late it is heard. It is heard behind everything that the process sent: as a packet where the two have
+//! met, and where they share memory by a word there, before which the process's packets are drained. So a receive that has
+//! found nothing by then never will.
 
 use crate::engine::{Engine, State};
 use crate::internal::Notice;
@@ -78,8 +80,9 @@ impl Partings {
     }
 }
 
-/// One of those members of some cells that has left them, and for whom there is no hope: `missing` says whom is waited for, one bit each, and is
-/// asked again when somebody has left, because what a leaver wrote comes before its leaving. `peer`: which process a member is.
+/// One of those members of some cells that has left them, and for whom there is no hope: `missing` says whom is waited for, one
+/// bit each, and is asked again when somebody has left, because what a leaver wrote comes before its leaving. `peer`: which
+/// process a member is.
 pub(crate) fn left_among(
     missing: impl Fn() -> u64,
     peer: impl Fn(u32) -> PeerId,
@@ -96,8 +99,8 @@ pub(crate) fn left_among(
 }
 
 impl Engine {
-    /// A communicator is made, whose point-to-point channel is `context`; `senders`: who can send to this process there, and how many
-    /// they are.
+    /// A communicator is made, whose point-to-point channel is `context`; `senders`: who can send to this process there, and
+    /// how many they are.
     pub fn open_channel(&mut self, context: ContextId, age: Age, senders: Arc<dyn PeerMap>, number: u32) {
         self.state.partings.channels.insert(context, Known { age, senders, number });
     }
@@ -107,9 +110,9 @@ impl Engine {
         self.state.partings.channels.remove(&context);
     }
 
-    /// This process is about to end MPI, or a part of it, and it or another lane of it knows of a loss. Nobody waits for the others then, and who
-    /// still waits for an answer of this one would do so for ever: all that were met are told, after everything else that was sent to
-    /// them, and of whom was lost before.
+    /// This process is about to end MPI, or a part of it, and it or another lane of it knows of a loss. Nobody waits for the
+    /// others then, and who still waits for an answer of this one would do so for ever: all that were met are told, after
+    /// everything else that was sent to them, and of whom was lost before.
     pub fn farewell(&mut self, farewell: Farewell) {
         let me = self.state.config.me;
         let living = |index: &u32| !self.state.peers.at(*index).dead && self.state.peers.at(*index).id != me;
@@ -138,8 +141,8 @@ impl Engine {
         }
     }
 
-    /// Ends what waits for an answer or a message of those that have left its channel, and what reads the memory of one, which is its program's
-    /// again. What a device moves goes on. True when there was any.
+    /// Ends what waits for an answer or a message of those that have left its channel, and what reads the memory of one, which
+    /// is its program's again. What a device moves goes on. True when there was any.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_parted(&mut self) -> bool {
@@ -218,8 +221,9 @@ impl Engine {
         self.state.end_bereaved(slot, error);
     }
 
-    /// Ends a request that is not complete, because of a process that [`Engine::loss_of`] tells of. For what does not travel on the channel of its
-    /// communicator, so that the engine cannot know of the loss. What a device has at the moment ends when that gives it back.
+    /// Ends a request that is not complete, because of a process that [`Engine::loss_of`] tells of. For what does not travel on
+    /// the channel of its communicator, so that the engine cannot know of the loss. What a device has at the moment ends when
+    /// that gives it back.
     #[cold]
     pub fn give_up(&mut self, request: RequestId, peer: PeerId) {
         let Some(slot) = self.state.requests.find(request.0) else { return };
@@ -230,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// One of those members of the cells of a communicator that has left them, and for whom there is no hope: `missing` says whom is waited for,
-    /// one bit each. `peer`: which process a member is.
+    /// One of those members of the cells of a communicator that has left them, and for whom there is no hope: `missing` says
+    /// whom is waited for, one bit each. `peer`: which process a member is.
     pub fn left_among(
         &self,
         context: ContextId,
@@ -279,8 +283,8 @@ impl State {
         self.notices.extend([Notice::Parted, Notice::Owed]);
     }
 
-    /// One of those that could have sent to this process on a channel, when none of them is left and not all are dead: deaths are heard of once
-    /// and acknowledged, and the process may send to itself.
+    /// One of those that could have sent to this process on a channel, when none of them is left and not all are dead: deaths
+    /// are heard of once and acknowledged, and the process may send to itself.
     #[cold]
     pub(crate) fn deserter(&self, context: ContextId) -> Option<PeerId> {
         if self.partings.is_empty() || !is_communicators(context) {

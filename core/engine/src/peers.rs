@@ -16,8 +16,8 @@ pub(crate) enum Outgoing {
     Packet(SmallPacket),
     /// A send request in phase Queued or Leading.
     Message(u32),
-    /// The lead of a send that was given up when so many of its bytes had left: zeros come instead, so that what is sent behind it can be
-    /// read by a process that begins again.
+    /// The lead of a send that was given up when so many of its bytes had left: zeros come instead, so that what is sent behind
+    /// it can be read by a process that begins again.
     Filler {
         /// Bytes that have left.
         done: u32,

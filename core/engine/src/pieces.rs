@@ -1,8 +1,9 @@
 //! Messages that leave in a few packets, by short ways at both ends.
 //!
-//! Such a message takes as long as its sender needs before the first packet is out, and its receiver, who is the slower of the two, for all of
-//! them. So what either does beside copying counts: the sender looks once whether everything may leave and makes a request only when the
-//! transport has no more room in the middle; the receiver who waits for the message looks at that sender's packets alone.
+//! Such a message takes as long as its sender needs before the first packet is out, and its receiver, who is the slower of the
+//! two, for all of them. So what either does beside copying counts: the sender looks once whether everything may leave and
+//! makes a request only when the transport has no more room in the middle; the receiver who waits for the message looks at that
+//! sender's packets alone.
 
 use crate::arrive::{Arrival, DRAIN_BURST, Todo};
 use crate::engine::Engine;
@@ -16,13 +17,14 @@ use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind};
 
 impl Engine {
-    /// Bytes of a packet of a message whose sender waits for nothing else, so that its latency counts: a message of 32 KiB takes 1.27 us in
-    /// two and 1.50 in one, without any software between near cores; in four it gains no more there, and loses a tenth between distant
-    /// ones. Of many messages at a time longer packets move more.
+    /// Bytes of a packet of a message whose sender waits for nothing else, so that its latency counts: a message of 32 KiB
+    /// takes 1.27 us in two and 1.50 in one, without any software between near cores; in four it gains no more there, and loses
+    /// a tenth between distant ones. Of many messages at a time longer packets move more.
     pub const PIECE: usize = 16 << 10;
 
-    /// Sends a message that may leave unasked in packets of `piece` bytes (or of half of what may leave unasked), all or the first
-    /// ones: how many bytes have left. `None`: nothing was done. After less than all, [`Engine::send_on`] must follow at once.
+    /// Sends a message that may leave unasked in packets of `piece` bytes (or of half of what may leave unasked), all or the
+    /// first ones: how many bytes have left. `None`: nothing was done. After less than all, [`Engine::send_on`] must follow at
+    /// once.
     pub fn send_pieces(&mut self, to: Envelope, bytes: &[u8], piece: usize) -> Option<usize> {
         let state = &mut self.state;
         let peer = state.peers.find_mut(to.peer)?;
@@ -85,9 +87,9 @@ impl Engine {
         self.leave(index, slot)
     }
 
-    /// Takes packets of `peer` until the receive `request`, whose message it has announced, ends, or nothing has come for `turns` looks (about
-    /// 10 ns each), or some have come and others should have their turn, or something waits to be sent: then it is for
-    /// [`Engine::progress`].
+    /// Takes packets of `peer` until the receive `request`, whose message it has announced, ends, or nothing has come for
+    /// `turns` looks (about 10 ns each), or some have come and others should have their turn, or something waits to be sent:
+    /// then it is for [`Engine::progress`].
     pub fn receive_rest(&mut self, peer: PeerId, request: RequestId, turns: u32) -> Ending {
         let Some(index) = self.state.peers.index(peer) else { return self.ending(request) };
         if self.fabric.is_moved_by_progress(peer) || !self.state.busy.is_empty() {

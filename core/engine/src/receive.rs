@@ -158,7 +158,8 @@ impl Engine {
         }
     }
 
-    /// Whether the sender has ended MPI without waiting until this was taken: then its memory is its program's again, and nobody answers.
+    /// Whether the sender has ended MPI without waiting until this was taken: then its memory is its program's again, and
+    /// nobody answers.
     fn ends_with_its_sender(&mut self, slot: u32) -> bool {
         let request = self.state.requests.at(slot);
         let (peer, context) = (request.peer, request.header.context());

@@ -97,7 +97,8 @@ pub(crate) const KEYED: u16 = 512;
 pub(crate) const LEASED: u16 = 1024;
 /// A device works on its memory.
 pub(crate) const TRANSFERRING: u16 = 2048;
-/// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for the program before.
+/// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for
+/// the program before.
 pub(crate) const ABANDONED: u16 = 4096;
 
 /// One operation under way.

@@ -271,7 +271,8 @@ impl Engine {
         Ok(request)
     }
 
-    /// What is due next: the user-defined operation that a reduction waits for, or the error handler of a request that was abandoned.
+    /// What is due next: the user-defined operation that a reduction waits for, or the error handler of a request that was
+    /// abandoned.
     pub fn take_callback(&mut self) -> Option<Callback> {
         self.state.schedules.callbacks.pop_front()
     }

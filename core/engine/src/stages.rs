@@ -6,8 +6,8 @@ use weft_shm::staging::{Shape, StageIn, StageOut};
 use weft_types::PeerId;
 
 impl Engine {
-    /// Memory where `peer` can put down `number` partitions of `bytes` bytes; `None` when it is not on this node, there is none left, or
-    /// they are better sent.
+    /// Memory where `peer` can put down `number` partitions of `bytes` bytes; `None` when it is not on this node, there is none
+    /// left, or they are better sent.
     pub fn make_stage(&mut self, peer: PeerId, number: u32, bytes: u64) -> Option<StageIn> {
         let shape = Shape::new(number, bytes)?;
         if peer == self.state.config.me {

@@ -1,17 +1,19 @@
 //! Nonblocking collectives of a communicator whose members share the node, by cells of their own.
 //!
-//! A *stream* is the calls of one communicator in the order in which they were started, which is the same at all members (section
-//! 6.12), so that they may share one sequence of rounds. The first one goes on at every progress of the engine; the others begin when
-//! those before them are over. Blocking collectives have other cells and wait for no stream.
+//! A *stream* is the calls of one communicator in the order in which they were started, which is the same at all members
+//! (section 6.12), so that they may share one sequence of rounds. The first one goes on at every progress of the engine; the
+//! others begin when those before them are over. Blocking collectives have other cells and wait for no stream.
 //!
-//! Nobody looks after a nonblocking call all the time: a member that goes back to its computation right after the start would leave
-//! others asleep that were about to wait for it, if the rule held that he who sees a round whole wakes the others. So every
-//! payload wakes those who sleep ([`weft_coll::rounds::Run::unattended`]).
+//! Nobody looks after a nonblocking call all the time: a member that goes back to its computation right after the start would
+//! leave others asleep that were about to wait for it, if the rule held that he who sees a round whole wakes the others. So
+//! every payload wakes those who sleep ([`weft_coll::rounds::Run::unattended`]).
 //!
-//! A persistent collective has a stream of its own, which keeps its one call: persistent ones may be started in another order at every
-//! member (section 6.13), so they share no rounds with anything else. A start begins the call at the next round; it allocates nothing.
+//! A persistent collective has a stream of its own, which keeps its one call: persistent ones may be started in another order
+//! at every member (section 6.13), so they share no rounds with anything else. A start begins the call at the next round; it
+//! allocates nothing.
 //!
-//! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after it go by messages.
+//! A lost member or calls that do not match end a stream at all members before the same call ([`Rounds::begin`]); those after
+//! it go by messages.
 
 use crate::engine::{Engine, State};
 use crate::outlook::Running;
@@ -63,8 +65,8 @@ struct Kept {
     /// How often it was started.
     starts: u32,
     call: RoundsCall,
-    /// While it is under way. The call stays where it is: to move what was just written would wait until the stores before it, into lines that
-    /// others read, are through.
+    /// While it is under way. The call stays where it is: to move what was just written would wait until the stores before it,
+    /// into lines that others read, are through.
     request: Option<RequestId>,
 }
 
@@ -153,13 +155,14 @@ fn step(
 }
 
 impl Engine {
-    /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its members.
+    /// Opens the stream of a communicator on cells that serve nothing else; `context`: its collective channel, `peers`: its
+    /// members.
     pub fn open_stream(&mut self, rounds: Rounds, context: ContextId, peers: Vec<PeerId>) -> Stream {
         self.open(rounds, context, peers, None)
     }
 
-    /// Opens the stream of a persistent collective, which starts with [`Engine::start_kept`]. `sequence`: its number among those of
-    /// the communicator.
+    /// Opens the stream of a persistent collective, which starts with [`Engine::start_kept`]. `sequence`: its number among
+    /// those of the communicator.
     pub fn keep_in_stream(
         &mut self,
         rounds: Rounds,
@@ -219,8 +222,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the communicator's call of that number in a stream: `call` makes it for the stream's cells, or none where memory is
-    /// missing that others have: then this member leaves. `None` when the stream has ended: this call and those after it go by messages.
+    /// Starts the communicator's call of that number in a stream: `call` makes it for the stream's cells, or none where memory
+    /// is missing that others have: then this member leaves. `None` when the stream has ended: this call and those after it go
+    /// by messages.
     ///
     /// # Errors
     /// All request slots are in use.
@@ -262,8 +266,8 @@ impl Engine {
         Ok(Some(request))
     }
 
-    /// Starts the persistent collective of a stream, which is not under way. `None` when the stream has ended: this start and those after it
-    /// go by messages.
+    /// Starts the persistent collective of a stream, which is not under way. `None` when the stream has ended: this start and
+    /// those after it go by messages.
     ///
     /// # Errors
     /// All request slots are in use.

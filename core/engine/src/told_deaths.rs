@@ -1,9 +1,10 @@
 //! [`ToldDeaths`]: deaths that the launcher has told of, and farewells in the node's memory, kept back while the fabric may still
 //! bring what the dead, or those that said farewell, have sent.
 //!
-//! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that finds nothing does
-//! not say that nothing is there: of a message in pieces some may have come, which are no news, and others wait in a socket or are on the wire.
-//! So a death is told when the fabric has been silent for a while *and* for many looks, since a process that computes looks seldom.
+//! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that
+//! finds nothing does not say that nothing is there: of a message in pieces some may have come, which are no news, and others
+//! wait in a socket or are on the wire. So a death is told when the fabric has been silent for a while *and* for many looks,
+//! since a process that computes looks seldom.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -42,7 +43,8 @@ impl ToldDeaths {
         self.told.is_empty()
     }
 
-    /// The launcher says that a process is gone, or the process itself that it has parted. Looks so far say nothing of what it has sent.
+    /// The launcher says that a process is gone, or the process itself that it has parted. Looks so far say nothing of what it
+    /// has sent.
     #[cold]
     pub(crate) fn hear(&mut self, peer: PeerId, departure: Departure, now: Instant) {
         (self.silent_since, self.looks) = (None, 0);

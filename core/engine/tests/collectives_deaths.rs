@@ -40,8 +40,8 @@ fn calls(count: u64) -> Vec<Call<'static>> {
     ]
 }
 
-/// One algorithm run twice by all ranks; one of them dies at some time of the second run. Whether the death met a rank in it that failed of
-/// it.
+/// One algorithm run twice by all ranks; one of them dies at some time of the second run. Whether the death met a rank in it
+/// that failed of it.
 fn one(
     call: &Call<'_>,
     algorithm: &'static registry::Algorithm,

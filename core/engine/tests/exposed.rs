@@ -1,5 +1,5 @@
-//! Operations on exposed memory over the emulator and a network that loses, doubles and reorders, against plain memory: the owner's engine
-//! does nothing but let its device work.
+//! Operations on exposed memory over the emulator and a network that loses, doubles and reorders, against plain memory: the
+//! owner's engine does nothing but let its device work.
 
 mod emulated;
 

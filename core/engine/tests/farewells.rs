@@ -1,5 +1,5 @@
-//! A process says farewell while something is under way between it and others. Who hears that gives up what waits for it, and never takes for gone
-//! who may begin again.
+//! A process says farewell while something is under way between it and others. Who hears that gives up what waits for it, and
+//! never takes for gone who may begin again.
 
 use std::sync::Arc;
 use weft_datatype::Scratch;

@@ -166,7 +166,8 @@ fn layouts_are_streamed_and_chosen() {
     });
 }
 
-/// Announcements with layouts from somebody who lies: true ones with bytes changed, slots never told, absurd lengths and addresses.
+/// Announcements with layouts from somebody who lies: true ones with bytes changed, slots never told, absurd lengths and
+/// addresses.
 #[test]
 fn layouts_of_a_liar_break_nothing() {
     let mut random = Random::new(11);

@@ -115,7 +115,8 @@ proptest! {
         for _ in 0..200 {
             engine.progress();
         }
-        // Receives from anybody hear of the loss once, unless it had taken its leave; those posted after that one wait for the living.
+        // Receives from anybody hear of the loss once, unless it had taken its leave; those posted after that one wait for the
+        // living.
         let waiting = from_anybody.iter().position(|&request| !engine.is_complete(request));
         if let Some(first) = waiting {
             prop_assert!(first > 0 || has_left, "the first receive from anybody is told");

@@ -390,7 +390,8 @@ fn program(seed: u64) {
     model.wind_up();
 }
 
-/// Every length around every border was met in every way that does not hang on chance much: so the programs are about what they say.
+/// Every length around every border was met in every way that does not hang on chance much: so the programs are about what they
+/// say.
 fn all_borders_were_crossed() {
     SEEN.with_borrow(|seen| {
         let times = |length: usize, synchronous: bool, met: Met| {

@@ -1,6 +1,7 @@
-//! Engines over real shared memory, one thread each: every message of a random all-to-all arrives whole and in order,
-//! whatever its protocol, with and without single copy, with waiting that really sleeps. And over shared memory and a fabric
-//! side by side, as in a job on several nodes; and over a fabric alone, where the launcher tells of deaths in memory that carries no messages.
+//! Engines over real shared memory, one thread each: every message of a random all-to-all arrives whole and in order, whatever
+//! its protocol, with and without single copy, with waiting that really sleeps. And over shared memory and a fabric side by
+//! side, as in a job on several nodes; and over a fabric alone, where the launcher tells of deaths in memory that carries no
+//! messages.
 
 use std::collections::HashMap;
 use std::fs::File;

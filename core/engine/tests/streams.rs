@@ -1,5 +1,5 @@
-//! Nonblocking collectives in streams over real shared memory, one thread for each member: random sequences with several under way,
-//! completed in any order, with waiting that really sleeps; members that start and then do something else.
+//! Nonblocking collectives in streams over real shared memory, one thread for each member: random sequences with several under
+//! way, completed in any order, with waiting that really sleeps; members that start and then do something else.
 
 mod node;
 
@@ -181,8 +181,8 @@ fn who_starts_and_then_does_something_else_leaves_nobody_asleep() {
     });
 }
 
-/// Starts broadcasts from member 0, with `more` under way at a time, until the stream has ended; then the number of the first call that goes
-/// another way. `check`: what each started call came to, by number.
+/// Starts broadcasts from member 0, with `more` under way at a time, until the stream has ended; then the number of the first
+/// call that goes another way. `check`: what each started call came to, by number.
 fn until_over(member: &mut Member, root: u32, more: usize, mut check: impl FnMut(u32, bool)) -> u32 {
     let mut pending = Vec::new();
     loop {

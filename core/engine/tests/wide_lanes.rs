@@ -1,5 +1,6 @@
-//! Lanes with ends of their own on a fabric, over the emulated one on the loopback: what is to be sent before it is known how a process is
-//! reached, lanes of one node that come to reach others, deaths that another lane has found out, and sleep on the fabrics of several lanes.
+//! Lanes with ends of their own on a fabric, over the emulated one on the loopback: what is to be sent before it is known how a
+//! process is reached, lanes of one node that come to reach others, deaths that another lane has found out, and sleep on the
+//! fabrics of several lanes.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,5 +1,5 @@
-//! Announced messages that devices move, over the emulator and a network that loses, doubles and reorders: every byte arrives, gaps stay as
-//! they were, memory goes back, whichever way is taken and whatever memory the two ends have.
+//! Announced messages that devices move, over the emulator and a network that loses, doubles and reorders: every byte arrives,
+//! gaps stay as they were, memory goes back, whichever way is taken and whatever memory the two ends have.
 
 mod emulated;
 
@@ -135,8 +135,8 @@ fn memory_that_is_used_again_is_not_registered_again() {
     }
 }
 
-/// Long blocks of a receiver are a list for the device, which writes the whole message into them; short ones are sent packed, and no memory
-/// is registered for them.
+/// Long blocks of a receiver are a list for the device, which writes the whole message into them; short ones are sent packed,
+/// and no memory is registered for them.
 #[test]
 fn long_blocks_of_a_receiver_are_a_list_for_the_device() {
     const BYTES: u64 = 200_000;

@@ -49,8 +49,8 @@ fn main() {
             }
             std::thread::sleep(Duration::from_secs(60));
         }
-        // One dies; the others have said that they go on, and wait for it. Nobody can be told: the memory is none in which a death
-        // could be marked.
+        // One dies; the others have said that they go on, and wait for it. Nobody can be told: the memory is none in which a
+        // death could be marked.
         ["outlive", who] => {
             let memory = job.node_segment(8192).expect("memory");
             memory.write_all_at(&[0x55; 4096], 0).expect("write");

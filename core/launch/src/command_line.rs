@@ -1,7 +1,7 @@
 //! From the words of the command line to the job that is asked for.
 //!
-//! `mpiexec OPTIONS program arguments : OPTIONS program arguments : ...` (MPI 4.1 section 11.5). Pure: files that options name are read
-//! through a callback.
+//! `mpiexec OPTIONS program arguments : OPTIONS program arguments : ...` (MPI 4.1 section 11.5). Pure: files that options name
+//! are read through a callback.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

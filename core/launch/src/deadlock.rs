@@ -5,11 +5,11 @@
 //! something under way in it may go on because somebody it reacts to acts. Everything that can act is found by spreading from
 //! those who are not blocked; the rest waits for itself, for ever.
 //!
-//! That is a proof only if it all was so at one moment, and if no message was on its way then. So each rank tells an interval in
-//! which nothing moved in it, at whose end it looked at everything that had arrived by then; a moment that lies in all intervals is such a
-//! moment. A message sent before it would have been found by the look. (Ranks of one machine share a
-//! clock; those of others are told in the head's time, see `hosts::clocks`. A rank whose fabric has not had all its messages acknowledged is
-//! one with operations under way.)
+//! That is a proof only if it all was so at one moment, and if no message was on its way then. So each rank tells an interval
+//! in which nothing moved in it, at whose end it looked at everything that had arrived by then; a moment that lies in all
+//! intervals is such a moment. A message sent before it would have been found by the look. (Ranks of one machine share a clock;
+//! those of others are told in the head's time, see `hosts::clocks`. A rank whose fabric has not had all its messages
+//! acknowledged is one with operations under way.)
 
 use weft_boot::stall::{Blocked, Place, Ranks, Stall};
 
@@ -150,8 +150,8 @@ fn chain(ranks: &[Known], can_act: &[bool], blocked: &[usize]) -> (Vec<Edge>, bo
     }
 }
 
-/// Of the ranks that take part in a collective operation, those that have not entered it as far as is known (second), and those of which nothing is
-/// known (third).
+/// Of the ranks that take part in a collective operation, those that have not entered it as far as is known (second), and those
+/// of which nothing is known (third).
 pub fn absent(ranks: &[Known], place: Place, members: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let (mut absent, mut unknown) = (Vec::new(), Vec::new());
     for &member in members {

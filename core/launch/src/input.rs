@@ -1,8 +1,8 @@
 //! Standard input for rank 0.
 //!
-//! A file or pipe is handed to rank 0 itself: nothing is copied, nothing is read that it does not read, and end of file and back-pressure
-//! are the real ones. A terminal cannot be handed over (ranks are background jobs, which may not read it), so what is typed
-//! is passed on through a pipe.
+//! A file or pipe is handed to rank 0 itself: nothing is copied, nothing is read that it does not read, and end of file and
+//! back-pressure are the real ones. A terminal cannot be handed over (ranks are background jobs, which may not read it), so
+//! what is typed is passed on through a pipe.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

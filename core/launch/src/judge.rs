@@ -7,8 +7,8 @@
 //! - But where all others have said that they go on without it, such a death after MPI_Init is told to them instead
 //!   ([`Order::Tell`]), and the job's exit code will be that of the death.
 //! - Ending means SIGTERM to every rank, and SIGKILL [`GRACE`] later to those that are left.
-//! - An abort of some ranks only (MPI_Abort on a smaller communicator) ends those, where all others have said that they go on without
-//!   them; otherwise it ends the job.
+//! - An abort of some ranks only (MPI_Abort on a smaller communicator) ends those, where all others have said that they go on
+//!   without them; otherwise it ends the job.
 //! - A rank that has ended MPI may exit as it likes; the first code other than 0 becomes the job's.
 
 use std::time::{Duration, Instant};
@@ -253,9 +253,9 @@ impl Judge {
         }
     }
 
-    /// Whether the verdict on the end of `rank` depends on what became of other ranks or on what they have said, so that all of them must be
-    /// heard before [`Judge::ended`]. Also that of a farewell: it may have gone because of a death that is not known yet, and whether
-    /// anybody goes on without the dead one is to be judged as the dead one left it.
+    /// Whether the verdict on the end of `rank` depends on what became of other ranks or on what they have said, so that all of
+    /// them must be heard before [`Judge::ended`]. Also that of a farewell: it may have gone because of a death that is not
+    /// known yet, and whether anybody goes on without the dead one is to be judged as the dead one left it.
     pub fn depends_on_others(&self, rank: usize, end: End) -> bool {
         let State { stage, doomed, .. } = self.ranks[rank];
         let is_farewell = match end {
@@ -267,8 +267,8 @@ impl Judge {
         self.cause.is_none() && !doomed && (!is_farewell || somebody_inside())
     }
 
-    /// Of several ends that were found at once, those with the smallest number are judged first: a rank that left with 0 and without MPI does
-    /// not run, and nobody need go on without it; then deaths by a signal, which make others end; then exits.
+    /// Of several ends that were found at once, those with the smallest number are judged first: a rank that left with 0 and
+    /// without MPI does not run, and nobody need go on without it; then deaths by a signal, which make others end; then exits.
     pub fn turn(&self, rank: usize, end: End) -> u8 {
         match end {
             End::Exit(0) if self.ranks[rank].stage == Stage::Before => 0,

@@ -1,8 +1,9 @@
 //! mpiexec: parse, map, bind, start, forward, stop.
 //!
-//! The thinking is pure and tested as such: [`command_line`] reads what is asked for, [`pmi_server`] answers ranks, [`judge`] decides
-//! when a job has failed and what comes out, [`lines`] puts output together, [`watch`] and [`deadlock`] tell who waits for whom, [`report`] finds the words. The doing is in `run`
-//! (one epoll loop, one thread), `hosts` (jobs on several hosts: agents and their head) and `spawn` (the steps between fork and exec, the crate's only unsafe code).
+//! The thinking is pure and tested as such: [`command_line`] reads what is asked for, [`pmi_server`] answers ranks, [`judge`]
+//! decides when a job has failed and what comes out, [`lines`] puts output together, [`watch`] and [`deadlock`] tell who waits
+//! for whom, [`report`] finds the words. The doing is in `run` (one epoll loop, one thread), `hosts` (jobs on several hosts:
+//! agents and their head) and `spawn` (the steps between fork and exec, the crate's only unsafe code).
 #![deny(unsafe_code)]
 
 use std::ffi::OsString;

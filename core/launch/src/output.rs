@@ -1,8 +1,8 @@
 //! Where ranks' standard output and error go.
 //!
-//! Ranks write straight to mpiexec's own descriptors where that keeps lines whole: a single rank, and terminals and devices (to which
-//! C programs write line by line). Into files and pipes C programs write blocks of 4 KiB, which would cut the
-//! lines of several ranks into each other; there, and for tagged output, mpiexec puts the lines together ([`crate::lines`]).
+//! Ranks write straight to mpiexec's own descriptors where that keeps lines whole: a single rank, and terminals and devices (to
+//! which C programs write line by line). Into files and pipes C programs write blocks of 4 KiB, which would cut the lines of
+//! several ranks into each other; there, and for tagged output, mpiexec puts the lines together ([`crate::lines`]).
 
 use std::fs::File;
 use std::io::{self, Read};

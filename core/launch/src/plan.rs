@@ -204,8 +204,8 @@ fn described_machine() -> Result<Option<DescribedMachine>, String> {
     Ok(Some(DescribedMachine { topology: topology.map_err(named)?, devices, is_here }))
 }
 
-/// The environment of a program's ranks, on whatever host: what is inherited, what mpiexec was told, and what all ranks of a job must have the
-/// same (rules and figures of collectives), read here once.
+/// The environment of a program's ranks, on whatever host: what is inherited, what mpiexec was told, and what all ranks of a
+/// job must have the same (rules and figures of collectives), read here once.
 pub(crate) fn section_environment(
     inherited: &BTreeMap<OsString, OsString>,
     settings: &Settings,

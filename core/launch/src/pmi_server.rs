@@ -2,10 +2,10 @@
 //!
 //! Sans-IO: bytes of a rank in, [`Action`]s out. One server serves all ranks of a job; they form one key-value space.
 //!
-//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_survives` (goes on when
-//! others are aborted), `weft_note text=` (one line of diagnosis), `weft_stall` (see [`weft_boot::stall`]), `weft_reopen` (MPI is used
-//! again after `weft_done`), and the fields `weft_message` and `weft_ranks` of `abort`; the latter is answered by `weft_aborted
-//! scope=some` or `all`.
+//! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_survives`
+//! (goes on when others are aborted), `weft_note text=` (one line of diagnosis), `weft_stall` (see [`weft_boot::stall`]),
+//! `weft_reopen` (MPI is used again after `weft_done`), and the fields `weft_message` and `weft_ranks` of `abort`; the latter
+//! is answered by `weft_aborted scope=some` or `all`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,8 +22,8 @@ const MAX_NAME: usize = 256;
 /// Most entries of the key-value space: enough for some dozens per rank of a large job, and a bound on memory.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// How many keys the agent of a host with `here` of `size` ranks may take on its own: its part of the space, and one for each rank at
-/// least. What hosts take this way is not counted against what the server itself refuses.
+/// How many keys the agent of a host with `here` of `size` ranks may take on its own: its part of the space, and one for each
+/// rank at least. What hosts take this way is not counted against what the server itself refuses.
 pub fn share_of_host(here: usize, size: usize) -> usize {
     (MAX_ENTRIES / size.max(1)).max(1) * here
 }

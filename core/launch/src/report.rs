@@ -52,7 +52,8 @@ pub fn lost(judge: &Judge, known: &Known, host: &str) -> String {
     text
 }
 
-/// The message for a job, empty when there is nothing to say. `waiting`: who waited for what when the end began, if that is known.
+/// The message for a job, empty when there is nothing to say. `waiting`: who waited for what when the end began, if that is
+/// known.
 pub fn failure(judge: &Judge, ranks: &[Known], host: &str, waiting: &str) -> String {
     failure_on(judge, ranks, &|_| host, waiting)
 }

@@ -67,8 +67,9 @@ pub(crate) fn prepare(command: &mut Command, preparation: Preparation) {
         }
         Ok(())
     };
-    // SAFETY: the closure only makes system calls (prctl, getppid, getpid, send, fcntl, sigprocmask, sched_setaffinity, setrlimit) on values made before
-    // the fork; it does not allocate, lock or touch other threads' state (mpiexec has one thread).
+    // SAFETY: the closure only makes system calls (prctl, getppid, getpid, send, fcntl, sigprocmask, sched_setaffinity,
+    // setrlimit) on values made before the fork; it does not allocate, lock or touch other threads' state (mpiexec has one
+    // thread).
     unsafe {
         command.pre_exec(between_fork_and_exec);
     }
@@ -103,7 +104,8 @@ pub(crate) fn ended(pid: Pid) -> io::Result<Option<End>> {
 
 /// A process that ends all ranks' groups when mpiexec disappears without having done so itself (SIGKILL, a crash).
 ///
-/// The kernel's parent-death signal reaches the ranks' first processes only; programs started by a script in a rank would live on.
+/// The kernel's parent-death signal reaches the ranks' first processes only; programs started by a script in a rank would live
+/// on.
 pub(crate) struct Keeper {
     socket: Arc<OwnedFd>,
     pid: Pid,

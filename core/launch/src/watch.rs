@@ -1,7 +1,7 @@
 //! The launcher's part of the watchdog: gathers what blocked ranks tell, and decides when to speak and what to say.
 //!
-//! Without being asked it speaks up when a deadlock is certain, and never otherwise. Asked for (`--watchdog SECONDS`) it also shows
-//! from time to time who waits for what. Pure: times come in as arguments.
+//! Without being asked it speaks up when a deadlock is certain, and never otherwise. Asked for (`--watchdog SECONDS`) it also
+//! shows from time to time who waits for what. Pure: times come in as arguments.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Jobs on several hosts. The hosts are this machine under other names: their agents are started by `env`, which is as good as ssh
-//! for everything but the network; that is tested in `ci/fabric`.
+//! Jobs on several hosts. The hosts are this machine under other names: their agents are started by `env`, which is as good as
+//! ssh for everything but the network; that is tested in `ci/fabric`.
 
 mod common;
 

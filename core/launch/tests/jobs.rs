@@ -1,7 +1,7 @@
 //! Jobs as users start them: numbers, environment, folders, input, output, exit codes.
 //!
-//! Covers `musts.md`: **mpiexec** [§11.5], the facts behind MPI_INFO_ENV and the initial error handler [§11.2.1], memory allocation kinds
-//! at startup [§11.4.3], MPI_APPNUM for each command and singleton start [§11.10].
+//! Covers `musts.md`: **mpiexec** [§11.5], the facts behind MPI_INFO_ENV and the initial error handler [§11.2.1], memory
+//! allocation kinds at startup [§11.4.3], MPI_APPNUM for each command and singleton start [§11.10].
 
 mod common;
 

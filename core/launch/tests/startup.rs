@@ -1,6 +1,7 @@
-//! The start of jobs of a thousand to a million ranks: all that ranks, agents and mpiexec say to each other from the first order until a
-//! rank has met a peer on another node. Their state machines run here, and every message is counted. `startup/table.txt` keeps the figures;
-//! `WEFT_UPDATE=1` writes it anew. Not in it: questions whether a host is there, which come by the clock.
+//! The start of jobs of a thousand to a million ranks: all that ranks, agents and mpiexec say to each other from the first
+//! order until a rank has met a peer on another node. Their state machines run here, and every message is counted.
+//! `startup/table.txt` keeps the figures; `WEFT_UPDATE=1` writes it anew. Not in it: questions whether a host is there, which
+//! come by the clock.
 
 use std::fmt::Write;
 
@@ -104,8 +105,8 @@ impl Head {
     }
 }
 
-/// Nodes at each end of the job of which every word is said and counted; of those between, which differ in the digits of numbers alone, mpiexec
-/// hears that they are in the fence.
+/// Nodes at each end of the job of which every word is said and counted; of those between, which differ in the digits of
+/// numbers alone, mpiexec hears that they are in the fence.
 const COUNTED: u32 = 8;
 
 /// All ranks are started, say where they are reached, and meet in one fence; then the first asks for the last.

@@ -3,9 +3,9 @@
 //! Callbacks are addresses here; the C boundary calls them, outside any lock. This module knows which callback is
 //! due with which values, and keeps a key alive until the last attribute that uses it is gone.
 //!
-//! Keys and attributes of a process lie behind one lock of their own ([`Cache`]), which is held for a few instructions and never while
-//! a function of the program runs. Who holds the process's lock may take it; who holds it takes nothing more. That an object exists, the
-//! caller has found out before; of windows, which threads do not remember, the cache knows itself.
+//! Keys and attributes of a process lie behind one lock of their own ([`Cache`]), which is held for a few instructions and
+//! never while a function of the program runs. Who holds the process's lock may take it; who holds it takes nothing more. That
+//! an object exists, the caller has found out before; of windows, which threads do not remember, the cache knows itself.
 
 use crate::window::Facts;
 use std::collections::{BTreeMap, HashMap};

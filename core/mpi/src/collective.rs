@@ -206,8 +206,8 @@ impl Planner {
         Planner(Planning::default())
     }
 
-    /// Starts a nonblocking collective with the lock of its communicator's lane alone. `comm` is a snapshot of a communicator in a lane other
-    /// than 0, so it goes by messages; what it keeps of schedules is its thread's own.
+    /// Starts a nonblocking collective with the lock of its communicator's lane alone. `comm` is a snapshot of a communicator
+    /// in a lane other than 0, so it goes by messages; what it keeps of schedules is its thread's own.
     ///
     /// # Errors
     /// As [`Process::start_work`].

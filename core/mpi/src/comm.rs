@@ -105,8 +105,8 @@ impl Comm {
         }
     }
 
-    /// What calls that only look need to know, and those that begin nonblocking collectives in a lane, without what else hangs on the
-    /// communicator; for threads that keep it.
+    /// What calls that only look need to know, and those that begin nonblocking collectives in a lane, without what else hangs
+    /// on the communicator; for threads that keep it.
     pub fn snapshot(&self) -> Comm {
         let mut copy = Comm::new(self.context, self.rank, Arc::clone(&self.group), self.errhandler);
         (copy.handle, copy.lane, copy.name) = (self.handle, self.lane, self.name.clone());

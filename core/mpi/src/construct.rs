@@ -7,8 +7,8 @@
 //! intercomm_create        leaders meet, each tells its group; then the agreement of both    -> communicator
 //! ```
 //!
-//! When no channel of the window tried is free at all members (see [`crate::context`]) the agreement is repeated by letters: it may
-//! happen inside any call at any time, when the parent's collectives are out of step or the parent is freed.
+//! When no channel of the window tried is free at all members (see [`crate::context`]) the agreement is repeated by letters: it
+//! may happen inside any call at any time, when the parent's collectives are out of step or the parent is freed.
 
 mod begin;
 mod meeting;
@@ -156,8 +156,8 @@ impl Process {
         }
     }
 
-    /// Gives the channels of freed communicators back once no traffic uses them. One that has lost somebody is never used again: what calls
-    /// that failed owed to others may arrive at any time, and would be taken for the new communicator's.
+    /// Gives the channels of freed communicators back once no traffic uses them. One that has lost somebody is never used
+    /// again: what calls that failed owed to others may arrive at any time, and would be taken for the new communicator's.
     fn reuse_retired(&mut self) {
         let mut retired = std::mem::take(&mut self.retired);
         retired.retain(|retired| {
@@ -411,7 +411,8 @@ impl Construction {
             process.contexts.release(context);
             return Ok(None);
         };
-        // Whether all members are on one node is the same at all of them, and so is whether all have lanes that reach other nodes.
+        // Whether all members are on one node is the same at all of them, and so is whether all have lanes that reach other
+        // nodes.
         let wide = !process.engine.are_here(comm.processes());
         comm.lane = if !wide || agreed.flags & context::WIDE != 0 { agreed.lane(context) } else { 0 };
         process.open_lane(comm.lane, wide)?;

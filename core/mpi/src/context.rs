@@ -8,15 +8,15 @@
 //! nothing there), so two constructions that run at the same time never get one number, and neither waits for the other.
 //!
 //! The window to try first is common knowledge in one of two ways. Blocking constructions over a whole parent are in the same
-//! order everywhere, so the parent remembers where the last one ended ([`Search::after`]). All others (nonblocking ones, which end
-//! at different times at different members, and those of some members only) begin where their seed says
+//! order everywhere, so the parent remembers where the last one ended ([`Search::after`]). All others (nonblocking ones, which
+//! end at different times at different members, and those of some members only) begin where their seed says
 //! ([`Search::anywhere`]).
 //!
 //! Beside the mask travel *flags*, which all must have set for all to see set: that nothing went wrong so far, that there is room
 //! for one more handle, which side of an intercommunicator goes first. So what fails, fails at all members.
 //!
-//! Other bits of the flags say, one each, how many lanes this process can use: the new communicator's lane follows from the number
-//! and from the smallest of these ([`Proposal::lane`], [`crate::lanes`]). A process that serves one thread sets none.
+//! Other bits of the flags say, one each, how many lanes this process can use: the new communicator's lane follows from the
+//! number and from the smallest of these ([`Proposal::lane`], [`crate::lanes`]). A process that serves one thread sets none.
 //!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
@@ -44,8 +44,8 @@ pub struct Proposal {
     pub mask: Mask,
     /// See the constants.
     pub flags: u64,
-    /// Of what the new communicator descends from, the greatest of all ([`weft_types::life`]). It travels in letters only: who agrees on a
-    /// parent's channel knows it.
+    /// Of what the new communicator descends from, the greatest of all ([`weft_types::life`]). It travels in letters only: who
+    /// agrees on a parent's channel knows it.
     pub age: Age,
 }
 

@@ -5,17 +5,22 @@
 //! for good: its messages, probes, requests and collectives meet nobody else's.
 //!
 //! Invariants:
-//! * A lane other than 0 is given only to communicators whose members all allow several threads (agreed on together
-//!   with the channel, see [`crate::context`]) and, where they are on several nodes, all can open lanes that reach those (`crate::wide`).
-//!   So a single-threaded process never sees one.
+//! * A lane other than 0 is given only to communicators whose members all allow several threads (agreed on together with the
+//!   channel, see [`crate::context`]) and, where they are on several nodes, all can open lanes that reach those
+//!   (`crate::wide`). So a single-threaded process never sees one.
 //! * Lock order: the process (lane 0), then one lane. Who holds a lane takes no other lock. Nothing under a lane's lock
 //!   blocks or calls user code.
 //! * A request or message of lane L has L in the bits of its identifier above the engine's own 27. As a handle it is of a
 //!   kind of its own, with lane, a shortened generation and the slot.
 //! * Whoever ends what another thread sleeps for rings the bell after giving the lock back ([`Lane::with`]).
 
+mod handles;
+
+pub use handles::{LANE_BITS, lane_of, message_handle, request_handle};
+
 use crate::comm::Comm;
 use crate::request::COLLECTIVE;
+use handles::{GENERATION_BITS, SLOT_BITS, compose};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -26,45 +31,11 @@ use weft_types::{Handle, HandleKind, PeerId, Result};
 /// Lanes a process can have, with lane 0.
 pub const LANES: u32 = 8;
 
-/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by the cores).
+/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by
+/// the cores).
 pub fn number(asked: u32, cores: usize) -> u32 {
     let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
     (if asked == 0 { by_cores } else { asked }).min(LANES)
-}
-
-const GENERATION_BITS: u32 = 4;
-const SLOT_BITS: u32 = 20;
-/// Bits of a handle below its kind and lane.
-pub const LANE_BITS: u32 = SLOT_BITS + GENERATION_BITS;
-
-/// The handle of a request or message that carries its lane: `kind` is that of lanes other than 0.
-#[inline(always)]
-fn compose(kind: HandleKind, id: u32, lane: u32) -> Handle {
-    let short = id & ((1 << (SLOT_BITS + GENERATION_BITS)) - 1);
-    Handle((kind as u32) << 27 | lane << (SLOT_BITS + GENERATION_BITS) | short)
-}
-
-/// The handle of a request, whatever its lane.
-#[inline]
-pub fn request_handle(id: RequestId) -> Handle {
-    match id.lane() {
-        0 => crate::request::engine_handle(id),
-        lane => compose(HandleKind::LaneRequest, id.0, lane),
-    }
-}
-
-/// The handle of a matched message, whatever its lane.
-pub fn message_handle(id: MessageId) -> Handle {
-    match id.lane() {
-        0 => Handle((HandleKind::Message as u32) << 27 | id.0),
-        lane => compose(HandleKind::LaneMessage, id.0, lane),
-    }
-}
-
-/// The lane of a handle of kind [`HandleKind::LaneRequest`] or [`HandleKind::LaneMessage`].
-#[inline]
-pub const fn lane_of(handle: Handle) -> u32 {
-    handle.0 >> (SLOT_BITS + GENERATION_BITS) & (LANES - 1)
 }
 
 /// What a lane's lock protects.
@@ -169,8 +140,8 @@ impl Lane {
     }
 
     /// The lane, for the thread to whom its lock is biased; `None` to others. Given back with [`Own::end`] after an operation
-    /// that can neither end a request nor let a probe find something (a send to another process, a receive that is posted), otherwise
-    /// with [`Own::leave`].
+    /// that can neither end a request nor let a probe find something (a send to another process, a receive that is posted),
+    /// otherwise with [`Own::leave`].
     #[inline(always)]
     pub fn own(&self, mine: Mine) -> Option<Own<'_>> {
         let inner = self.inner.own(mine)?;
@@ -421,7 +392,8 @@ impl Lanes {
         (0..).zip(&self.lanes).filter_map(|(number, lane)| Some((number, lane.get()?)))
     }
 
-    /// The next arming of a bell of lane 0 listens to these lanes, one bit each. Their locks are taken for a moment: the caller holds none.
+    /// The next arming of a bell of lane 0 listens to these lanes, one bit each. Their locks are taken for a moment: the caller
+    /// holds none.
     pub fn listen(&self, bell: &EngineBell, lanes: u32) {
         bell.listen(lanes);
         for (number, lane) in self.iter() {
@@ -542,8 +514,8 @@ mod tests {
         }
     }
 
-    /// Four threads begin nonblocking collectives, two on a communicator by turns with what each remembers of it, while a fifth helps
-    /// everywhere: every one gets a number of its own and its result.
+    /// Four threads begin nonblocking collectives, two on a communicator by turns with what each remembers of it, while a fifth
+    /// helps everywhere: every one gets a number of its own and its result.
     #[test]
     fn threads_begin_collectives_in_lanes() {
         const TURNS: u32 = 200;

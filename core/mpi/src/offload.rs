@@ -1,13 +1,13 @@
 //! Collectives that the fabric's device runs in groups of processes (`weft_api::offload`): how a communicator comes to its group.
 //!
-//! Late, as it comes to cells inside a node: the first call goes by messages; before the second the members find out together, by messages,
-//! whether the devices of all of them offer the same, what the others must know of each, and whether all have joined. One that cannot is enough
-//! for all to stay with messages, for good. Whatever goes wrong on the way is not the call's error, and keeps nobody from the steps that follow:
-//! the others may be in them.
+//! Late, as it comes to cells inside a node: the first call goes by messages; before the second the members find out together,
+//! by messages, whether the devices of all of them offer the same, what the others must know of each, and whether all have
+//! joined. One that cannot is enough for all to stay with messages, for good. Whatever goes wrong on the way is not the call's
+//! error, and keeps nobody from the steps that follow: the others may be in them.
 //!
-//! Whether this is begun at all follows from what is the same at all members: the parameters, the fabric of the job, the communicator.
-//! Afterwards its blocking and nonblocking barriers, broadcasts and reductions name the group, and the device says of each whether it takes it;
-//! persistent ones, which may be started in any order, and reproducible reductions never do.
+//! Whether this is begun at all follows from what is the same at all members: the parameters, the fabric of the job, the
+//! communicator. Afterwards its blocking and nonblocking barriers, broadcasts and reductions name the group, and the device
+//! says of each whether it takes it; persistent ones, which may be started in any order, and reproducible reductions never do.
 
 use crate::comm::Comm;
 use crate::process::Process;
@@ -64,7 +64,8 @@ pub struct Join {
     first: u32,
 }
 
-/// Collectives by which members agree. Who could not even begin one has counted it too, so that what comes next has one number everywhere.
+/// Collectives by which members agree. Who could not even begin one has counted it too, so that what comes next has one number
+/// everywhere.
 const AGREEMENTS: u32 = 3;
 
 /// What comes next.
@@ -166,8 +167,9 @@ impl Process {
         }
     }
 
-    /// Every member takes every step, whatever it knows by then: who failed in one agreement cannot know whether the others did, and who left out
-    /// the next one would leave them waiting in it. A step that fails ends at all that take it, as every collective does.
+    /// Every member takes every step, whatever it knows by then: who failed in one agreement cannot know whether the others
+    /// did, and who left out the next one would leave them waiting in it. A step that fails ends at all that take it, as every
+    /// collective does.
     fn next_step_to_group(&mut self, join: &mut Join, ended_well: bool) -> Result<()> {
         if !ended_well {
             join.why.get_or_insert_with(|| "the agreement with the other members has failed".into());

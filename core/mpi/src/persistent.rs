@@ -4,10 +4,11 @@
 //! works with the lane alone. Shared between the process's table and such threads is one word, [`State`].
 //!
 //! # Memory ordering of the word
-//! A request is used by one thread at a time, and from one to the next the program synchronises (section 11.6: two threads never start or
-//! complete the same request concurrently). So a thread always sees what the last user stored; Release and Acquire make a thread that looks
-//! for others (the watchdog, a table that is walked) see the request that a number names. Nothing else is read on the strength of it: the
-//! number is looked up in its lane, under the lane's lock, where a stale one is found out by its generation.
+//! A request is used by one thread at a time, and from one to the next the program synchronises (section 11.6: two threads
+//! never start or complete the same request concurrently). So a thread always sees what the last user stored; Release and
+//! Acquire make a thread that looks for others (the watchdog, a table that is walked) see the request that a number names.
+//! Nothing else is read on the strength of it: the number is looked up in its lane, under the lane's lock, where a stale one is
+//! found out by its generation.
 
 use crate::lanes::request_handle;
 use crate::request::{COLLECTIVE, Local, Requests};
@@ -268,7 +269,8 @@ impl Persistent {
 }
 
 impl Requests {
-    /// `MPI_Start` in the usual cases, by the only thread that is here: small messages and partitioned requests. False: nothing was done.
+    /// `MPI_Start` in the usual cases, by the only thread that is here: small messages and partitioned requests. False: nothing
+    /// was done.
     #[inline]
     pub fn start_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
         match self.locals.find(handle) {

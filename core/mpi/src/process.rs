@@ -74,7 +74,8 @@ pub struct Process {
     survives: bool,
     /// Whether the launcher was told that this process is done.
     said_goodbye: bool,
-    /// How often this process has opened MPI, or a greater number that another member of a communicator had ([`weft_types::life`]).
+    /// How often this process has opened MPI, or a greater number that another member of a communicator had
+    /// ([`weft_types::life`]).
     pub(crate) life: u32,
     /// Whether MPI is open.
     is_open: bool,
@@ -417,7 +418,8 @@ impl Process {
         }
     }
 
-    /// Says by which addresses and devices others were reached, to whoever asked for that (`WEFT_VERBOSE`): what works was found out by trying.
+    /// Says by which addresses and devices others were reached, to whoever asked for that (`WEFT_VERBOSE`): what works was
+    /// found out by trying.
     fn tell_ways(&self) {
         if self.parameters.verbose > u32::from(self.job.rank != 0) {
             for (peer, way) in self.engine.ways(MOST_WAYS_TOLD) {

@@ -149,9 +149,9 @@ impl Process {
         }
     }
 
-    /// `MPI_Request_free`: what is under way completes on its own. What goes wrong with a message then is told to the error handler of its
-    /// communicator, and of a one-sided operation by the next synchronisation of its window ([`crate::window::Window::take_error`]). The
-    /// generalized request, if it is one and complete: its free function is due.
+    /// `MPI_Request_free`: what is under way completes on its own. What goes wrong with a message then is told to the error
+    /// handler of its communicator, and of a one-sided operation by the next synchronisation of its window
+    /// ([`crate::window::Window::take_error`]). The generalized request, if it is one and complete: its free function is due.
     ///
     /// # Errors
     /// `MPI_ERR_REQUEST` for the null handle and for collectives.

@@ -1,19 +1,20 @@
-//! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages (design
-//! section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits
-//! for the other; persistent reductions to all, which may be started in any order, by cells that each has for itself ([`kept`]).
+//! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages
+//! (design section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so
+//! that neither waits for the other; persistent reductions to all, which may be started in any order, by cells that each has
+//! for itself ([`kept`]).
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
 //! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways.
 //!
-//! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool, and all agree by
-//! messages on where it is, or that one of them has none, and then the communicator stays with messages. Memory for long
-//! payloads is agreed on in the same way when the first call needs it. Whatever goes wrong in an agreement is not the call's error: the call
-//! goes by messages then, at all members, and finds out for itself. So that nobody is left with cells that another did not hear of, none
-//! is used before all have joined.
+//! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool, and all
+//! agree by messages on where it is, or that one of them has none, and then the communicator stays with messages. Memory for
+//! long payloads is agreed on in the same way when the first call needs it. Whatever goes wrong in an agreement is not the
+//! call's error: the call goes by messages then, at all members, and finds out for itself. So that nobody is left with cells
+//! that another did not hear of, none is used before all have joined.
 //!
-//! A lost member, or calls that do not match, end the cells at all members before the same call (`weft_shm::rounds::leaving`); this one
-//! and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
+//! A lost member, or calls that do not match, end the cells at all members before the same call (`weft_shm::rounds::leaving`);
+//! this one and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
 
 mod agreement;
 mod kept;
@@ -340,8 +341,8 @@ impl Process {
         }
     }
 
-    /// The error of a call in the cells of a communicator that has lost a process, or that waits for one that has left the cells: nobody knows
-    /// whether it would ever end. This member has left them then.
+    /// The error of a call in the cells of a communicator that has lost a process, or that waits for one that has left the
+    /// cells: nobody knows whether it would ever end. This member has left them then.
     #[cold]
     pub fn hopeless_in_rounds(&mut self, comm: Handle, steps: &mut impl Steps) -> Option<Error> {
         if self.engine.knows_losses() {

@@ -34,8 +34,8 @@ pub struct Sessions {
     origins: HashMap<Handle, Handle>,
     /// When the map is looked through for entries without an object.
     sweep_at: usize,
-    /// Whether anything was ever derived from a session, for threads that do not hold the process. Who has such an object has it from a
-    /// thread that has seen this.
+    /// Whether anything was ever derived from a session, for threads that do not hold the process. Who has such an object has
+    /// it from a thread that has seen this.
     derived: Arc<AtomicBool>,
 }
 

@@ -1,7 +1,7 @@
 //! Describes a blocked call: in words for people, and as the processes it needs, from which the launcher finds deadlocks.
 //!
-//! Called when a call has been blocked for long, never on the way of a message. What is not known exactly is described as "may go on
-//! at any time" (no needs), so that no description can make a job look more blocked than it is.
+//! Called when a call has been blocked for long, never on the way of a message. What is not known exactly is described as "may
+//! go on at any time" (no needs), so that no description can make a job look more blocked than it is.
 
 use crate::comm::Comm;
 use crate::construct::Awaits;
@@ -239,8 +239,8 @@ impl Process {
         }
     }
 
-    /// Adds to what is told of something that needs these processes that one of them was never heard. The network may be mended, so nothing is
-    /// certain then.
+    /// Adds to what is told of something that needs these processes that one of them was never heard. The network may be
+    /// mended, so nothing is certain then.
     fn tell_silence(&self, peers: &[PeerId], told: &mut Told) {
         let silent = |&&peer: &&PeerId| self.engine.unanswered(peer).is_some_and(|time| time >= SILENCE);
         if let Some(peer) = peers.iter().find(silent) {

@@ -1,8 +1,8 @@
 //! The state of the tool information interface (section 15.3): what there is to see, and who looks at it.
 //!
 //! Control variables are the public parameters, all of them settable until MPI is started, none afterwards. Performance
-//! variables are levels and counts of this process: readable at any time, neither started nor written. There are no events. Indices are
-//! positions in fixed tables, so they never change.
+//! variables are levels and counts of this process: readable at any time, neither started nor written. There are no events.
+//! Indices are positions in fixed tables, so they never change.
 
 use std::collections::{BTreeMap, BTreeSet};
 

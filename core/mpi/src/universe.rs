@@ -9,8 +9,8 @@
 //! # Ok::<(), weft_types::Error>(())
 //! ```
 //!
-//! Data are copied into memory of the library, which is what lets this module be free of unsafe code. A `Universe` serves one thread;
-//! C programs and other threads go through `libmpi_abi`.
+//! Data are copied into memory of the library, which is what lets this module be free of unsafe code. A `Universe` serves one
+//! thread; C programs and other threads go through `libmpi_abi`.
 
 use crate::construct::Construction;
 use crate::process::Process;

@@ -1,13 +1,14 @@
 //! Lanes that reach other nodes: each has an end of its own on the fabric.
 //!
-//! Ends are opened one by one, when the first communicator of a lane needs one. How others' ends of the same lane are found is asked by
-//! letters in lane 0 ([`desk`]), which whoever progresses the process writes and takes in; the lanes' engines ask the desk from under their own
-//! locks. So the desk has a lock of its own, the innermost of all: nothing but a bell is rung under it.
+//! Ends are opened one by one, when the first communicator of a lane needs one. How others' ends of the same lane are found is
+//! asked by letters in lane 0 ([`desk`]), which whoever progresses the process writes and takes in; the lanes' engines ask the
+//! desk from under their own locks. So the desk has a lock of its own, the innermost of all: nothing but a bell is rung under
+//! it.
 //!
 //! # Who wakes whom
-//! A wish for a letter is left at the desk, and lane 0 is rung: the thread that sleeps for it armed its bell before its last look, which locked the
-//! desk. Either that look came first, and the desk's lock hands the armed bell on to whoever leaves the wish and then rings; or it found the wish.
-//! It is the same with an answer and the threads that sleep in its lane.
+//! A wish for a letter is left at the desk, and lane 0 is rung: the thread that sleeps for it armed its bell before its last
+//! look, which locked the desk. Either that look came first, and the desk's lock hands the armed bell on to whoever leaves the
+//! wish and then rings; or it found the wish. It is the same with an answer and the threads that sleep in its lane.
 
 mod desk;
 

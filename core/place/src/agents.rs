@@ -4,9 +4,9 @@ use crate::cpus::CpuSet;
 use crate::policy::Placement;
 use crate::topology::{Level, Topology};
 
-/// For each placed rank the CPUs of its progress agent: those that no rank is bound to, as near to the rank's own as there are any (its
-/// core's other threads, its NUMA node, its socket, the machine), shared evenly. `None` for a rank that is not bound, whose
-/// threads the kernel places, and where nothing is left over: there the agent runs beside the rank.
+/// For each placed rank the CPUs of its progress agent: those that no rank is bound to, as near to the rank's own as there are
+/// any (its core's other threads, its NUMA node, its socket, the machine), shared evenly. `None` for a rank that is not bound,
+/// whose threads the kernel places, and where nothing is left over: there the agent runs beside the rank.
 pub fn agents(topology: &Topology, placements: &[Placement]) -> Vec<Option<CpuSet>> {
     let taken: CpuSet = placements
         .iter()

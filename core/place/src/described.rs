@@ -1,7 +1,7 @@
 //! Machines described in words rather than by /sys: hwloc's synthetic descriptions and XML files.
 //!
-//! `HWLOC_SYNTHETIC="pack:2 numa:2 core:4 pu:2"` and `HWLOC_XMLFILE=node.xml` are how hwloc's users try a program on a machine they do
-//! not have. Only what placement needs is read: packages, NUMA nodes, cores, processing units.
+//! `HWLOC_SYNTHETIC="pack:2 numa:2 core:4 pu:2"` and `HWLOC_XMLFILE=node.xml` are how hwloc's users try a program on a machine
+//! they do not have. Only what placement needs is read: packages, NUMA nodes, cores, processing units.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ impl Kind {
     }
 }
 
-/// Reads a synthetic description, from the machine inwards: `type:count` for each level, `[numa]` for memory attached to the level
-/// before it. Processing units are numbered in order.
+/// Reads a synthetic description, from the machine inwards: `type:count` for each level, `[numa]` for memory attached to the
+/// level before it. Processing units are numbered in order.
 ///
 /// Errors: what cannot be read, in words.
 pub fn synthetic(text: &str) -> Result<Topology, String> {

@@ -1,4 +1,5 @@
-//! RDMA devices as the kernel shows them in `/sys/class/infiniband`: what they are, where they sit, whether a port of theirs is up.
+//! RDMA devices as the kernel shows them in `/sys/class/infiniband`: what they are, where they sit, whether a port of theirs is
+//! up.
 //!
 //! Enough to place ranks near them and to say why one is not used; opening them is the transports' business.
 
@@ -107,8 +108,8 @@ fn device(system: &dyn System, name: String) -> Device {
     Device { pci, numa_node, cpus, rate, ports: told.join(", "), speech, name }
 }
 
-/// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. They are active if one of their ports is;
-/// where the file does not tell of ports, they count as active.
+/// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. They are active if one of their
+/// ports is; where the file does not tell of ports, they count as active.
 ///
 /// Errors: a set of CPUs that cannot be read.
 pub fn xml(text: &str) -> Result<Vec<Device>, String> {
@@ -181,8 +182,8 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// For each rank of a node, by the CPUs it may use, the device it uses (an index into `devices`): the nearest active one; of several
-/// that are equally near, each gets as many ranks. `None` when no device is active.
+/// For each rank of a node, by the CPUs it may use, the device it uses (an index into `devices`): the nearest active one; of
+/// several that are equally near, each gets as many ranks. `None` when no device is active.
 pub fn assign(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<usize>> {
     let mut load = vec![0_usize; devices.len()];
     ranks
@@ -202,8 +203,8 @@ pub fn assign_names(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<String>>
     assign(devices, ranks).into_iter().map(name).collect()
 }
 
-/// How far a device is from the CPUs of a rank: 0 when it is near all of them, 1 near some, 2 near none. One that does not tell where
-/// it is counts as near some.
+/// How far a device is from the CPUs of a rank: 0 when it is near all of them, 1 near some, 2 near none. One that does not tell
+/// where it is counts as near some.
 fn distance(device: &Device, cpus: &CpuSet) -> u32 {
     if device.cpus.is_empty() || cpus.is_empty() {
         return 1;

@@ -1,8 +1,8 @@
 //! The parts of a machine that processes may be restricted to, by hwloc's names: packages, NUMA nodes, caches, cores.
 //!
-//! Made for splitting communicators by hardware (section 7.4.2) and for mapping topologies: unlike [`crate::Topology`], which has the usable
-//! CPUs and what ranks are bound to, this has all CPUs and all kinds of parts. A process *utilises* a part when the part holds every
-//! CPU the process may run on.
+//! Made for splitting communicators by hardware (section 7.4.2) and for mapping topologies: unlike [`crate::Topology`], which
+//! has the usable CPUs and what ranks are bound to, this has all CPUs and all kinds of parts. A process *utilises* a part when
+//! the part holds every CPU the process may run on.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Topology, binding and mapping decisions.
 //!
-//! Pure: the machine is read through [`system::System`], a view of the kernel's files, so that every machine whose files were kept
-//! can be planned for in a test.
+//! Pure: the machine is read through [`system::System`], a view of the kernel's files, so that every machine whose files were
+//! kept can be planned for in a test.
 #![forbid(unsafe_code)]
 
 pub mod agents;

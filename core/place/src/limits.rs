@@ -25,8 +25,9 @@ pub fn cpu_quota(system: &dyn System) -> Option<usize> {
     tightest
 }
 
-/// Bytes of memory that this process may lock (`ulimit -l`); `None` when it is not limited or the kernel does not tell. Whoever has
-/// `CAP_IPC_LOCK` in the machine's first user namespace, where the kernel asks for it, is not limited whatever stands there.
+/// Bytes of memory that this process may lock (`ulimit -l`); `None` when it is not limited or the kernel does not tell. Whoever
+/// has `CAP_IPC_LOCK` in the machine's first user namespace, where the kernel asks for it, is not limited whatever stands
+/// there.
 pub fn memlock(system: &dyn System) -> Option<u64> {
     if may_lock_all(system) {
         return None;

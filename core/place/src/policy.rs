@@ -143,7 +143,8 @@ pub fn place(topology: &Topology, ranks: usize, bind_to: BindTo, map_by: MapBy) 
         .collect()
 }
 
-/// The places in the order in which ranks take them: single cores, or single hardware threads when those are bound to or mapped by.
+/// The places in the order in which ranks take them: single cores, or single hardware threads when those are bound to or mapped
+/// by.
 fn seats(topology: &Topology, bind_to: BindTo, map_by: MapBy) -> Vec<CpuSet> {
     let fine = bind_to == BindTo::HwThread || map_by == MapBy::HwThread;
     let seat_level = if fine { Level::HwThread } else { Level::Core };

@@ -1,8 +1,9 @@
-//! Which transport leads to which processes, and why not the others: a pure function of what a machine has and what was asked for.
+//! Which transport leads to which processes, and why not the others: a pure function of what a machine has and what was asked
+//! for.
 //!
-//! Two kinds of peers differ: those of this node and those of other nodes. For each, every transport either can be used, at a modelled
-//! time, or cannot, for a reason that comes with its remedy. The least time wins. All processes of a job come to the same if
-//! their nodes are alike; where they are not, the names in their addresses differ, and the first contact says so.
+//! Two kinds of peers differ: those of this node and those of other nodes. For each, every transport either can be used, at a
+//! modelled time, or cannot, for a reason that comes with its remedy. The least time wins. All processes of a job come to the
+//! same if their nodes are alike; where they are not, the names in their addresses differ, and the first contact says so.
 
 use std::fmt::{self, Write as _};
 
@@ -370,8 +371,8 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
 }
 
 fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
-    // Its verbs provider drives InfiniBand and RoCE devices too, but gives less than verbs themselves: they are left to these unless
-    // libfabric was asked for.
+    // Its verbs provider drives InfiniBand and RoCE devices too, but gives less than verbs themselves: they are left to these
+    // unless libfabric was asked for.
     let all = [Speech::OmniPath, Speech::Other, Speech::InfiniBand, Speech::Roce];
     let driven = facts.active(if forced { &all } else { &all[..2] });
     let Some(library) = facts.libfabric.as_ref().map(|_| "libfabric") else {

@@ -216,7 +216,8 @@ mod tests {
             plan_receive(1 << 20, &ReceiveCosts { oversubscribed: true, ..costs }),
             ReceivePlan::SingleCopy
         );
-        // Where a device reads faster than packets come, blocks of 16 KiB at the sender are worth reading one by one; of 1 KiB they are not.
+        // Where a device reads faster than packets come, blocks of 16 KiB at the sender are worth reading one by one; of 1 KiB
+        // they are not.
         let device = ReceiveCosts { stream: 4e9, ..costs };
         for (block, plan) in [(16 << 10, ReceivePlan::SingleCopy), (1 << 10, ReceivePlan::Stream)] {
             let runs = f64::from((1 << 20) / block) * 5e-7;

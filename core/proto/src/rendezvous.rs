@@ -1,5 +1,5 @@
-//! Whether announced messages travel by the device's reads or writes, from which size on: a function of capabilities and model, asked
-//! once for each peer.
+//! Whether announced messages travel by the device's reads or writes, from which size on: a function of capabilities and model,
+//! asked once for each peer.
 
 /// What the user says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

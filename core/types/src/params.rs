@@ -209,8 +209,8 @@ impl Parameters {
         Parameters::default().set(variable, text) == Some(true)
     }
 
-    /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns what to say about names that
-    /// look like a parameter and are none.
+    /// The defaults, changed by those of `variables` (name, value) that set a parameter. Also returns what to say about names
+    /// that look like a parameter and are none.
     ///
     /// # Errors
     /// `MPI_ERR_OTHER` for a value that cannot be read, naming variable, value and form.

@@ -55,8 +55,8 @@ pub enum Kind {
     CancelReply = 10,
     /// Something waits at the receiver on a channel: so many of its messages may be announced beyond the bound.
     More = 11,
-    /// The sender's collective failed because this process is gone or has ended MPI; messages of a wrong length follow, which stand for that. Or
-    /// the sender itself ends.
+    /// The sender's collective failed because this process is gone or has ended MPI; messages of a wrong length follow, which
+    /// stand for that. Or the sender itself ends.
     Lost = 12,
     /// Some of the partitions of a partitioned send (chapter 4).
     Part = 13,

@@ -9,7 +9,8 @@ pub struct Announce {
     pub length: u64,
     /// Where the message begins in the sender's memory, when it lies in one run there; else 0.
     pub address: u64,
-    /// The sender's request; 0 where the receiver has nothing to say about it: the lead is the whole message, which is not synchronous.
+    /// The sender's request; 0 where the receiver has nothing to say about it: the lead is the whole message, which is not
+    /// synchronous.
     pub request: u32,
     /// How many of the first bytes follow without being asked for: in this packet and in the fragments behind it.
     pub lead: u32,

@@ -4,8 +4,8 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Says why the calling test does nothing here: on standard error, and as a line of the file `WEFT_TEST_SKIPS` if that is set (`ci/lib.sh`
-/// counts these). At most once in a test; not from threads that it makes.
+/// Says why the calling test does nothing here: on standard error, and as a line of the file `WEFT_TEST_SKIPS` if that is set
+/// (`ci/lib.sh` counts these). At most once in a test; not from threads that it makes.
 ///
 /// # Panics
 /// When that file cannot be written: a test that does nothing must not count as passed.

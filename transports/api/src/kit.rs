@@ -1,7 +1,7 @@
 //! The properties that every transport must have, as one suite that each runs in its tests.
 //!
-//! A test describes its fabric by [`Fabric`] and calls the properties, most simply all of them by [`every_property`]. A property panics
-//! with what it saw. All of them work over fabrics that delay, refuse, and lose packets underneath.
+//! A test describes its fabric by [`Fabric`] and calls the properties, most simply all of them by [`every_property`]. A
+//! property panics with what it saw. All of them work over fabrics that delay, refuse, and lose packets underneath.
 
 pub mod one_sided;
 

@@ -174,21 +174,22 @@ pub trait Transport {
         false
     }
 
-    /// For how long a peer that was never heard has been asked for a way to it; `None`: it has answered, or was not asked. It may compute before
-    /// its first call, or the network may drop what is sent to it.
+    /// For how long a peer that was never heard has been asked for a way to it; `None`: it has answered, or was not asked. It
+    /// may compute before its first call, or the network may drop what is sent to it.
     fn unanswered(&self, peer: PeerId) -> Option<Duration> {
         let _ = peer;
         None
     }
 
-    /// This process has ended MPI, or a part of it, after a loss and without waiting for the others, and said its last words: whatever it
-    /// wrote into memory that others share comes before this. It may begin again. Where processes share memory all see it
-    /// ([`Transport::lost`]), also those that never met it.
+    /// This process has ended MPI, or a part of it, after a loss and without waiting for the others, and said its last words:
+    /// whatever it wrote into memory that others share comes before this. It may begin again. Where processes share memory all
+    /// see it ([`Transport::lost`]), also those that never met it.
     fn set_farewell(&mut self, farewell: Farewell) {
         let _ = farewell;
     }
 
-    /// What `peer` is known to have left behind: everything when it has left in order, or what it said ([`Transport::set_farewell`]).
+    /// What `peer` is known to have left behind: everything when it has left in order, or what it said
+    /// ([`Transport::set_farewell`]).
     fn farewell_of(&self, peer: PeerId) -> Farewell {
         let _ = peer;
         Farewell::NONE
@@ -209,8 +210,8 @@ pub trait Transport {
     /// for.
     fn progress(&mut self) -> bool;
 
-    /// A process found to be gone since the last call, each named once, or to have said farewell ([`Transport::has_only_parted`]); whatever it
-    /// sent before stays readable.
+    /// A process found to be gone since the last call, each named once, or to have said farewell
+    /// ([`Transport::has_only_parted`]); whatever it sent before stays readable.
     fn lost(&mut self) -> Option<PeerId> {
         None
     }
@@ -225,8 +226,8 @@ pub trait Transport {
     /// on later.
     fn rest(&mut self) {}
 
-    /// Whether everybody who would wait has heard of [`Transport::rest`], or was told often enough: until then the caller goes on with
-    /// [`Transport::progress`], half a second at most.
+    /// Whether everybody who would wait has heard of [`Transport::rest`], or was told often enough: until then the caller goes
+    /// on with [`Transport::progress`], half a second at most.
     fn has_rested(&self) -> bool {
         true
     }
@@ -294,8 +295,8 @@ pub trait Transport {
         let _ = region;
     }
 
-    /// Reads runs of `peer`'s memory into own ones, in order: both lists have the same number of bytes, and at most `max_runs` entries.
-    /// One call is at most one doorbell. The token comes back when all bytes are here.
+    /// Reads runs of `peer`'s memory into own ones, in order: both lists have the same number of bytes, and at most `max_runs`
+    /// entries. One call is at most one doorbell. The token comes back when all bytes are here.
     ///
     /// # Errors
     /// See [`Refused`]; then nothing was begun.
@@ -310,8 +311,8 @@ pub trait Transport {
         Err(Refused::Dead)
     }
 
-    /// Writes own runs into runs of `peer`'s memory, in order; as [`Transport::get`] otherwise. With a token it comes back when all
-    /// bytes are visible there, and only then may the own memory change. Without one, [`Transport::flush`] tells.
+    /// Writes own runs into runs of `peer`'s memory, in order; as [`Transport::get`] otherwise. With a token it comes back when
+    /// all bytes are visible there, and only then may the own memory change. Without one, [`Transport::flush`] tells.
     ///
     /// # Errors
     /// As [`Transport::get`].
@@ -343,9 +344,9 @@ pub trait Transport {
         Err(Refused::Dead)
     }
 
-    /// As [`Transport::put_copy`] without a token, of at most [`Capabilities::max_inline`] bytes, where that takes no second look at anything:
-    /// the fast half of a short put. `route` is what [`Transport::route`] says of the peer. `false`: nothing was begun, and nothing is said about
-    /// why; use [`Transport::put_copy`].
+    /// As [`Transport::put_copy`] without a token, of at most [`Capabilities::max_inline`] bytes, where that takes no second
+    /// look at anything: the fast half of a short put. `route` is what [`Transport::route`] says of the peer. `false`: nothing
+    /// was begun, and nothing is said about why; use [`Transport::put_copy`].
     #[inline]
     fn put_now(&mut self, route: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         let _ = (route, bytes, to);

@@ -6,32 +6,35 @@
 //! ([`Offload::hand_over`]) under a token, and hears of the end by that token ([`Offload::finished`]).
 //!
 //! # Rules
-//! - **All members answer alike.** A message that one member's device sends is received by another member's device, so a collective
-//!   runs on the devices of all its members or on none. `can_run` decides from what is the same at all members by the rules
-//!   of chapter 6 (the [`Outline`]) and from what the members agreed on when the job started; never from addresses, free
-//!   slots or the length of this member's part. A device that is out of slots runs the program in the transport's
+//! - **All members answer alike.** A message that one member's device sends is received by another member's device, so a
+//!   collective runs on the devices of all its members or on none. `can_run` decides from what is the same at all members by
+//!   the rules of chapter 6 (the [`Outline`]) and from what the members agreed on when the job started; never from addresses,
+//!   free slots or the length of this member's part. A device that is out of slots runs the program in the transport's
 //!   [`progress`](crate::Transport::progress) instead, with the same messages.
-//! - **Messages match by pair and key**, in order where a key is used twice. They meet no packets of the [`Transport`](crate::Transport).
-//!   A send step is complete when its bytes have left this process's memory; it may wait for the receive.
-//! - **The memory is the device's** from `hand_over` until the end is told; a transport registers what it must. After the end nothing
-//!   of this process's memory is touched on behalf of the program.
+//! - **Messages match by pair and key**, in order where a key is used twice. They meet no packets of the
+//!   [`Transport`](crate::Transport). A send step is complete when its bytes have left this process's memory; it may wait for
+//!   the receive.
+//! - **The memory is the device's** from `hand_over` until the end is told; a transport registers what it must. After the end
+//!   nothing of this process's memory is touched on behalf of the program.
 //! - **A lost member ends what needs it.** A step whose partner is gone ends the program with [`Outcome::Lost`], and so do the
 //!   programs of all who wait for this one, directly or through others, naming the same process. The engine tells what
 //!   it hears of by other ways ([`Offload::give_up_on`]).
 //! - The same [`Arc`] handed over again is the same program: a device may keep what it made of it (persistent collectives).
 //!
 //! # Groups
-//! A device that runs a collective as a whole (libfabric's `fi_collective`) has no use for the steps: it wants to know who takes part before the
-//! first call, and then the operands of each. Such a transport says what it can do by [`Offload::offers_groups`]. The members of a communicator
-//! compare that, by messages; where it is the same at all of them, each opens a group ([`Offload::open_group`]), shows the others its card and joins
-//! ([`Offload::join_group`]); when all have joined ([`Offload::joined`], agreed on by messages again), the communicator's collectives name the
-//! group. Whatever fails on the way fails for all, and the collectives stay with the engine. In a group programs run one after another, in the
-//! order in which they are handed over, which is therefore the same at all members.
+//! A device that runs a collective as a whole (libfabric's `fi_collective`) has no use for the steps: it wants to know who
+//! takes part before the first call, and then the operands of each. Such a transport says what it can do by
+//! [`Offload::offers_groups`]. The members of a communicator compare that, by messages; where it is the same at all of them,
+//! each opens a group ([`Offload::open_group`]), shows the others its card and joins ([`Offload::join_group`]); when all have
+//! joined ([`Offload::joined`], agreed on by messages again), the communicator's collectives name the group. Whatever fails on
+//! the way fails for all, and the collectives stay with the engine. In a group programs run one after another, in the order in
+//! which they are handed over, which is therefore the same at all members.
 //!
 //! # Deferred work
-//! libfabric's other way (`FI_TRIGGER`, `fi_trigger.h`) would take the [`Program`]: a counter for each step that others wait for, one
-//! `FI_OP_TSEND`/`FI_OP_TRECV` work entry a message with [`Step::Send::key`] as its tag, threshold [`Program::waits_for`]; it has no arithmetic but
-//! `FI_OP_ATOMIC` on the receiver, so `can_run` would refuse arithmetic that `fi_query_atomic` does not list.
+//! libfabric's other way (`FI_TRIGGER`, `fi_trigger.h`) would take the [`Program`]: a counter for each step that others wait
+//! for, one `FI_OP_TSEND`/`FI_OP_TRECV` work entry a message with [`Step::Send::key`] as its tag, threshold
+//! [`Program::waits_for`]; it has no arithmetic but `FI_OP_ATOMIC` on the receiver, so `can_run` would refuse arithmetic that
+//! `fi_query_atomic` does not list.
 
 use std::fmt;
 use std::sync::Arc;
@@ -276,8 +279,8 @@ pub struct Finished {
 
 /// A transport that can run collectives. The defaults are those of one that cannot.
 pub trait Offload {
-    /// Whether the device takes such a collective, with these members (the process of each rank), who have this group if any. See the
-    /// rules of this module: all members must get the same answer.
+    /// Whether the device takes such a collective, with these members (the process of each rank), who have this group if any.
+    /// See the rules of this module: all members must get the same answer.
     ///
     /// # Errors
     /// Why not.
@@ -302,8 +305,8 @@ pub trait Offload {
         None
     }
 
-    /// Whether the device runs collectives of groups of so many members, as a number that stands for all it can do with them: the same number,
-    /// the same abilities. It is never 0. `None`: it knows no groups, or has no room for another one.
+    /// Whether the device runs collectives of groups of so many members, as a number that stands for all it can do with them:
+    /// the same number, the same abilities. It is never 0. `None`: it knows no groups, or has no room for another one.
     fn offers_groups(&self, members: u32) -> Option<u64> {
         let _ = members;
         None

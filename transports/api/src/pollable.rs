@@ -36,11 +36,12 @@ impl<B> Bells<B> {
         Bells { first, second, most: None }
     }
 
-    /// The same, but that no sleep is longer than so many nanoseconds, unless they are 0: of a transport to which something comes that rings
-    /// no bell. It is read when a sleep begins, since a call fetches its bell once.
+    /// The same, but that no sleep is longer than so many nanoseconds, unless they are 0: of a transport to which something
+    /// comes that rings no bell. It is read when a sleep begins, since a call fetches its bell once.
     ///
-    /// *Memory ordering:* relaxed. Only the transport writes it, under the lock that the second look after arming takes too: what was
-    /// written before that look is seen by the sleep that follows it. What is written later must come with something that rings.
+    /// *Memory ordering:* relaxed. Only the transport writes it, under the lock that the second look after arming takes too:
+    /// what was written before that look is seen by the sleep that follows it. What is written later must come with something
+    /// that rings.
     #[must_use]
     pub fn at_most(self, most: Arc<AtomicU64>) -> Bells<B> {
         Bells { most: Some(most), ..self }

@@ -1,18 +1,19 @@
 //! The threads of a process that sleep on descriptors, and how other threads of it wake them.
 //!
-//! Transports whose bell sleeps on descriptors (a socket, a completion channel) share this: each thread's [`Sleeper`] counts itself
-//! before its last look, and [`Sleepers::ring`] makes one more descriptor readable as long as somebody is counted.
+//! Transports whose bell sleeps on descriptors (a socket, a completion channel) share this: each thread's [`Sleeper`] counts
+//! itself before its last look, and [`Sleepers::ring`] makes one more descriptor readable as long as somebody is counted.
 //!
 //! # Memory ordering
-//! *Nobody sleeps through a ring.* Whoever rings has changed what a sleeper looks at, under a lock that the sleeper takes for its look
-//! after arming. If the look came first, then so did the arming, and the lock hands its count over: the ringer's load of `counted`
-//! sees it. If the change came first, the look finds it. So the load could be relaxed but for callers with weaker locks; it is `SeqCst`,
-//! which costs a load nothing.
+//! *Nobody sleeps through a ring.* Whoever rings has changed what a sleeper looks at, under a lock that the sleeper takes for
+//! its look after arming. If the look came first, then so did the arming, and the lock hands its count over: the ringer's load
+//! of `counted` sees it. If the change came first, the look finds it. So the load could be relaxed but for callers with weaker
+//! locks; it is `SeqCst`, which costs a load nothing.
 //!
-//! *No ring is taken away from a sleeper.* The descriptor is raised and lowered under one mutex, together with the count. A ring is
-//! owed to all who are counted at that moment, and the descriptor is lowered when the last of these has gone, never before: a thread
-//! that arms while it is up wakes for nothing until they have gone, and one that arms after it was lowered is owed what is rung from then on.
-//! Since those who come later are owed nothing, the descriptor comes down however many come and go.
+//! *No ring is taken away from a sleeper.* The descriptor is raised and lowered under one mutex, together with the count. A
+//! ring is owed to all who are counted at that moment, and the descriptor is lowered when the last of these has gone, never
+//! before: a thread that arms while it is up wakes for nothing until they have gone, and one that arms after it was lowered is
+//! owed what is rung from then on. Since those who come later are owed nothing, the descriptor comes down however many come and
+//! go.
 //!
 //! `tests/loom_sleepers.rs` is the model.
 
@@ -167,7 +168,8 @@ impl Sleeper {
         self.sleepers.flag.as_fd()
     }
 
-    /// Sleeps until a ring, or until one of `others` is readable, at most `limit`. Between [`Sleeper::arm`] and [`Sleeper::disarm`].
+    /// Sleeps until a ring, or until one of `others` is readable, at most `limit`. Between [`Sleeper::arm`] and
+    /// [`Sleeper::disarm`].
     pub fn sleep(&self, others: &[BorrowedFd<'_>], limit: Duration) {
         let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let limit = TimeSpec::from_duration(limit.min(LONGEST));

@@ -1,7 +1,7 @@
 //! The vocabulary of RDMA devices: what is posted, what completes, how queue pairs are set up.
 //!
-//! The level is that of the verbs (InfiniBand Architecture Specification 1.7, chapters 10 and 11), the part of it that messages and
-//! one-sided communication need. Drivers: the emulator in user space, and libibverbs.
+//! The level is that of the verbs (InfiniBand Architecture Specification 1.7, chapters 10 and 11), the part of it that messages
+//! and one-sided communication need. Drivers: the emulator in user space, and libibverbs.
 
 mod addresses;
 mod work;
@@ -225,8 +225,8 @@ pub struct HcaLimits {
     pub atomics: bool,
     /// Whether they are atomic towards the processors too.
     pub atomic_with_processors: bool,
-    /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while the process
-    /// does something else. False for whatever works by itself, a thread included.
+    /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while
+    /// the process does something else. False for whatever works by itself, a thread included.
     pub works_in_calls: bool,
     /// Whether short requests in a row are better told of at once: telling costs, or what is told of later waits anyhow.
     pub chains: bool,
@@ -272,7 +272,8 @@ pub trait Hca {
     /// Nanoseconds of the device's clock.
     fn now(&self) -> Nanos;
 
-    /// When the last [`Hca::progress`] was, as good as [`Hca::now`] right after it: devices that have read the clock for it say what they read.
+    /// When the last [`Hca::progress`] was, as good as [`Hca::now`] right after it: devices that have read the clock for it say
+    /// what they read.
     fn turned(&self) -> Nanos {
         self.now()
     }
@@ -303,7 +304,8 @@ pub trait Hca {
     /// When the range lies in no buffer.
     fn bytes(&self, address: u64, length: usize) -> &[u8];
 
-    /// Eight aligned bytes of a buffer that it made, which others may be writing: an acquire, so what is read after it is at least as new.
+    /// Eight aligned bytes of a buffer that it made, which others may be writing: an acquire, so what is read after it is at
+    /// least as new.
     ///
     /// # Panics
     /// As [`Hca::bytes`].
@@ -346,22 +348,23 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
-    /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had arrived can
-    /// still be polled; [`Hca::destroy_queue_pair`] comes after that.
+    /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had
+    /// arrived can still be polled; [`Hca::destroy_queue_pair`] comes after that.
     fn stop_queue_pair(&mut self, number: QueuePairNumber);
 
-    /// Waits until the device has let go of a queue pair that was stopped: it touches no memory for it any more, and what arrived in the
-    /// meantime can be polled. A device that moves only while it is called has done so before.
+    /// Waits until the device has let go of a queue pair that was stopped: it touches no memory for it any more, and what
+    /// arrived in the meantime can be polled. A device that moves only while it is called has done so before.
     fn finish_queue_pair(&mut self, number: QueuePairNumber) {
         let _ = number;
     }
 
-    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and that were
-    /// not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue and
+    /// that were not polled yet: these complete as flushed and as [`NOBODY`]'s, so that they can be posted again.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber);
 
-    /// Whether what an open connection writes into a buffer of [`Hca::allocate`] is seen in the order of its addresses, a request at a time: whoever
-    /// sees the last byte, sees all. The specification promises it of no device (section 9.5, o9-20); some say it of their connections.
+    /// Whether what an open connection writes into a buffer of [`Hca::allocate`] is seen in the order of its addresses, a
+    /// request at a time: whoever sees the last byte, sees all. The specification promises it of no device (section 9.5,
+    /// o9-20); some say it of their connections.
     fn writes_in_order(&self, number: QueuePairNumber) -> bool {
         let _ = number;
         false
@@ -409,16 +412,16 @@ pub trait Hca {
     /// Posts send requests one after another, with as few doorbells as the device can.
     ///
     /// # Errors
-    /// See [`HcaRefusal`]. [`HcaRefusal::Full`]: the queue has no room for all of them, and none is posted. After any other refusal those
-    /// before the one that it is about are posted.
+    /// See [`HcaRefusal`]. [`HcaRefusal::Full`]: the queue has no room for all of them, and none is posted. After any other
+    /// refusal those before the one that it is about are posted.
     fn post_sends(&mut self, number: QueuePairNumber, requests: &[WorkRequest<'_>])
     -> Result<(), HcaRefusal>;
 
     /// How often the device was told of send requests so far.
     fn doorbells(&self) -> u64;
 
-    /// Whether the queue pairs together have so many requests under way that completions of a few hundred more might find no room in their
-    /// queue. Whoever posts waits until something has completed.
+    /// Whether the queue pairs together have so many requests under way that completions of a few hundred more might find no
+    /// room in their queue. Whoever posts waits until something has completed.
     fn is_crowded(&self) -> bool;
 
     /// Posts a receive request to a shared queue.
@@ -450,8 +453,8 @@ pub trait Hca {
     /// Lets the device work, where it has no hardware that does. True when something moved.
     fn progress(&mut self) -> bool;
 
-    /// The owner has had its turn: what it posted during it leaves, and does not keep the next request waiting for company. Nothing to do for
-    /// devices that send what is posted.
+    /// The owner has had its turn: what it posted during it leaves, and does not keep the next request waiting for company.
+    /// Nothing to do for devices that send what is posted.
     fn end_turn(&mut self) {}
 
     /// An address of which the network says for certain that nobody is there, each once; most devices never know.

@@ -1,9 +1,10 @@
 //! The vocabulary of zero copy: registered memory, and operations that move bytes between it and another process's.
 //!
-//! *Who promises what.* A range of memory is an address and a length here, so that crates without unsafe code can pass it on. That the
-//! bytes exist, and that nobody else touches them, is promised where the user's memory enters (the C boundary, shared memory, foreign
-//! functions), for as long as the range is registered or an operation on it is under way. Whoever registers must deregister before that
-//! ends. A transport that cannot hold such a promise to be true answers an error, never a crash: the emulator asks the kernel.
+//! *Who promises what.* A range of memory is an address and a length here, so that crates without unsafe code can pass it on.
+//! That the bytes exist, and that nobody else touches them, is promised where the user's memory enters (the C boundary, shared
+//! memory, foreign functions), for as long as the range is registered or an operation on it is under way. Whoever registers
+//! must deregister before that ends. A transport that cannot hold such a promise to be true answers an error, never a crash:
+//! the emulator asks the kernel.
 
 use crate::verbs::Access;
 
@@ -94,7 +95,8 @@ pub struct LocalRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u64);
 
-/// What an atomic operation does to a number of eight bytes (of four: to the lower half, where [`ZeroCopy::atomics_of_four`] says so).
+/// What an atomic operation does to a number of eight bytes (of four: to the lower half, where [`ZeroCopy::atomics_of_four`]
+/// says so).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
     /// Adds, wrapping.
@@ -120,8 +122,8 @@ pub struct Completed {
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All bytes are where they belong: those got are here, those put are visible there to whoever is told of them, and to every later
-    /// operation. The number is what an atomic found; 0 for others.
+    /// All bytes are where they belong: those got are here, those put are visible there to whoever is told of them, and to
+    /// every later operation. The number is what an atomic found; 0 for others.
     Done(u64),
     /// Some of the bytes may have been moved. The peer's memory, or ours, did not allow it, or the peer is gone.
     Failed,
@@ -149,13 +151,14 @@ pub struct ZeroCopy {
     pub atomics_of_four: bool,
     /// Whether these are atomic towards the target's processors too, and not only among themselves.
     pub atomic_with_processors: bool,
-    /// Whether none of these is ever executed while the target's process handles a packet of this transport, or works under the same lock:
-    /// true for devices that work inside the target's own calls. Of a device that works by itself, or in a thread of its own, it is not.
+    /// Whether none of these is ever executed while the target's process handles a packet of this transport, or works under the
+    /// same lock: true for devices that work inside the target's own calls. Of a device that works by itself, or in a thread of
+    /// its own, it is not.
     pub atomic_with_packets: bool,
     /// Whether own runs must be registered.
     pub local_regions: bool,
-    /// Whether a region follows its addresses when the program unmaps memory and maps other there: then it may be kept while nobody uses
-    /// it. Otherwise it means the pages that were there when it was registered.
+    /// Whether a region follows its addresses when the program unmaps memory and maps other there: then it may be kept while
+    /// nobody uses it. Otherwise it means the pages that were there when it was registered.
     pub follows_mappings: bool,
     /// Whether packets sent after a put are seen after it.
     pub put_before_send: bool,

@@ -1,6 +1,5 @@
-//! Sleepers under loom: nobody sleeps through a ring, whoever comes, goes or rings meanwhile. The descriptor is a flag with a lock and a
-//! condition.
-//! `RUSTFLAGS="--cfg loom" cargo test -p weft-api --release --test loom_sleepers`
+//! Sleepers under loom: nobody sleeps through a ring, whoever comes, goes or rings meanwhile. The descriptor is a flag with a
+//! lock and a condition. `RUSTFLAGS="--cfg loom" cargo test -p weft-api --release --test loom_sleepers`
 #![cfg(loom)]
 
 use loom::sync::{Arc, Condvar, Mutex};

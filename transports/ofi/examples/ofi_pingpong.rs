@@ -1,7 +1,7 @@
 //! Two processes send each other packets over libfabric: half a round trip by size, and the rate of a stream.
 //!
-//! `ofi_pingpong [PROVIDER [ADDRESS]]` starts its own second process. Between hosts: `ofi_pingpong PROVIDER ADDRESS server`, whose card (one
-//! line) is the input of `ofi_pingpong PROVIDER ADDRESS client`, whose card is the server's input.
+//! `ofi_pingpong [PROVIDER [ADDRESS]]` starts its own second process. Between hosts: `ofi_pingpong PROVIDER ADDRESS server`,
+//! whose card (one line) is the input of `ofi_pingpong PROVIDER ADDRESS client`, whose card is the server's input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::process::{Command, Stdio};

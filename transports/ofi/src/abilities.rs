@@ -1,14 +1,16 @@
 //! Which collectives a provider runs, as data, and what it is asked to do for one of ours.
 //!
-//! What is asked of `fi_query_collective` becomes [`Abilities`], whose [`Abilities::digest`] the members of a communicator compare: where it
-//! is the same, they give the same answers. [`Abilities::stages`] says by which calls of the provider a collective is done.
+//! What is asked of `fi_query_collective` becomes [`Abilities`], whose [`Abilities::digest`] the members of a communicator
+//! compare: where it is the same, they give the same answers. [`Abilities::stages`] says by which calls of the provider a
+//! collective is done.
 //!
-//! * All members get the same bits: fi_collective(3) does not say so of sums of floating-point numbers, whose order is the provider's, so
-//!   such an allreduce is followed by a broadcast of what rank 0 got.
+//! * All members get the same bits: fi_collective(3) does not say so of sums of floating-point numbers, whose order is the
+//!   provider's, so such an allreduce is followed by a broadcast of what rank 0 got.
 //! * A reduction to a root is an allreduce where the provider has no `fi_reduce` (none of the software providers has).
-//! * Broadcasts are of bytes, of as many as make equal parts for all members where the provider takes that many: providers that send parts
-//!   round (libfabric's own) write and read whole parts, also behind the end of what they were given. Where the provider names no limit for
-//!   them, that of its reductions holds: messages beyond the eager ones break libfabric's own broadcast in every version that was tried.
+//! * Broadcasts are of bytes, of as many as make equal parts for all members where the provider takes that many: providers that
+//!   send parts round (libfabric's own) write and read whole parts, also behind the end of what they were given. Where the
+//!   provider names no limit for them, that of its reductions holds: messages beyond the eager ones break libfabric's own
+//!   broadcast in every version that was tried.
 #![forbid(unsafe_code)]
 
 use crate::sys;

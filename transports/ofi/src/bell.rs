@@ -1,7 +1,8 @@
 //! Sleeping until the provider has something, or another thread rings.
 //!
-//! A wait object may be slept on only after the library was asked (`fi_trywait`), and that question must not meet other calls. So it
-//! is asked by the look that follows the arming ([`WaitObject::is_awaited`]), with the transport at hand; its answer is left here for the sleeper.
+//! A wait object may be slept on only after the library was asked (`fi_trywait`), and that question must not meet other calls.
+//! So it is asked by the look that follows the arming ([`WaitObject::is_awaited`]), with the transport at hand; its answer is
+//! left here for the sleeper.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

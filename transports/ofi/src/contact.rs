@@ -1,7 +1,7 @@
 //! Peers: how they are met, and how it is found out that they are gone.
 //!
-//! A message to a dead process fails, where the provider says so; nothing else tells of its death. So a silent peer is asked, and where
-//! that does not help, knocked at ([`crate::knock`]).
+//! A message to a dead process fails, where the provider says so; nothing else tells of its death. So a silent peer is asked,
+//! and where that does not help, knocked at ([`crate::knock`]).
 
 use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
@@ -25,8 +25,8 @@ const MISSING: Duration = Duration::from_secs(10);
 pub(crate) const STUCK: Duration = Duration::from_millis(500);
 /// How long the own address may take to answer.
 const OWN_ANSWER: Duration = Duration::from_millis(200);
-/// How long the library may keep operations with a lost peer. It ends them when it finds the connection closed; until then it may still
-/// write to the memory that they name, so they are not over.
+/// How long the library may keep operations with a lost peer. It ends them when it finds the connection closed; until then it
+/// may still write to the memory that they name, so they are not over.
 const MOURNING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -153,7 +153,8 @@ impl Ofi {
         self.mourn(number);
     }
 
-    /// Everything with a peer that is gone has failed; what the library still has of it is told when it gives it back, or after a while.
+    /// Everything with a peer that is gone has failed; what the library still has of it is told when it gives it back, or after
+    /// a while.
     pub(crate) fn mourn(&mut self, number: u32) {
         if self.operations.lose(number) {
             self.mourned.push((Instant::now(), number));
@@ -175,8 +176,8 @@ impl Ofi {
         }
     }
 
-    /// Asks peers that were not heard for long whether they are there, and those that a process that ends waits for. A question costs
-    /// them an answer the next time they look; who does not answer is knocked at.
+    /// Asks peers that were not heard for long whether they are there, and those that a process that ends waits for. A question
+    /// costs them an answer the next time they look; who does not answer is knocked at.
     pub(crate) fn ask(&mut self, now: Instant) {
         self.bury_mourned(now);
         self.watch_more(now);

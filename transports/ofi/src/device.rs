@@ -1,7 +1,7 @@
 //! An open endpoint with what belongs to it: fabric, domain, address vector, completion queue, registered memory.
 //!
-//! The interface is safe because all memory that operations work on is owned here: messages lie in slots ([`crate::slots`]), which
-//! nobody can touch while the library has them, and everything is closed before the memory goes.
+//! The interface is safe because all memory that operations work on is owned here: messages lie in slots ([`crate::slots`]),
+//! which nobody can touch while the library has them, and everything is closed before the memory goes.
 
 mod group;
 mod object;
@@ -114,8 +114,8 @@ impl Device {
                 ),
             )
         };
-        // SAFETY: the calls are those of the manual (fi_fabric(3), fi_domain(3), fi_endpoint(3)): the description lives in `list`,
-        // every object is made by the one before it, and the attributes live as long as the calls.
+        // SAFETY: the calls are those of the manual (fi_fabric(3), fi_domain(3), fi_endpoint(3)): the description lives in
+        // `list`, every object is made by the one before it, and the attributes live as long as the calls.
         unsafe {
             let mut fabric = null_mut();
             let result = (library.fabric)((*info).fabric_attr, &mut fabric, null_mut());
@@ -221,8 +221,8 @@ impl Device {
         }
     }
 
-    /// Ends everything that the library has, before the memory that it works on is taken from it. Providers whose regions are bound to the
-    /// endpoint want those closed first (fi_mr(3)): for them it stays open until the device is dropped.
+    /// Ends everything that the library has, before the memory that it works on is taken from it. Providers whose regions are
+    /// bound to the endpoint want those closed first (fi_mr(3)): for them it stays open until the device is dropped.
     pub(crate) fn end(&mut self) {
         if self.offer.mr_mode & FI_MR_ENDPOINT == 0 {
             self.endpoint.close();
@@ -301,7 +301,8 @@ impl Device {
     /// Makes a process's address usable.
     pub(crate) fn insert(&mut self, address: &[u8]) -> Result<u64> {
         let mut place = FI_ADDR_UNSPEC;
-        // SAFETY: an open address vector and an address of this provider: the caller compared the providers' names and the lengths.
+        // SAFETY: an open address vector and an address of this provider: the caller compared the providers' names and the
+        // lengths.
         let inserted = unsafe {
             match (*(*self.addresses.raw()).ops).insert {
                 Some(insert) => {
@@ -407,8 +408,8 @@ impl Device {
     /// Posts room for a message.
     ///
     /// # Safety
-    /// The room and the context (room for a [`fi_context2`]) stay valid and untouched until the operation has ended or the device is
-    /// dropped; `descriptor` belongs to a region around the room where regions are needed.
+    /// The room and the context (room for a [`fi_context2`]) stay valid and untouched until the operation has ended or the
+    /// device is dropped; `descriptor` belongs to a region around the room where regions are needed.
     pub(crate) unsafe fn receive(
         &mut self,
         room: *mut u8,

@@ -7,7 +7,7 @@ pub(crate) fn tell(variable: &str, value: &str) {
     if std::env::var_os(variable).is_some() {
         return;
     }
-    // SAFETY: this takes the lock with which Rust code reads the environment. C code of another thread that reads it at this very moment
-    // would be at risk: this runs once, when MPI is opened.
+    // SAFETY: this takes the lock with which Rust code reads the environment. C code of another thread that reads it at this
+    // very moment would be at risk: this runs once, when MPI is opened.
     unsafe { std::env::set_var(variable, value) };
 }

@@ -1,8 +1,8 @@
 //! The two ways between this process and a peer: who may send how much, and what comes in which order. Pure.
 //!
-//! A way has room for [`WINDOW`] packets that were sent and not yet taken by the receiver's engine. Each message tells what of the other
-//! way was taken; a receiver that has nothing to send tells it by a message of its own when half of the window is due. Packets carry
-//! numbers, so that they are seen in order also where a provider does not keep it.
+//! A way has room for [`WINDOW`] packets that were sent and not yet taken by the receiver's engine. Each message tells what of
+//! the other way was taken; a receiver that has nothing to send tells it by a message of its own when half of the window is
+//! due. Packets carry numbers, so that they are seen in order also where a provider does not keep it.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -140,7 +140,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Two ends, a way that delays and reorders: everything arrives once and in order, nobody exceeds the window, and nobody starves.
+        /// Two ends, a way that delays and reorders: everything arrives once and in order, nobody exceeds the window, and
+        /// nobody starves.
         #[test]
         fn packets_are_taken_in_order_whatever_the_way_does(choices in prop::collection::vec(0_usize..1000, 1..4000)) {
             let (mut sender, mut receiver) = (Flow::<u32>::default(), Flow::<u32>::default());

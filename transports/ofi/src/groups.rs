@@ -1,14 +1,16 @@
 //! Collectives that the provider runs in groups of processes: [`Offload`] for [`Ofi`].
 //!
-//! In a group one collective runs at a time, in the order in which they are handed over, so that all members make the provider's calls in one
-//! order, also where a collective takes two of them. What it works on is memory of ours ([`crate::slots`]).
+//! In a group one collective runs at a time, in the order in which they are handed over, so that all members make the
+//! provider's calls in one order, also where a collective takes two of them. What it works on is memory of ours
+//! ([`crate::slots`]).
 //!
 //! # Ends
-//! fi_collective(3) promises no end where a member is lost. So a group that has something under way watches the next member in the order of
-//! ranks (it is asked when it is silent, as all peers are: [`crate::contact`]); whoever finds a member gone ends the group, what was and will be
-//! handed over in it, by closing its endpoint, and tells all the others, who do the same. Who has left the group, having got all that it
-//! wanted, watches nobody for those who have not; so who waits long watches more and more of them, in the end all. A call that the provider
-//! fails waits for such news a while; without them the group ends with what the provider said, at all members, too.
+//! fi_collective(3) promises no end where a member is lost. So a group that has something under way watches the next member in
+//! the order of ranks (it is asked when it is silent, as all peers are: [`crate::contact`]); whoever finds a member gone ends
+//! the group, what was and will be handed over in it, by closing its endpoint, and tells all the others, who do the same. Who
+//! has left the group, having got all that it wanted, watches nobody for those who have not; so who waits long watches more and
+//! more of them, in the end all. A call that the provider fails waits for such news a while; without them the group ends with
+//! what the provider said, at all members, too.
 
 use crate::abilities::{Stage, Stages};
 use crate::contact::STUCK;
@@ -30,7 +32,8 @@ const MOST_GROUPS: usize = 64;
 const JOINING: Duration = Duration::from_secs(20);
 /// How long it is waited for news of a loss after the provider has failed a call.
 const NEWS: Duration = Duration::from_secs(5);
-/// How long a group's endpoint stays open after its communicator is gone: what it sent may still be on its way to members that are slower.
+/// How long a group's endpoint stays open after its communicator is gone: what it sent may still be on its way to members that
+/// are slower.
 const LINGER: Duration = Duration::from_secs(2);
 /// How long a collective is under way until twice as many members are watched.
 const LONG: Duration = Duration::from_secs(4);
@@ -311,7 +314,8 @@ impl Ofi {
         self.groups.active = true;
     }
 
-    /// A process is gone: the groups that it was in end. With `found`, the others may not know yet; whoever watches it tells them in any case.
+    /// A process is gone: the groups that it was in end. With `found`, the others may not know yet; whoever watches it tells
+    /// them in any case.
     pub(crate) fn lost_in_groups(&mut self, lost: PeerId, found: bool) {
         let me = self.me;
         for place in 0..self.groups.list.len() as u32 {
@@ -376,7 +380,8 @@ impl Ofi {
         let more: Vec<PeerId> = group.after(me, count).skip(group.watched as usize).collect();
         group.watched = group.watched.max(count);
         for next in more {
-            // The first word makes this process known there, too: otherwise its end would be told to others only, and taken for a loss here.
+            // The first word makes this process known there, too: otherwise its end would be told to others only, and taken for
+            // a loss here.
             if let Ok(number) = self.introduce(next) {
                 self.news_are_due(number);
             }

@@ -1,8 +1,8 @@
 //! Whether anybody is at a TCP address: a connection is begun and dropped.
 //!
-//! Providers over TCP connect again, without an end and without a word, when the process at the other end has died: a send to it is
-//! merely refused for now. But its kernel answers for it: nobody listens there any more. A process that computes is answered for
-//! as well, so silence is no death.
+//! Providers over TCP connect again, without an end and without a word, when the process at the other end has died: a send to
+//! it is merely refused for now. But its kernel answers for it: nobody listens there any more. A process that computes is
+//! answered for as well, so silence is no death.
 
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};

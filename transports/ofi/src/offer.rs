@@ -78,8 +78,8 @@ impl Offer {
         self.nic.is_some_and(|nic| nic.on_bus) || devices_only
     }
 
-    /// Whether an adapter carries the messages, and not the kernel's sockets: it drives a device, or memory must be registered also where only this
-    /// process uses it, which the kernel needs of nobody. (A device that is emulated is on no bus.)
+    /// Whether an adapter carries the messages, and not the kernel's sockets: it drives a device, or memory must be registered
+    /// also where only this process uses it, which the kernel needs of nobody. (A device that is emulated is on no bus.)
     pub fn is_adapter(&self) -> bool {
         self.drives_a_device() || self.mr_mode & sys::FI_MR_LOCAL != 0
     }

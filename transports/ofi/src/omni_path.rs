@@ -4,8 +4,8 @@
 use crate::environment;
 use std::path::Path;
 
-/// The variables by which the providers are told, and whether they read the number with dashes. `opx` takes hexadecimal digits and nothing
-/// else, and falls back to the one number of everybody where it finds another character.
+/// The variables by which the providers are told, and whether they read the number with dashes. `opx` takes hexadecimal digits
+/// and nothing else, and falls back to the one number of everybody where it finds another character.
 const VARIABLES: [(&str, bool); 3] = [("FI_OPX_UUID", false), ("FI_PSM2_UUID", true), ("FI_PSM3_UUID", true)];
 
 /// Where the kernel shows devices, and how those of Omni-Path begin.

@@ -1,9 +1,9 @@
 //! Operations on the memory of others: which are under way, what they are to tell, and when. Pure.
 //!
-//! An operation has pieces, each one call of the library; it is over when all of them are. Puts also belong to an *epoch* of their peer: a
-//! flush closes the epoch, and its token comes back when this one and those before it have no open puts. A lost peer's operations fail, but
-//! only when their pieces have ended: until then the library may touch the memory that they name. Abandoned ones are told at once; their
-//! pieces are forgotten when they end.
+//! An operation has pieces, each one call of the library; it is over when all of them are. Puts also belong to an *epoch* of
+//! their peer: a flush closes the epoch, and its token comes back when this one and those before it have no open puts. A lost
+//! peer's operations fail, but only when their pieces have ended: until then the library may touch the memory that they name.
+//! Abandoned ones are told at once; their pieces are forgotten when they end.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -150,7 +150,8 @@ impl Operations {
         self.list.iter_mut().filter(move |operation| operation.peer == peer && operation.pieces > 0)
     }
 
-    /// A peer is gone: everything with it has failed, and is told when its pieces have ended. Whether there is something to wait for.
+    /// A peer is gone: everything with it has failed, and is told when its pieces have ended. Whether there is something to
+    /// wait for.
     pub(crate) fn lose(&mut self, peer: u32) -> bool {
         let mut open = false;
         for operation in self.open_with(peer) {

@@ -1,7 +1,7 @@
 //! What stands in front of every message: who it is from, its place in the order, and what was received of the other way.
 //!
-//! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), unused (1). Data
-//! goes on with the engine's header and the payload.
+//! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), unused
+//! (1). Data goes on with the engine's header and the payload.
 #![forbid(unsafe_code)]
 
 use weft_types::PeerId;

@@ -2,8 +2,8 @@
 //!
 //! No provider is chosen or refused by its name. First an offer must do what packets need (see [`Why`]); of those that do, the
 //! better is found by [`rank`], and where two are equal in all of that, the library's own order decides, which is by speed
-//! (`fi_getinfo(3)`). All processes of a job must come to the same provider: what they look at is the same on equal nodes, and the
-//! cards they exchange name it, so that a difference is found at first contact.
+//! (`fi_getinfo(3)`). All processes of a job must come to the same provider: what they look at is the same on equal nodes, and
+//! the cards they exchange name it, so that a difference is found at first contact.
 #![forbid(unsafe_code)]
 
 use crate::offer::Offer;
@@ -108,8 +108,8 @@ pub struct Choice {
     pub others: Vec<(usize, Why)>,
 }
 
-/// How well others find an offer at its address. An adapter is reached by what its own endpoint says; of its addresses one that routers know is
-/// better than one of a link, and than those of InfiniBand itself, by which layers above it cannot be asked.
+/// How well others find an offer at its address. An adapter is reached by what its own endpoint says; of its addresses one that
+/// routers know is better than one of a link, and than those of InfiniBand itself, by which layers above it cannot be asked.
 fn at_address(offer: &Offer, wanted: &Wanted) -> u8 {
     match offer.ip {
         Some(ip) if wanted.address == Some(ip) => 2,

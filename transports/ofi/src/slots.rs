@@ -1,4 +1,5 @@
-//! Registered memory in equal parts, each for one message, and who has which; regions of the program's memory and operations on them.
+//! Registered memory in equal parts, each for one message, and who has which; regions of the program's memory and operations on
+//! them.
 
 mod groups;
 
@@ -256,7 +257,8 @@ impl Slots {
     pub(crate) fn receive(&mut self, slot: Slot) -> std::result::Result<(), Denied> {
         assert_eq!(self.holders[slot.0 as usize], Holder::Us);
         let (room, descriptor, context) = self.parts(slot);
-        // SAFETY: the slot and its context are left alone until the operation has ended (`Holder::Library`), and outlive the device.
+        // SAFETY: the slot and its context are left alone until the operation has ended (`Holder::Library`), and outlive the
+        // device.
         unsafe { self.device.receive(room, self.slot_bytes, descriptor, context) }?;
         self.holders[slot.0 as usize] = Holder::Library;
         Ok(())
@@ -280,8 +282,8 @@ impl Slots {
                 if ended.context.is_null() || ended.error != 0 && !is_ours(ended.context, blocks, pieces) {
                     Work::Unknown
                 } else {
-                    // SAFETY: every context that is given to the library is one of ours, which live as long as the device. Failures of what
-                    // was injected have none, and what a provider shows there instead was looked at.
+                    // SAFETY: every context that is given to the library is one of ours, which live as long as the device.
+                    // Failures of what was injected have none, and what a provider shows there instead was looked at.
                     let context = unsafe { &*ended.context.cast::<Context>() };
                     if context.is_piece {
                         free_pieces.push(context.index);
@@ -358,8 +360,8 @@ impl Slots {
         let context = (&raw mut *entry.0).cast();
         let (address, bytes) = (piece.local.address as *mut u8, piece.local.length as usize);
         let there = (piece.to, piece.remote);
-        // SAFETY: whoever gives a run to an operation promises that its bytes are there, and left alone, until the operation is over;
-        // the context is not used again before its end.
+        // SAFETY: whoever gives a run to an operation promises that its bytes are there, and left alone, until the operation is
+        // over; the context is not used again before its end.
         let begun = unsafe {
             if piece.put {
                 self.device.write(address, bytes, descriptor, there, context)

@@ -48,8 +48,8 @@ unsafe fn text(pointer: *const c_char) -> String {
 }
 
 pub(crate) fn describe(info: &fi_info) -> Offer {
-    // SAFETY: descriptions of the library have all parts but, at times, the device; its parts may be missing too. Texts are C strings
-    // or null; an address has as many bytes as it says.
+    // SAFETY: descriptions of the library have all parts but, at times, the device; its parts may be missing too. Texts are C
+    // strings or null; an address has as many bytes as it says.
     unsafe {
         let (endpoint, domain, fabric) = (&*info.ep_attr, &*info.domain_attr, &*info.fabric_attr);
         let (tx, rx) = (&*info.tx_attr, &*info.rx_attr);
@@ -156,8 +156,8 @@ pub(crate) struct Found {
     pub(crate) collective: bool,
 }
 
-/// The description of an offer with just those capabilities that will be used (others cost time): with collectives where these are wanted and
-/// offered.
+/// The description of an offer with just those capabilities that will be used (others cost time): with collectives where these
+/// are wanted and offered.
 pub(crate) fn find_again(library: &'static Library, offer: &Offer, collective: bool) -> Result<Found> {
     let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
     let atomic = offer.caps & FI_ATOMIC;

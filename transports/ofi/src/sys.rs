@@ -1,8 +1,9 @@
 //! The part of libfabric's binary interface that is used here, at the level of symbol version `FABRIC_1.3`.
 //!
-//! Every declaration is made by a macro that also keeps its layout as data ([`LAYOUTS`], [`CONSTANTS`]); the test `headers` compares
-//! that with what a C compiler says of the installed headers. Later versions of the library let structures grow at their end only, so
-//! none is ever allocated here but those that the interface takes by value of their fields ([`fi_cq_attr`] and such).
+//! Every declaration is made by a macro that also keeps its layout as data ([`LAYOUTS`], [`CONSTANTS`]); the test `headers`
+//! compares that with what a C compiler says of the installed headers. Later versions of the library let structures grow at
+//! their end only, so none is ever allocated here but those that the interface takes by value of their fields ([`fi_cq_attr`]
+//! and such).
 #![allow(
     non_camel_case_types,
     missing_docs,

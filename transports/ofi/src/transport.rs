@@ -26,8 +26,8 @@ use weft_api::{Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_wire::Header;
 
-/// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet, and what it says of a message of two.
-/// Without that such a message leaves in three, of which the last has a few dozen bytes.
+/// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet, and what it says of
+/// a message of two. Without that such a message leaves in three, of which the last has a few dozen bytes.
 const LONGEST: usize = (32 << 10) + ANNOUNCED + HEAD;
 const ANNOUNCED: usize = 64;
 /// Largest payload that is copied at once, where the provider itself copies less.
@@ -199,7 +199,8 @@ impl Ofi {
         self.slots.take()
     }
 
-    /// As [`Ofi::slot`], for data of this process: sends that do not get away leave slots for receives, since others' sends wait for those.
+    /// As [`Ofi::slot`], for data of this process: sends that do not get away leave slots for receives, since others' sends
+    /// wait for those.
     pub(crate) fn slot_for_data(&mut self) -> Option<Slot> {
         if self.sending < MOST_SENDING { self.slot() } else { None }
     }
@@ -379,8 +380,8 @@ impl Transport for Ofi {
     fn rest(&mut self) {
         self.rests = true;
         let mut left: Vec<u32> = (0..self.peers.len() as u32).collect();
-        // What the provider has queued goes out when it is called, and what it refuses now it may take then; a few times is what can be
-        // done without waiting.
+        // What the provider has queued goes out when it is called, and what it refuses now it may take then; a few times is
+        // what can be done without waiting.
         for _ in 0..ATTEMPTS {
             left.retain(|&number| {
                 let peer = &self.peers[number as usize];

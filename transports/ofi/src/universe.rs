@@ -1,5 +1,6 @@
-//! How many processes a job has, which providers ask for: the layer over message endpoints makes its completion queue so long that each of
-//! them has room in it, by libfabric's own guess (256) longer than some adapters have queues (the kernel's emulated one: 32767 entries).
+//! How many processes a job has, which providers ask for: the layer over message endpoints makes its completion queue so long
+//! that each of them has room in it, by libfabric's own guess (256) longer than some adapters have queues (the kernel's
+//! emulated one: 32767 entries).
 
 use crate::environment;
 
@@ -10,7 +11,8 @@ const UNTOLD: u32 = 256;
 /// Room for processes that a job finds later.
 const LEAST: u32 = 16;
 
-/// What a job of so many processes is told to have: twice as many, since both ends of a pair may begin a connection at the same time.
+/// What a job of so many processes is told to have: twice as many, since both ends of a pair may begin a connection at the same
+/// time.
 fn size(processes: u32) -> u32 {
     processes.saturating_mul(2).clamp(LEAST, UNTOLD)
 }

@@ -1,5 +1,5 @@
-//! Collectives that a provider runs, against the definitions: several ends in this process over the software provider of the installed
-//! library that offers them. What is missing is named and passed over.
+//! Collectives that a provider runs, against the definitions: several ends in this process over the software provider of the
+//! installed library that offers them. What is missing is named and passed over.
 
 mod world;
 
@@ -267,7 +267,8 @@ fn a_lost_member_ends_the_collectives_of_all() {
     assert_eq!((finished.token, finished.outcome), (9, Outcome::Lost(PeerId(2))));
 }
 
-/// Rank 1 is known to its neighbours alone, ranks 0 and 2, which have left the group; the others, which wait for it, find out that it is gone.
+/// Rank 1 is known to its neighbours alone, ranks 0 and 2, which have left the group; the others, which wait for it, find out
+/// that it is gone.
 #[test]
 fn a_member_that_nobody_watches_any_more_is_missed_all_the_same() {
     let Some(mut ends) = joined(5) else { return };

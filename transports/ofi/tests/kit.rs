@@ -1,5 +1,5 @@
-//! Libfabric's software providers have the properties of a transport. Which of them there are depends on the installed library; each
-//! missing one is named.
+//! Libfabric's software providers have the properties of a transport. Which of them there are depends on the installed library;
+//! each missing one is named.
 
 mod world;
 

@@ -1,5 +1,5 @@
-//! Which provider is chosen, over capability sets of providers as their manuals describe them (libfabric's section 7 pages and, for
-//! numbers, what the library itself answers where it runs here). No hardware is needed: the choice sees nothing but data.
+//! Which provider is chosen, over capability sets of providers as their manuals describe them (libfabric's section 7 pages and,
+//! for numbers, what the library itself answers where it runs here). No hardware is needed: the choice sees nothing but data.
 
 use std::net::IpAddr;
 use weft_ofi::offer::{Nic, Offer};
@@ -217,7 +217,8 @@ fn without_a_device_the_library_s_order_decides_between_equals() {
     assert_eq!(choice.others[1], (2, Why::Worse(Merit::First)));
 }
 
-/// As libfabric 1.17 answers on the kernel's emulated adapter (rxe), in its order and more: each address once more in InfiniBand's own form.
+/// As libfabric 1.17 answers on the kernel's emulated adapter (rxe), in its order and more: each address once more in
+/// InfiniBand's own form.
 fn emulated() -> Vec<Offer> {
     let nic = Some(Nic { on_bus: false, speed: 8_000_000_000, down: false });
     let of_link = Offer { addr_format: FI_SOCKADDR_IB, ip: None, nic, ..verbs() };

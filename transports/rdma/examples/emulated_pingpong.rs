@@ -1,10 +1,12 @@
-//! Half a round trip of messages between two hosts over the emulator, below everything of MPI: what a profile of the emulator looks at.
+//! Half a round trip of messages between two hosts over the emulator, below everything of MPI: what a profile of the emulator
+//! looks at.
 //!
 //! ```text
 //! emulated_pingpong listen  OWN-ADDRESS THEIR-ADDRESS [BYTES] [CORE]
 //! emulated_pingpong connect OWN-ADDRESS THEIR-ADDRESS [BYTES] [CORE]    measures and prints
 //! ```
-//! `WEFT_RINGS=yes` has the messages written into rings. `scripts/netns-hosts` makes two hosts. `benches/osu/socket.c` measures a bare socket in the same way.
+//! `WEFT_RINGS=yes` has the messages written into rings. `scripts/netns-hosts` makes two hosts. `benches/osu/socket.c` measures
+//! a bare socket in the same way.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;

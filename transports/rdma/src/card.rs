@@ -5,8 +5,8 @@ use std::str::FromStr;
 use weft_api::verbs::{MOST_ADDRESSES, PortAddress, QueuePairNumber};
 use weft_types::{Error, ErrorClass};
 
-/// What must be known of a process before it was ever talked to: 64 bytes at most for each device in the launcher's key-value store, and 48
-/// for each further address of one.
+/// What must be known of a process before it was ever talked to: 64 bytes at most for each device in the launcher's key-value
+/// store, and 48 for each further address of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCard {
     /// Its first device.

@@ -11,8 +11,8 @@ use weft_api::verbs::{CompletedWork, Completion, CompletionStatus, Hca, Nanos};
 const DATAGRAM_PREFIX: usize = 40;
 
 impl<H: Hca> Rdma<H> {
-    /// Takes a completion in. Whether it is news: a question answered, a datagram that changes nothing, or unsignalled sends heard of, are
-    /// none to whoever waits.
+    /// Takes a completion in. Whether it is news: a question answered, a datagram that changes nothing, or unsignalled sends
+    /// heard of, are none to whoever waits.
     pub(crate) fn completed_work(&mut self, rail: u8, done: Completion, now: Nanos) -> bool {
         self.counts.completions += 1;
         let received = matches!(done.work, CompletedWork::Receive | CompletedWork::ReceiveWrite);

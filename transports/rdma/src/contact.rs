@@ -10,7 +10,8 @@ use weft_api::verbs::{
 };
 use weft_types::{PeerId, Result};
 
-/// Silence after which a peer is asked whether it is alive. With the retries, a dead one is known some seven seconds after it was heard last.
+/// Silence after which a peer is asked whether it is alive. With the retries, a dead one is known some seven seconds after it
+/// was heard last.
 pub(crate) const SILENCE: Nanos = 2_000_000_000;
 
 pub(crate) const FIRST_RETRY: Nanos = 20_000_000;
@@ -200,8 +201,8 @@ impl<H: Hca> Rdma<H> {
                     self.peers.at_mut(first).resting = hello.rests;
                 }
                 if !here && self.has_just_answered(index) {
-                    // It asked by several paths while nobody looked here, and they all work as far as here. The first one is the one that it prefers: it is asked by that.
-                    // It may have gone on asking since, by what does not work.
+                    // It asked by several paths while nobody looked here, and they all work as far as here. The first one is
+                    // the one that it prefers: it is asked by that. It may have gone on asking since, by what does not work.
                     self.peers.at_mut(index).epoch = hello.epoch.wrapping_add(MOST_WAYS as u32);
                     // An earlier question is as old as this one: what answered it would go by what does not work.
                     self.questions.retain(|&(of, ..)| of != index);
@@ -217,7 +218,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Whether a question was answered a moment ago, and nothing has come by that connection: too early for the peer to have found out that no answer comes.
+    /// Whether a question was answered a moment ago, and nothing has come by that connection: too early for the peer to have
+    /// found out that no answer comes.
     fn has_just_answered(&self, index: u32) -> bool {
         let peer = self.peers.at(index);
         let now = self.now();
@@ -311,8 +313,9 @@ impl<H: Hca> Rdma<H> {
         self.go_on(index, hello.received);
     }
 
-    /// The device has no way by the two addresses that a question or an answer was about. Where there are others they are asked for, also by
-    /// whoever was asked, for as long as after a failure: the peer may not have heard that this one works in neither direction.
+    /// The device has no way by the two addresses that a question or an answer was about. Where there are others they are asked
+    /// for, also by whoever was asked, for as long as after a failure: the peer may not have heard that this one works in
+    /// neither direction.
     fn cannot_open(&mut self, index: u32, epoch: u32) {
         let now = self.now();
         let latest = now.saturating_add(self.patience);
@@ -340,7 +343,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Whether the way to a peer becomes datagrams, as both sides want; `None`: it is not agreed yet, and will be asked for again.
+    /// Whether the way to a peer becomes datagrams, as both sides want; `None`: it is not agreed yet, and will be asked for
+    /// again.
     fn agree(&mut self, index: u32, hello: Hello) -> Option<bool> {
         match (self.wants(index), hello.wants) {
             (Wants::Datagrams, Wants::MustConnect) => {
@@ -357,8 +361,9 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Repeats questions whose answer is overdue: at first contact for ever, since a program answers when it calls MPI, and may compute for
-    /// long before it does so for the first time (of deaths the network or the launcher tells); after a failure for a while.
+    /// Repeats questions whose answer is overdue: at first contact for ever, since a program answers when it calls MPI, and may
+    /// compute for long before it does so for the first time (of deaths the network or the launcher tells); after a failure for
+    /// a while.
     pub(crate) fn ask_again(&mut self) {
         let now = self.now();
         for place in (0..self.asking.len()).rev() {
@@ -386,8 +391,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would never
-    /// learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody.
+    /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would
+    /// never learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody.
     pub(crate) fn ask_the_silent(&mut self, now: Nanos) {
         for index in 0..self.peers.all().len() as u32 {
             let peer = self.peers.at_mut(index);

@@ -1,14 +1,14 @@
 //! What one connection has posted and not seen complete, in order.
 //!
-//! A reliable connection completes its requests in order, so one completion tells of all before it: only some requests are *signalled*. A
-//! request is when somebody waits for it, when [`SIGNAL_EVERY`] have gone without, and when what the unsignalled hold is scarce. The last
-//! ones of a burst, which nobody waits for, are closed by an empty write once the connection is quiet.
+//! A reliable connection completes its requests in order, so one completion tells of all before it: only some requests are
+//! *signalled*. A request is when somebody waits for it, when [`SIGNAL_EVERY`] have gone without, and when what the unsignalled
+//! hold is scarce. The last ones of a burst, which nobody waits for, are closed by an empty write once the connection is quiet.
 //!
-//! A connection can fail where both processes live. What it takes to post a request again is kept until the request is complete; when the
-//! pair has a new connection, [`Flight::settle`] says what of it is over. The peer tells how many messages it has ever received: since a
-//! connection does its requests in order, everything written before the last of them is written too, and must not be written again (its
-//! owner may have changed it since). What comes later is repeated: nobody can have seen it. Reads are repeated always. An atomic is never:
-//! whether it was done, and what it found, nobody knows.
+//! A connection can fail where both processes live. What it takes to post a request again is kept until the request is
+//! complete; when the pair has a new connection, [`Flight::settle`] says what of it is over. The peer tells how many messages
+//! it has ever received: since a connection does its requests in order, everything written before the last of them is written
+//! too, and must not be written again (its owner may have changed it since). What comes later is repeated: nobody can have seen
+//! it. Reads are repeated always. An atomic is never: whether it was done, and what it found, nobody knows.
 
 mod again;
 
@@ -183,8 +183,9 @@ impl Flight {
         &self.requests[id as usize & (self.requests.len() - 1)]
     }
 
-    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open: as many as need not be signalled, as long as there are fewer than `most` and they have their
-    /// places. None while some are kept back: what comes later must not overtake them.
+    /// Says how many requests may be posted by [`Flight::message`] and [`Flight::write`], of a connection that is open: as many
+    /// as need not be signalled, as long as there are fewer than `most` and they have their places. None while some are kept
+    /// back: what comes later must not overtake them.
     #[inline]
     pub(crate) fn allow(&mut self, most: usize) {
         let unsignaled = self.told.max(self.first) + u64::from(SIGNAL_EVERY - 1);
@@ -226,8 +227,9 @@ impl Flight {
         }
     }
 
-    /// Writes down a short message, as it is to be posted now: its identifier and bytes. It counts from [`Flight::posted`] on. `tells`: it is to be signalled,
-    /// if the connection is open and there are fewer than that; otherwise it is not. `None`: it must go the general way.
+    /// Writes down a short message, as it is to be posted now: its identifier and bytes. It counts from [`Flight::posted`] on.
+    /// `tells`: it is to be signalled, if the connection is open and there are fewer than that; otherwise it is not. `None`: it
+    /// must go the general way.
     #[inline(always)]
     pub(crate) fn message(
         &mut self,
@@ -287,7 +289,8 @@ impl Flight {
         (self.chain, self.quick, self.quick_messages) = (self.quick, 0, 0);
     }
 
-    /// Keeps a short write back, to be posted with those that follow. `false`: there is no chain, or it must be closed with this one.
+    /// Keeps a short write back, to be posted with those that follow. `false`: there is no chain, or it must be closed with
+    /// this one.
     #[inline(always)]
     pub(crate) fn keep_back(&mut self, bytes: &[u8], to: RemoteMemory) -> bool {
         if self.next >= self.chain || bytes.len() > FEW {

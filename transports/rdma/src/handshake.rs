@@ -1,11 +1,12 @@
 //! First contact: two datagrams that tell each side the other's queue pair.
 //!
-//! Whoever wants to send makes its queue pair and *asks*, again and again until it knows the other's. Whoever is asked makes its own,
-//! opens it and *answers*. When both ask at the same time, each takes the other's question for the answer: between two processes
-//! there is one queue pair on each side, whoever began.
+//! Whoever wants to send makes its queue pair and *asks*, again and again until it knows the other's. Whoever is asked makes
+//! its own, opens it and *answers*. When both ask at the same time, each takes the other's question for the answer: between two
+//! processes there is one queue pair on each side, whoever began.
 //!
-//! When a connection fails and both live, the next one is begun in the same way. Each side ends its old queue pair first and then says how
-//! many messages it has ever received from the other: that number is final, so the other knows what to send again.
+//! When a connection fails and both live, the next one is begun in the same way. Each side ends its old queue pair first and
+//! then says how many messages it has ever received from the other: that number is final, so the other knows what to send
+//! again.
 
 use weft_api::verbs::{MOST_WAYS, QueuePairNumber};
 use weft_types::PeerId;
@@ -25,8 +26,8 @@ pub enum Step {
     Heard,
     /// "I have not used this connection for long and would give it back: if nor have you, yield."
     Part,
-    /// "I post nothing more by this connection: end yours when all of your own is there, and ask for datagrams instead." What it says of
-    /// messages received is not final, since its queue pair still takes some.
+    /// "I post nothing more by this connection: end yours when all of your own is there, and ask for datagrams instead." What
+    /// it says of messages received is not final, since its queue pair still takes some.
     Yield,
 }
 
@@ -71,8 +72,8 @@ pub struct Hello {
     pub spell: u32,
     /// Which of the ways between the two devices this is about, as [`weft_api::verbs::ways`] numbers them.
     pub way: u8,
-    /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at its older queue
-    /// pairs any more.
+    /// Messages that it has ever received from the other, wrapping. Final in questions and answers, since nothing arrives at
+    /// its older queue pairs any more.
     pub received: u32,
 }
 

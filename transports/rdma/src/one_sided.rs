@@ -1,4 +1,5 @@
-//! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them tells.
+//! Registered memory and operations on it: each call becomes work requests that are posted with one doorbell, and one of them
+//! tells.
 
 use crate::contact::NOTHING;
 use crate::flight::{Deed, Holds, remote};
@@ -305,7 +306,8 @@ impl<H: Hca> Rdma<H> {
             return Ok(());
         }
         let slot = self.take_slot()?;
-        // From here on nothing is refused any more: there is room, so a device that does not take the request has lost the connection.
+        // From here on nothing is refused any more: there is room, so a device that does not take the request has lost the
+        // connection.
         fill(self.rails[usize::from(rail)].hca.bytes_mut(self.send_slots.address(rail, slot), length));
         let segment = [self.send_slots.segment(rail, slot, length as u32)];
         let holds = token.map_or(Holds::Slot(slot), |token| Holds::SlotAndToken(slot, token));

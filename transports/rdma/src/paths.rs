@@ -1,9 +1,10 @@
 //! Paths: by which rail, and by which addresses of the two devices there, a peer is reached.
 //!
-//! A port has several addresses, and nobody is asked which of them work: [`ways`](weft_api::verbs::ways) numbers the pairs between two devices alike at both ends, and
-//! a question says its number. Whoever is asked takes the way of the question, so what works in one direction only is left by whoever hears no
-//! answer: the next question goes by the next path, rails in turn, then ways. What worked is kept for each peer, and where it was not the first one, it is the
-//! first that is tried towards others of that network.
+//! A port has several addresses, and nobody is asked which of them work: [`ways`](weft_api::verbs::ways) numbers the pairs
+//! between two devices alike at both ends, and a question says its number. Whoever is asked takes the way of the question, so
+//! what works in one direction only is left by whoever hears no answer: the next question goes by the next path, rails in turn,
+//! then ways. What worked is kept for each peer, and where it was not the first one, it is the first that is tried towards
+//! others of that network.
 //!
 //! Of each peer only the ways that are in use are kept. The others are in its card, which the directory gives again.
 

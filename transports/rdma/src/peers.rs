@@ -16,13 +16,14 @@ pub(crate) enum State {
     Asking { next: Nanos, pause: Nanos, until: Nanos },
     /// Messages flow by a connection.
     Open { remote_pair: QueuePairNumber },
-    /// As `Open`, but nothing more is posted: it is given back ([`crate::wide`]). Who was asked for it, and has nothing under way, yields it:
-    /// says so `next` and after that in ever longer pauses. The other gives it back when nothing of its own is under way.
+    /// As `Open`, but nothing more is posted: it is given back ([`crate::wide`]). Who was asked for it, and has nothing under
+    /// way, yields it: says so `next` and after that in ever longer pauses. The other gives it back when nothing of its own is
+    /// under way.
     Parting { remote_pair: QueuePairNumber, next: Nanos, pause: Nanos },
     /// Messages flow by datagrams; there is no queue pair.
     Datagrams,
-    /// It has failed; what had arrived is about to be taken in. Then another is made, or what it holds is given back. `until`: how long
-    /// the next one is asked for.
+    /// It has failed; what had arrived is about to be taken in. Then another is made, or what it holds is given back. `until`:
+    /// how long the next one is asked for.
     Failing { again: bool, until: Nanos },
     /// It is no more.
     Gone,

@@ -66,8 +66,8 @@ impl<H: Hca> Rdma<H> {
         self.post_kept(index, deed, work, (data, data), holds).map(|_| ())
     }
 
-    /// Posts one request of which other data is kept than it carries: what the next connection would send. Nothing is kept back on this one. Whether
-    /// the device has it; otherwise the next connection does it.
+    /// Posts one request of which other data is kept than it carries: what the next connection would send. Nothing is kept back
+    /// on this one. Whether the device has it; otherwise the next connection does it.
     #[inline]
     pub(crate) fn post_kept(
         &mut self,
@@ -173,8 +173,9 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// See [`weft_api::Transport::send_now`]: one look whether the request can be posted without a second one, and what is kept of it is written
-    /// where the device reads it. Out of line with six arguments in registers: its callers' registers are all in use.
+    /// See [`weft_api::Transport::send_now`]: one look whether the request can be posted without a second one, and what is kept
+    /// of it is written where the device reads it. Out of line with six arguments in registers: its callers' registers are all
+    /// in use.
     #[inline(never)]
     pub(crate) fn message_now(&mut self, index: u32, header: Header, payload: &[u8]) -> bool {
         match self.short_message(index, header, payload, None) {
@@ -229,8 +230,9 @@ impl<H: Hca> Rdma<H> {
         open && self.send_inline_to(index, header, payload).is_ok()
     }
 
-    /// See [`weft_api::Transport::put_now`]. The first of a turn is posted at once; those that follow it in the same turn are kept back, where
-    /// the device wants that, until there are [`SIGNAL_EVERY`] of them, anything else is posted on the connection, or the turn ends.
+    /// See [`weft_api::Transport::put_now`]. The first of a turn is posted at once; those that follow it in the same turn are
+    /// kept back, where the device wants that, until there are [`SIGNAL_EVERY`] of them, anything else is posted on the
+    /// connection, or the turn ends.
     #[inline(never)]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         if self.peers.at(index).flight.turn == self.turn {
@@ -336,8 +338,8 @@ impl<H: Hca> Rdma<H> {
         self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 
-    /// Whether a short request may be posted without a signal now: an open connection is listed as one whose newest request nothing may tell of,
-    /// has places, and it is known how many may follow.
+    /// Whether a short request may be posted without a signal now: an open connection is listed as one whose newest request
+    /// nothing may tell of, has places, and it is known how many may follow.
     fn may_follow(&mut self, index: u32) -> bool {
         let peer = self.peers.at_mut(index);
         if !matches!(peer.state, State::Open { .. }) {

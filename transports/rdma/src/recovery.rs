@@ -1,10 +1,10 @@
 //! Connections that fail: the next one between the same two processes, or the end.
 //!
-//! A connection fails when the device has no answer after all retries, when an operation named memory that may not be touched, or when the
-//! peer says that it has failed there. Its queue pair is stopped, what had arrived is taken in, it is destroyed: nothing of it touches memory
-//! any more, and the number of messages received is final. Then a new one is asked for, as at first contact, and what the peer has not had is
-//! posted again ([`crate::flight`] says what that is). When nobody answers for [`Rdma::patience`], or the network says that nobody is there,
-//! the peer is lost.
+//! A connection fails when the device has no answer after all retries, when an operation named memory that may not be touched,
+//! or when the peer says that it has failed there. Its queue pair is stopped, what had arrived is taken in, it is destroyed:
+//! nothing of it touches memory any more, and the number of messages received is final. Then a new one is asked for, as at
+//! first contact, and what the peer has not had is posted again ([`crate::flight`] says what that is). When nobody answers for
+//! [`Rdma::patience`], or the network says that nobody is there, the peer is lost.
 
 use crate::contact::FIRST_RETRY;
 use crate::flight::Holds;
@@ -155,7 +155,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Takes in what arrived by connections that have failed while they were being stopped. Their peers were told that it has arrived.
+    /// Takes in what arrived by connections that have failed while they were being stopped. Their peers were told that it has
+    /// arrived.
     fn finish_pairs(&mut self) {
         let mut finished = 0;
         while finished < self.failing.len() {

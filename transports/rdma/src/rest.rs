@@ -1,26 +1,27 @@
 //! Ending: telling the others that nobody need wait for this process any more.
 //!
-//! Whoever has ended MPI may never look at its device again. What it acknowledged last may be lost, and then nobody will say so a second
-//! time: a peer that messages go to by datagrams, or that is asked for another connection, would be waited for without end. So it is told,
-//! and whoever hears that a peer *rests* says so. Rules:
+//! Whoever has ended MPI may never look at its device again. What it acknowledged last may be lost, and then nobody will say so
+//! a second time: a peer that messages go to by datagrams, or that is asked for another connection, would be waited for without
+//! end. So it is told, and whoever hears that a peer *rests* says so. Rules:
 //!
-//! * It is said twice to everybody at once, and again in growing pauses to those who have not answered, for half a second in all. Who rests
-//!   too, and does not look any more, has said so itself. Who computes is not waited for: the datagrams lie in its device. Peers with a
-//!   connection are told for 63 ms, since in the end their retries tell them, after some seconds and as of a loss.
-//! * It counts in every state. A connection that was about to be given back is kept, and another that is asked for is so, where something is kept
-//!   for the peer, no longer than [`Rdma::set_patience`] says: who comes back later than that is refused. Where nothing is kept it is asked
-//!   for once a second. A question of whoever rests is answered all the same.
-//! * Every question and answer says whether its sender rests, and how often that has changed: one that crosses the word, or was sent before it and comes after
-//!   it, does not undo it. A word is late, and means nothing,
-//!   when its sender has sent messages since, or when it is about a way that both have left.
+//! * It is said twice to everybody at once, and again in growing pauses to those who have not answered, for half a second in
+//!   all. Who rests too, and does not look any more, has said so itself. Who computes is not waited for: the datagrams lie in
+//!   its device. Peers with a connection are told for 63 ms, since in the end their retries tell them, after some seconds and
+//!   as of a loss.
+//! * It counts in every state. A connection that was about to be given back is kept, and another that is asked for is so, where
+//!   something is kept for the peer, no longer than [`Rdma::set_patience`] says: who comes back later than that is refused.
+//!   Where nothing is kept it is asked for once a second. A question of whoever rests is answered all the same.
+//! * Every question and answer says whether its sender rests, and how often that has changed: one that crosses the word, or was
+//!   sent before it and comes after it, does not undo it. A word is late, and means nothing, when its sender has sent messages
+//!   since, or when it is about a way that both have left.
 
 use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::transport::Rdma;
 use weft_api::verbs::{Hca, Nanos};
 
-/// The pause before it is said again, which doubles each time, and how often: with the one after the last, 511 ms together. Where there is a
-/// connection: 63 ms.
+/// The pause before it is said again, which doubles each time, and how often: with the one after the last, 511 ms together.
+/// Where there is a connection: 63 ms.
 const FIRST_PAUSE: Nanos = 1_000_000;
 const REPEATS: u8 = 8;
 const REPEATS_TO_CONNECTED: u8 = 5;

@@ -1,31 +1,38 @@
-//! Rings: places in a receiver's memory that one sender writes its short messages to. Pure: who may write where, what is valid, what is over.
+//! Rings: places in a receiver's memory that one sender writes its short messages to. Pure: who may write where, what is valid,
+//! what is over.
 //!
-//! A *record* is a message's header and payload and, behind them, eight bytes that say so ([`Tail`]). It stands at the end of its place, so that
-//! the tail is always at the same address: the receiver looks at one word, and nothing need be cleared after a lap.
+//! A *record* is a message's header and payload and, behind them, eight bytes that say so ([`Tail`]). It stands at the end of
+//! its place, so that the tail is always at the same address: the receiver looks at one word, and nothing need be cleared after
+//! a lap.
 //!
 //! # When a record is there
-//! The tail holds the lap of the ring. Before the record comes, its place holds what came a lap earlier (or zeroes before the first), so a tail with the expected lap is
-//! the new one, or the new one in part. It says more than itself only where the device makes the bytes of one packet visible in the order of
-//! their addresses ([`Hca::writes_in_order`](weft_api::verbs::Hca::writes_in_order)): the lap is in the last two bytes of the record, so whoever sees it, sees
-//! all bytes before it, if the look was an acquire ([`Hca::word`](weft_api::verbs::Hca::word)). The two bytes may come apart: then one of them is new and the other is that of the lap
-//! before; where they differ in one byte only, the other one is no matter, and where they differ in both, half a lap is a number that is not expected.
-//! A record never has more bytes than one packet, since packets may be written in any order by cards that route them by several ways.
-//! Where the device promises nothing, every record completes a receive request (*told*), and a completion is the word that everything before it is there.
+//! The tail holds the lap of the ring. Before the record comes, its place holds what came a lap earlier (or zeroes before the
+//! first), so a tail with the expected lap is the new one, or the new one in part. It says more than itself only where the
+//! device makes the bytes of one packet visible in the order of their addresses
+//! ([`Hca::writes_in_order`](weft_api::verbs::Hca::writes_in_order)): the lap is in the last two bytes of the record, so
+//! whoever sees it, sees all bytes before it, if the look was an acquire ([`Hca::word`](weft_api::verbs::Hca::word)). The two
+//! bytes may come apart: then one of them is new and the other is that of the lap before; where they differ in one byte only,
+//! the other one is no matter, and where they differ in both, half a lap is a number that is not expected. A record never has
+//! more bytes than one packet, since packets may be written in any order by cards that route them by several ways. Where the
+//! device promises nothing, every record completes a receive request (*told*), and a completion is the word that everything
+//! before it is there.
 //!
 //! A place is written again when the receiver has said that the record is taken, which it says after its last look at it: the
-//! request that says so is posted later in the program's order, and drivers put a barrier before their doorbells. So the new bytes are after the
-//! last look at the old ones. `tests/loom_ring.rs` models both halves, with a device that stores byte by byte.
+//! request that says so is posted later in the program's order, and drivers put a barrier before their doorbells. So the new
+//! bytes are after the last look at the old ones. `tests/loom_ring.rs` models both halves, with a device that stores byte by
+//! byte.
 //!
 //! # In which order
-//! A message goes by ring or by send, and a tail says the number of its message: how many the sender ever sent before it. The receiver
-//! counts what it took. A record with a later number waits, since a send before it has a completion that was not looked at yet. When a send completes, all
-//! records before it are there (the connection does its requests in order, and a completion makes what came before it visible: section 9.5, o9-20), and they are taken first.
-//! What was *put* before a message must be seen with it. That rule names completions only, so the first message after anything that is
-//! no message goes by send.
+//! A message goes by ring or by send, and a tail says the number of its message: how many the sender ever sent before it. The
+//! receiver counts what it took. A record with a later number waits, since a send before it has a completion that was not
+//! looked at yet. When a send completes, all records before it are there (the connection does its requests in order, and a
+//! completion makes what came before it visible: section 9.5, o9-20), and they are taken first. What was *put* before a message
+//! must be seen with it. That rule names completions only, so the first message after anything that is no message goes by send.
 //!
 //! # How many
-//! Who has no place left sends. That places are free is said with records of the other direction, and where there are none by an empty write with
-//! immediate data when half of the ring is taken. A connection that fails takes its rings with it: what was not counted is repeated by send.
+//! Who has no place left sends. That places are free is said with records of the other direction, and where there are none by
+//! an empty write with immediate data when half of the ring is taken. A connection that fails takes its rings with it: what was
+//! not counted is repeated by send.
 
 use crate::transport::HEADER_BYTES;
 use weft_api::verbs::{Nanos, RemoteAddress, RemoteKey};
@@ -167,15 +174,16 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// A ring that a peer gives, when `messages` were ever sent to it. The next one is sent: what was put before may not be seen yet.
+    /// A ring that a peer gives, when `messages` were ever sent to it. The next one is sent: what was put before may not be
+    /// seen yet.
     pub(crate) fn new(word: Word, messages: u32) -> Option<Outgoing> {
         let Word::Give { to, places, place_bytes, told } = word else { return None };
         let number = messages as u16;
         Some(Outgoing { to, places, place_bytes, told, written: 0, taken: 0, number, last: u64::MAX })
     }
 
-    /// Where a record of `length` bytes goes and its tail, if it may be written as request `next`, in packets of at most `mtu` bytes, by an end
-    /// that has taken `taken` records of the peer.
+    /// Where a record of `length` bytes goes and its tail, if it may be written as request `next`, in packets of at most `mtu`
+    /// bytes, by an end that has taken `taken` records of the peer.
     pub(crate) fn place(
         &self,
         length: usize,

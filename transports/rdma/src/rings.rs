@@ -1,10 +1,12 @@
 //! Which peers have a ring ([`crate::ring`]), and messages by rings.
 //!
-//! * A receiver gives a ring to a peer that has sent many messages by its connection, on the device of that connection, if one is free; there are few, so memory does
-//!   not grow with peers. When all are given, the one unused longest is asked back, if it is unused for a moment.
-//! * Nothing tells a sleeping process of a record: a ring that nothing came by for a while is asked back, and as long as there are others a
-//!   sleep is a short one, on devices that work by themselves: an eighth of the time that nothing came, so that a record waits little longer than it was
-//!   waited for anyway, and nobody wakes a thousand times a second beside a peer that computes.
+//! * A receiver gives a ring to a peer that has sent many messages by its connection, on the device of that connection, if one
+//!   is free; there are few, so memory does not grow with peers. When all are given, the one unused longest is asked back, if
+//!   it is unused for a moment.
+//! * Nothing tells a sleeping process of a record: a ring that nothing came by for a while is asked back, and as long as there
+//!   are others a sleep is a short one, on devices that work by themselves: an eighth of the time that nothing came, so that a
+//!   record waits little longer than it was waited for anyway, and nobody wakes a thousand times a second beside a peer that
+//!   computes.
 //! * Whoever gives back says so by a send: everything it wrote is there before. Rings end with their connection.
 
 use crate::flight::{Deed, Holds};
@@ -28,7 +30,8 @@ const MANY: u32 = 64;
 /// A ring is given to another peer when nothing came by it for so long, and back when it is longer.
 const UNUSED: Nanos = 10_000_000;
 const FORGOTTEN: Nanos = 100_000_000;
-/// The longest sleep beside rings that nothing tells of, at least and at most: between them, this part of the time since something came by one.
+/// The longest sleep beside rings that nothing tells of, at least and at most: between them, this part of the time since
+/// something came by one.
 const SHORTEST_NAP: Nanos = 1_000_000;
 const LONGEST_NAP: Nanos = 100_000_000;
 const PART_OF_SILENCE: Nanos = 8;
@@ -93,8 +96,8 @@ impl Rings {
         Arc::clone(&self.nap)
     }
 
-    /// Says how long a sleep may be at most from now on. Whoever sleeps meanwhile is woken by the message that got a ring for its sender; a nap that has begun
-    /// goes on.
+    /// Says how long a sleep may be at most from now on. Whoever sleeps meanwhile is woken by the message that got a ring for
+    /// its sender; a nap that has begun goes on.
     fn set_nap(&self, now: Nanos) {
         let part = now.saturating_sub(self.newest) / PART_OF_SILENCE;
         let nap = match self.by_itself && self.watched > 0 {
@@ -109,8 +112,8 @@ impl Rings {
 }
 
 impl<H: Hca> Rdma<H> {
-    /// Sets whether peers that talk often write their short messages into rings; auto: where the device gains by it. Before the first
-    /// message.
+    /// Sets whether peers that talk often write their short messages into rings; auto: where the device gains by it. Before the
+    /// first message.
     pub fn set_rings(&mut self, choice: Choice) {
         // Bells that were fetched before go on reading it.
         let nap = self.rings.nap();

@@ -2,8 +2,8 @@
 
 use weft_api::verbs::{DeviceBuffer, RemoteKey, Segment};
 
-/// Parts of a buffer of each rail, and which of them are free. A part is taken of all rails at once, so that a message that one rail did
-/// not carry has its place on the others.
+/// Parts of a buffer of each rail, and which of them are free. A part is taken of all rails at once, so that a message that one
+/// rail did not carry has its place on the others.
 #[derive(Debug)]
 pub(crate) struct Slots {
     buffers: Vec<DeviceBuffer>,

@@ -1,16 +1,17 @@
 //! Messages to one process by unreliable datagrams: what is sent, sent again, and put together.
 //!
-//! A pure state machine; the clock is an argument and datagrams are somebody else's. Messages are cut into *pieces* that fit a datagram,
-//! numbered one after another. The receiver tells the number up to which it has all, which of the next 32 it has besides, and how many more
-//! it takes. A piece is sent again when three that left after it have arrived, or after a silence; silences double up to a second, for ever, since a process
-//! that computes is no dead one. Invariants:
+//! A pure state machine; the clock is an argument and datagrams are somebody else's. Messages are cut into *pieces* that fit a
+//! datagram, numbered one after another. The receiver tells the number up to which it has all, which of the next 32 it has
+//! besides, and how many more it takes. A piece is sent again when three that left after it have arrived, or after a silence;
+//! silences double up to a second, for ever, since a process that computes is no dead one. Invariants:
 //!
 //! * Every message that was queued is delivered once and in order, whatever the network loses, doubles or reorders.
-//! * At most [`WINDOW`] pieces are unanswered, and the receiver holds no more than that of pieces ahead of a gap and of messages not taken.
+//! * At most [`WINDOW`] pieces are unanswered, and the receiver holds no more than that of pieces ahead of a gap and of
+//!   messages not taken.
 //! * Nothing is kept of a conversation that is over but the numbers.
 //!
-//! Acknowledgements go along with pieces, or alone: at once when they are asked for, when something is out of order, for every eighth piece; otherwise after 5 ms.
-//! Who fills the window asks, and who sends again.
+//! Acknowledgements go along with pieces, or alone: at once when they are asked for, when something is out of order, for every
+//! eighth piece; otherwise after 5 ms. Who fills the window asks, and who sends again.
 
 use std::collections::VecDeque;
 use weft_api::verbs::Nanos;

@@ -40,7 +40,8 @@ pub(crate) const SLOT_BYTES: u32 = (HEADER_BYTES + MAX_COPY) as u32;
 const SEND_SLOT_BYTES: u32 = SLOT_BYTES + TAIL_BYTES as u32;
 pub(crate) const RECEIVE_SLOTS: u32 = 256;
 pub(crate) const SEND_SLOTS: u32 = 128;
-/// Of all connections together, where the device has so many; those that have more under way wait for each other ([`Hca::is_crowded`]).
+/// Of all connections together, where the device has so many; those that have more under way wait for each other
+/// ([`Hca::is_crowded`]).
 pub(crate) const COMPLETIONS: u32 = 1 << 15;
 /// Messages are refused when so many requests of one connection are not complete.
 pub(crate) const MESSAGES: usize = 64;
@@ -176,7 +177,8 @@ fn limits_of<H: Hca>(rails: &Rails<H>) -> HcaLimits {
         max_regions: a.max_regions.min(b.max_regions),
         max_registered: a.max_registered.min(b.max_registered),
         follows_mappings: a.follows_mappings && b.follows_mappings,
-        // Two devices are atomic towards each other where they are towards everybody, or where the process itself does their work.
+        // Two devices are atomic towards each other where they are towards everybody, or where the process itself does their
+        // work.
         atomics: [a, b].iter().all(|it| it.atomics && (it.atomic_with_processors || it.works_in_calls)),
         atomic_with_processors: a.atomic_with_processors && b.atomic_with_processors,
         works_in_calls: a.works_in_calls && b.works_in_calls,
@@ -208,8 +210,8 @@ impl<H: Hca> Rdma<H> {
         Rdma::open_rails(vec![hca], me, directory)
     }
 
-    /// As [`Rdma::open`], with several devices, at most two: device `i` here reaches device `i` of others. Messages go by the first that
-    /// works, large operations by both, and what a dead one carried by the other.
+    /// As [`Rdma::open`], with several devices, at most two: device `i` here reaches device `i` of others. Messages go by the
+    /// first that works, large operations by both, and what a dead one carried by the other.
     ///
     /// # Errors
     /// What a device refused.

@@ -1,17 +1,18 @@
 //! Jobs that are wider than connections are worth: messages to the peers beyond go by datagrams.
 //!
-//! A connection takes memory, of this process and of the device; a peer that messages go to by datagrams ([`crate::stream`]) takes next to
-//! none. So there are at most so many connections ([`Rdma::set_connections`]):
+//! A connection takes memory, of this process and of the device; a peer that messages go to by datagrams ([`crate::stream`])
+//! takes next to none. So there are at most so many connections ([`Rdma::set_connections`]):
 //!
 //! * Whoever is met when there are enough is talked to by datagrams, and so is everybody when the device has no queue pair left.
-//! * Who talks much gets a connection when there is room. So does who gets or puts, room or not, since registered memory is reached by
-//!   connections alone: the bound is soft there.
-//! * A connection that neither end has used for two seconds is given back when others want one, the longest unused first. Who is asked for it
-//!   has nothing under way, stops posting and *yields*; the other stops too, ends its queue pair when all of its own is there, and asks for
-//!   datagrams; then the first ends its own and answers. So no operation is ever cut off, and no queue pair waits for one that is gone.
+//! * Who talks much gets a connection when there is room. So does who gets or puts, room or not, since registered memory is
+//!   reached by connections alone: the bound is soft there.
+//! * A connection that neither end has used for two seconds is given back when others want one, the longest unused first. Who
+//!   is asked for it has nothing under way, stops posting and *yields*; the other stops too, ends its queue pair when all of
+//!   its own is there, and asks for datagrams; then the first ends its own and answers. So no operation is ever cut off, and no
+//!   queue pair waits for one that is gone.
 //!
-//! Changing the way is what follows a failed connection as well ([`crate::recovery`]): a new epoch, before which each tells how many messages
-//! it ever received. So no change loses, doubles or reorders anything.
+//! Changing the way is what follows a failed connection as well ([`crate::recovery`]): a new epoch, before which each tells how
+//! many messages it ever received. So no change loses, doubles or reorders anything.
 
 use crate::contact::FIRST_RETRY;
 use crate::flight::Deed;
@@ -97,8 +98,8 @@ impl Wide {
 }
 
 impl<H: Hca> Rdma<H> {
-    /// Sets how many connections there may be before messages to further peers go by datagrams; 0: what fits some 64 MiB, and a 64th of the
-    /// device's queue pairs.
+    /// Sets how many connections there may be before messages to further peers go by datagrams; 0: what fits some 64 MiB, and a
+    /// 64th of the device's queue pairs.
     pub fn set_connections(&mut self, most: u32) {
         self.wide.most = if most > 0 { most } else { Wide::new(&self.rails).most };
     }
@@ -327,7 +328,8 @@ impl<H: Hca> Rdma<H> {
         news
     }
 
-    /// Gives a peer that talks much a connection, if there is room. Where the other end has none, it is asked more and more seldom.
+    /// Gives a peer that talks much a connection, if there is room. Where the other end has none, it is asked more and more
+    /// seldom.
     fn consider(&mut self, index: u32) {
         let peer = self.peers.at_mut(index);
         let much = TALKS << peer.in_vain.min(MOST_IN_VAIN);
@@ -483,8 +485,8 @@ impl<H: Hca> Rdma<H> {
         }
     }
 
-    /// Looks which connections are used, takes the memory of the others' rings back, and asks for some of them when somebody wants one, the
-    /// longest unused first and then those that were not asked yet. Once in a while.
+    /// Looks which connections are used, takes the memory of the others' rings back, and asks for some of them when somebody
+    /// wants one, the longest unused first and then those that were not asked yet. Once in a while.
     pub(crate) fn look_for_unused(&mut self, now: Nanos) {
         let wanted = std::mem::take(&mut self.wide.wanted);
         let mut unused = Vec::new();

@@ -111,8 +111,8 @@ fn what_worked_is_tried_first() {
     assert_eq!(fabric.ends[0].counts().moves, moves);
 }
 
-/// A peer that computes is asked by all paths in turn. When it looks, it is reached by the one that was asked first: it is not taken for a sign that the first do not
-/// work, and others of its network are asked by the first as before.
+/// A peer that computes is asked by all paths in turn. When it looks, it is reached by the one that was asked first: it is not
+/// taken for a sign that the first do not work, and others of its network are asked by the first as before.
 #[test]
 fn a_late_answer_is_no_dead_address() {
     // How long it computes: until the first, the second, ... path was tried, and until each was, again and again.
@@ -215,7 +215,8 @@ fn a_refusal_goes_by_the_path_of_the_question() {
     }
 }
 
-/// Where datagrams pass and connections do not, another address is taken, also when nobody says anything but whether all are alive.
+/// Where datagrams pass and connections do not, another address is taken, also when nobody says anything but whether all are
+/// alive.
 #[test]
 fn a_path_that_carries_no_connection_is_left_by_those_who_are_silent() {
     let mut air = Air::quiet();

@@ -1,5 +1,5 @@
-//! A host that is cut off from one moment to the next, over a network that says nothing of it: the calls that depend on it end within the
-//! transport's own time for retries, in virtual time.
+//! A host that is cut off from one moment to the next, over a network that says nothing of it: the calls that depend on it end
+//! within the transport's own time for retries, in virtual time.
 
 mod common;
 
@@ -9,8 +9,8 @@ use weft_api::Transport;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
-/// Seven retries of a packet (67 ms, doubled four times, with the first one twice because an acknowledgement has to be asked for), and one wait
-/// more before the connection is given up.
+/// Seven retries of a packet (67 ms, doubled four times, with the first one twice because an acknowledgement has to be asked
+/// for), and one wait more before the connection is given up.
 const RETRIES: u64 = 67_108_864 * (1 + 1 + 2 + 4 + 8 + 16 * 4);
 /// Until a question is asked by whoever only waits for a message.
 const SILENCE: u64 = 3_000_000_000;

@@ -1,5 +1,5 @@
-//! Processes that end one after another, over networks that lose: nobody waits for one that has ended and never looks at its device again.
-//! Ends are moved at random, not all in each round.
+//! Processes that end one after another, over networks that lose: nobody waits for one that has ended and never looks at its
+//! device again. Ends are moved at random, not all in each round.
 //!
 //! `WEFT_SEEDS=1000` runs more worlds than CI does.
 
@@ -125,8 +125,8 @@ fn comes_back(fabric: &mut Virtual, when: &str) {
     hear(fabric, (2, 0));
 }
 
-/// Process 0 talks to 2 by datagrams until 2 wants a connection, and then computes while 2 asks for it, rests and goes on resting for so many
-/// milliseconds. What 0 finds when it looks again is a question and the word of the rest.
+/// Process 0 talks to 2 by datagrams until 2 wants a connection, and then computes while 2 asks for it, rests and goes on
+/// resting for so many milliseconds. What 0 finds when it looks again is a question and the word of the rest.
 fn asked_for_a_way_and_rested(computes: u32) -> Virtual {
     let mut air = Air::quiet();
     air.tells = false;
@@ -218,7 +218,8 @@ fn who_asked_for_a_way_and_rested_may_end() {
     }
 }
 
-/// Who rests while it is asked for another way, and nothing is kept for it, may come back at any time: nobody has given it up meanwhile.
+/// Who rests while it is asked for another way, and nothing is kept for it, may come back at any time: nobody has given it up
+/// meanwhile.
 #[test]
 fn who_rested_may_come_back_after_a_minute() {
     let mut air = Air::quiet();
@@ -324,8 +325,8 @@ fn who_comes_back_is_waited_for_again() {
     }
 }
 
-/// Two end and come back together, again and again. Who has ended is not told that the other does, and hears of every second turn at best: after more of
-/// them than a narrow number could tell apart, the word of the end still counts.
+/// Two end and come back together, again and again. Who has ended is not told that the other does, and hears of every second
+/// turn at best: after more of them than a narrow number could tell apart, the word of the end still counts.
 #[test]
 fn an_end_after_many_is_no_loss() {
     for times in [0, 1, 15, 16, 31, 32, 33, 40, 63, 64, 127, 128, 129] {

@@ -1,4 +1,5 @@
-//! Devices that do otherwise than the emulated one: what they have taken counts, and a way that they have not is left for another.
+//! Devices that do otherwise than the emulated one: what they have taken counts, and a way that they have not is left for
+//! another.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! A ring under loom: a device that stores a record byte by byte, in the order of addresses, beside a processor that looks for it and says what it has taken.
-//! Whoever sees the expected lap sees the whole record, and no place is written to before the last look at it.
-//! `RUSTFLAGS="--cfg loom" cargo test -p weft-rdma --release --test loom_ring`
+//! A ring under loom: a device that stores a record byte by byte, in the order of addresses, beside a processor that looks for
+//! it and says what it has taken. Whoever sees the expected lap sees the whole record, and no place is written to before the
+//! last look at it. `RUSTFLAGS="--cfg loom" cargo test -p weft-rdma --release --test loom_ring`
 #![cfg(loom)]
 
 use loom::sync::Arc;

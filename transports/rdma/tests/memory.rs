@@ -1,4 +1,5 @@
-//! Private memory by number of processes: nothing for those never talked to, little for the others. The crate's readme says the figures.
+//! Private memory by number of processes: nothing for those never talked to, little for the others. The crate's readme says the
+//! figures.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Paths that die and come back: random programs in virtual time, a seed each. Nothing is lost, doubled, reordered or written twice, nothing
-//! is left over, and nobody is taken for dead.
+//! Paths that die and come back: random programs in virtual time, a seed each. Nothing is lost, doubled, reordered or written
+//! twice, nothing is left over, and nobody is taken for dead.
 //!
 //! `WEFT_SEEDS=5000` runs more of them than CI does.
 
@@ -395,8 +395,8 @@ fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
     );
 }
 
-/// The same where there is one connection for two peers: messages of the other go by datagrams, those who talk much and those who put, get or
-/// add are moved to a connection, and unused connections are given back.
+/// The same where there is one connection for two peers: messages of the other go by datagrams, those who talk much and those
+/// who put, get or add are moved to a connection, and unused connections are given back.
 #[test]
 fn nothing_is_lost_or_doubled_when_the_way_changes() {
     let seeds = std::env::var("WEFT_SEEDS").map_or(16, |seeds| seeds.parse().expect("a number"));
@@ -431,8 +431,8 @@ fn exposed(fabric: &mut Virtual, from: &[AtomicU8], to: &[AtomicU8]) -> ([LocalR
     ([local], [RemoteRun { memory: there.remote, length }])
 }
 
-/// Large operations go by both rails; a dead one hands its work to the other, whichever it is and whenever it dies, also before first
-/// contact; and it is used again when it is back and the other dies.
+/// Large operations go by both rails; a dead one hands its work to the other, whichever it is and whenever it dies, also before
+/// first contact; and it is used again when it is back and the other dies.
 #[test]
 fn a_dead_rail_hands_its_work_to_the_other() {
     for (seed, dead) in (0..8).zip([0, 1].into_iter().cycle()) {
@@ -490,8 +490,8 @@ fn a_dead_rail_hands_its_work_to_the_other() {
     }
 }
 
-/// A path that stays dead, without a word of the network: the peer is lost when the patience is over and not before, every token comes
-/// back, and when the path is there again the other end is refused and knows.
+/// A path that stays dead, without a word of the network: the peer is lost when the patience is over and not before, every
+/// token comes back, and when the path is there again the other end is refused and knows.
 #[test]
 fn a_path_that_stays_dead_is_a_loss_in_the_end() {
     for seed in 0..4 {

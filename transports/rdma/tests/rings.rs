@@ -1,4 +1,5 @@
-//! Messages by rings: all properties of a transport over devices that write at once, byte by byte in order, or in any order; who gets a ring, keeps it and gives it back.
+//! Messages by rings: all properties of a transport over devices that write at once, byte by byte in order, or in any order;
+//! who gets a ring, keeps it and gives it back.
 
 mod common;
 
@@ -58,7 +59,8 @@ fn every_property_holds_however_the_device_writes() {
     }
 }
 
-/// Messages of all sizes both ways at random, over devices that show what they write bit by bit, or tell of it: each once, whole, in order. Nothing is left over.
+/// Messages of all sizes both ways at random, over devices that show what they write bit by bit, or tell of it: each once,
+/// whole, in order. Nothing is left over.
 #[test]
 fn messages_are_whole_however_the_device_writes() {
     let seeds = std::env::var("WEFT_SEEDS").map_or(8, |seeds| seeds.parse().expect("a number"));
@@ -145,7 +147,8 @@ fn talk(fabric: &mut Virtual, to: usize, messages: u32, at_a_time: u32) -> Count
     Counts { records: after.records - before.records, requests: after.requests - before.requests, ..after }
 }
 
-/// Who talks often gets a ring, and almost all of its messages go by it: also when more are under way than it has places, since half a ring is told of.
+/// Who talks often gets a ring, and almost all of its messages go by it: also when more are under way than it has places, since
+/// half a ring is told of.
 #[test]
 fn who_talks_often_gets_a_ring() {
     for at_a_time in [1, 16, 200] {
@@ -188,7 +191,8 @@ fn there_are_no_rings_unless_they_are_wanted() {
     }
 }
 
-/// One ring for three peers: it goes to whoever talks, when the one before has been quiet for a moment. One that nobody uses is asked back.
+/// One ring for three peers: it goes to whoever talks, when the one before has been quiet for a moment. One that nobody uses is
+/// asked back.
 #[test]
 fn a_ring_goes_to_whoever_talks_now() {
     let mut fabric = fabric_over(Air::quiet(), 3);
@@ -232,8 +236,8 @@ fn longest(bell: &impl weft_api::Pollable) -> u128 {
     bell.limit(std::time::Duration::from_secs(1)).as_millis()
 }
 
-/// Nothing rings for a record: beside a ring sleeps are short, where the device works by itself; and when it is given back they are not. A call
-/// that is blocked has fetched its bell before.
+/// Nothing rings for a record: beside a ring sleeps are short, where the device works by itself; and when it is given back they
+/// are not. A call that is blocked has fetched its bell before.
 #[test]
 fn nobody_sleeps_for_long_beside_a_ring() {
     let mut two = two(0, 0.0, Writes::InOrder);
@@ -251,7 +255,8 @@ fn nobody_sleeps_for_long_beside_a_ring() {
     assert_eq!(longest(&bell), 1_000);
 }
 
-/// Beside a peer that computes, sleeps grow with its silence up to a tenth of a second, since it does not give its ring back; they are short again when it talks.
+/// Beside a peer that computes, sleeps grow with its silence up to a tenth of a second, since it does not give its ring back;
+/// they are short again when it talks.
 #[test]
 fn naps_beside_a_silent_peer_grow() {
     let mut two = two(0, 0.0, Writes::InOrder);

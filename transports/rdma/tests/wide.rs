@@ -65,8 +65,8 @@ fn take(fabric: &mut Virtual, (me, peer): (usize, usize), taken: &mut u32, seed:
     }
 }
 
-/// Random talk of everybody with everybody, now with some more than with others: whoever goes by what, messages arrive once and in
-/// order, nobody has more connections than it may, and nothing is left over.
+/// Random talk of everybody with everybody, now with some more than with others: whoever goes by what, messages arrive once and
+/// in order, nobody has more connections than it may, and nothing is left over.
 #[test]
 fn talk_beyond_the_connections_arrives_once_and_in_order() {
     let seeds = std::env::var("WEFT_SEEDS").map_or(12, |seeds| seeds.parse().expect("a number"));
@@ -151,8 +151,8 @@ fn who_has_no_room_is_asked_seldom() {
     assert!((2..8).contains(&counts.changes), "{} changes of the way", counts.changes);
 }
 
-/// A connection that nobody uses is given back when somebody else talks much, and taken up again when registered memory is to be reached:
-/// then there may be one more. Atomics of a busy one are never cut off.
+/// A connection that nobody uses is given back when somebody else talks much, and taken up again when registered memory is to
+/// be reached: then there may be one more. Atomics of a busy one are never cut off.
 #[test]
 fn unused_connections_are_given_back() {
     let mut fabric = with_few(fabric_over(Air::bad(3), 4), 1);

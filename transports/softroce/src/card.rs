@@ -55,13 +55,13 @@ pub trait Wire {
     fn unreachable(&mut self) -> Option<Unreachable> {
         None
     }
-    /// Whether it says so. Then silence alone is no sign of a death: the device at the other end moves only while its program calls it,
-    /// which may compute for long.
+    /// Whether it says so. Then silence alone is no sign of a death: the device at the other end moves only while its program
+    /// calls it, which may compute for long.
     fn tells_unreachable(&self) -> bool {
         false
     }
-    /// Packets to an address are overdue for the third time or more: whether its host cannot be reached, whatever its device does. Each call
-    /// may ask, and take the answer to what an earlier one asked.
+    /// Packets to an address are overdue for the third time or more: whether its host cannot be reached, whatever its device
+    /// does. Each call may ask, and take the answer to what an earlier one asked.
     fn is_gone(&mut self, address: SocketAddr) -> bool {
         let _ = address;
         false
@@ -142,7 +142,8 @@ impl<W: Wire> Card<W> {
         self.addresses().get(usize::from(by)).is_some_and(|own| own.address.socket == source)
     }
 
-    /// Requests were posted. The first ones since the last turn leave at once; those that follow them wait for the next turn, and company.
+    /// Requests were posted. The first ones since the last turn leave at once; those that follow them wait for the next turn,
+    /// and company.
     fn ring(&mut self) {
         self.doorbells += 1;
         if !std::mem::replace(&mut self.rung, true) {

@@ -110,8 +110,8 @@ impl<M: Memory> Device<M> {
         self.counters
     }
 
-    /// Whether connections wait for peers that do not answer as long as nothing says that nobody is there ([`Device::unreachable`]),
-    /// beyond the number of retries. For peers whose device moves only while their program calls.
+    /// Whether connections wait for peers that do not answer as long as nothing says that nobody is there
+    /// ([`Device::unreachable`]), beyond the number of retries. For peers whose device moves only while their program calls.
     pub fn wait_for_the_silent(&mut self, patient: bool) {
         self.patient = patient;
     }
@@ -121,8 +121,8 @@ impl<M: Memory> Device<M> {
         self.overdue.pop()
     }
 
-    /// The network says that nobody is at an address. Connections to it fail: at once when it is certain, otherwise when the retries are
-    /// used up without an answer.
+    /// The network says that nobody is at an address. Connections to it fail: at once when it is certain, otherwise when the
+    /// retries are used up without an answer.
     pub fn unreachable(&mut self, address: SocketAddr, certain: bool) {
         let concerned: Vec<u32> = self
             .queue_pairs
@@ -214,8 +214,8 @@ impl<M: Memory> Device<M> {
         Ok(number)
     }
 
-    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue: these complete
-    /// as flushed and as nobody's, so that they can be posted again.
+    /// Ends a queue pair; nothing of it completes any more, but for the requests that it took from a shared receive queue:
+    /// these complete as flushed and as nobody's, so that they can be posted again.
     ///
     /// # Errors
     /// [`Refusal::Unknown`].
@@ -480,8 +480,8 @@ impl<M: Memory> Device<M> {
         self.transmit_from(now, datagram, |_, _| local)
     }
 
-    /// As [`Device::transmit`], for drivers that send from several addresses or ports: `source` says from which those of a service to an
-    /// address leave.
+    /// As [`Device::transmit`], for drivers that send from several addresses or ports: `source` says from which those of a
+    /// service to an address leave.
     pub fn transmit_from(
         &mut self,
         now: Nanos,
@@ -548,8 +548,8 @@ impl<M: Memory> Device<M> {
     }
 }
 
-/// Has a queue pair's clock looked at in time. Deadlines move on with every answer: they are noted when they come nearer, and when a
-/// noted one is over.
+/// Has a queue pair's clock looked at in time. Deadlines move on with every answer: they are noted when they come nearer, and
+/// when a noted one is over.
 pub(crate) fn note_deadline(deadlines: &mut BTreeSet<(Nanos, u32)>, pair: &mut QueuePair) {
     let Some(due) = pair.deadline() else { return };
     if pair.noted_deadline.is_none_or(|noted| due < noted) {

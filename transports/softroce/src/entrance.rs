@@ -1,12 +1,13 @@
 //! The sockets that datagrams come in by: the device's own, and one for the peer that most come from.
 //!
-//! The kernel finds the socket and the way of a datagram before it looks anything up where a *connected* socket waits for it; that and
-//! taking one without asking for its sender saves a ninth of the time between two hosts. All must arrive at the device's port, so
-//! the second socket is bound to the same one, connected to the address that the peer's packets leave from ([`crate::exits`]). The own
-//! socket gets everything else.
+//! The kernel finds the socket and the way of a datagram before it looks anything up where a *connected* socket waits for it;
+//! that and taking one without asking for its sender saves a ninth of the time between two hosts. All must arrive at the
+//! device's port, so the second socket is bound to the same one, connected to the address that the peer's packets leave from
+//! ([`crate::exits`]). The own socket gets everything else.
 //!
-//! Invariants: nobody else can come to share the port, since the own socket allows it only while the second one is bound; the second one is
-//! made once and lives as long as the first; from when it means another peer on, each datagram's sender is asked for until it was empty once.
+//! Invariants: nobody else can come to share the port, since the own socket allows it only while the second one is bound; the
+//! second one is made once and lives as long as the first; from when it means another peer on, each datagram's sender is asked
+//! for until it was empty once.
 
 use nix::sys::socket::{SockaddrStorage, connect, setsockopt, sockopt};
 use std::net::{SocketAddr, UdpSocket};

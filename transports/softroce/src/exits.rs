@@ -1,8 +1,8 @@
 //! Sockets that packets of connections leave by: one for each address that much is sent to, connected to it.
 //!
-//! The kernel looks up the way of every datagram that an unconnected socket sends; a connected one keeps it, which saves a sixth of the
-//! time between two hosts. Each has a port of its own, as the protocol allows (annex A17.3.1.1: any source port), so nothing comes
-//! in here but news of datagrams that did not arrive. Answers go to the device's port.
+//! The kernel looks up the way of every datagram that an unconnected socket sends; a connected one keeps it, which saves a
+//! sixth of the time between two hosts. Each has a port of its own, as the protocol allows (annex A17.3.1.1: any source port),
+//! so nothing comes in here but news of datagrams that did not arrive. Answers go to the device's port.
 
 use crate::card::Unreachable;
 use crate::hosts::Hosts;

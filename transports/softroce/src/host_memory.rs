@@ -1,11 +1,11 @@
 //! All memory of this process behind its own addresses, beside the device's own buffers.
 //!
-//! The kernel copies, as it would between two processes: an address behind which there is nothing is an error and not a crash, and the
-//! emulator needs no unsafe code. Each such call costs 1.6 us, as much as a packet, so packets share them: a read brings some more with it, and
-//! writes that continue one another wait for company, both for the length of one turn of the card ([`HostMemory::begin`] to
-//! [`HostMemory::settle`]). Within a turn nobody is told of anything, so nobody sees the difference. The first write of a row is done at once
-//! and tells a fault; what follows it in vanished memory nobody can miss. What is read while the program writes to it is what a real device would
-//! read: some mixture, for the program to avoid.
+//! The kernel copies, as it would between two processes: an address behind which there is nothing is an error and not a crash,
+//! and the emulator needs no unsafe code. Each such call costs 1.6 us, as much as a packet, so packets share them: a read
+//! brings some more with it, and writes that continue one another wait for company, both for the length of one turn of the card
+//! ([`HostMemory::begin`] to [`HostMemory::settle`]). Within a turn nobody is told of anything, so nobody sees the difference.
+//! The first write of a row is done at once and tells a fault; what follows it in vanished memory nobody can miss. What is read
+//! while the program writes to it is what a real device would read: some mixture, for the program to avoid.
 
 use crate::arena::{Arena, FIRST};
 use crate::memory::{Fault, Memory};

@@ -1,10 +1,11 @@
 //! Whether a host is there whose devices do not answer.
 //!
-//! An emulated device answers only while its program calls it, so its silence says nothing. The kernel of its host answers always: a
-//! connection by TCP to some port of it is accepted or refused, and either says that the host is there. Each host is asked when it is first
-//! sent to, so that one that answers nobody (a packet filter drops such questions) is known and believed to be there; and again while
-//! packets to it are overdue. One that has answered and leaves [`MOST_UNANSWERED`] looks in a row without an answer cannot be reached. The
-//! kernel itself learns that from its table of neighbours, and tells, but only up to a minute later.
+//! An emulated device answers only while its program calls it, so its silence says nothing. The kernel of its host answers
+//! always: a connection by TCP to some port of it is accepted or refused, and either says that the host is there. Each host is
+//! asked when it is first sent to, so that one that answers nobody (a packet filter drops such questions) is known and believed
+//! to be there; and again while packets to it are overdue. One that has answered and leaves [`MOST_UNANSWERED`] looks in a row
+//! without an answer cannot be reached. The kernel itself learns that from its table of neighbours, and tells, but only up to a
+//! minute later.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -16,13 +17,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use weft_api::verbs::Nanos;
 
-/// Looks until a host that used to answer is believed to be gone, and the time between two that count. The kernel repeats its question in
-/// between, after a second and after three.
+/// Looks until a host that used to answer is believed to be gone, and the time between two that count. The kernel repeats its
+/// question in between, after a second and after three.
 const MOST_UNANSWERED: u32 = 3;
 const BETWEEN: Nanos = 700_000_000;
 
-/// Where hosts are asked: at the port of RoCE, which filters that let our packets through are most likely to know. Nobody listens there by TCP;
-/// if somebody does, nothing is said.
+/// Where hosts are asked: at the port of RoCE, which filters that let our packets through are most likely to know. Nobody
+/// listens there by TCP; if somebody does, nothing is said.
 const PORT: u16 = crate::wire::UDP_PORT;
 
 /// Most hosts that are remembered; of others, the kernel alone tells.
@@ -92,7 +93,8 @@ impl Host {
             Answer::Unknown => self.unanswered = 0,
         }
         self.looked = now;
-        // The kernel repeats a question ever more seldom: of one that is believed to be gone, it shall be known soon when it is back.
+        // The kernel repeats a question ever more seldom: of one that is believed to be gone, it shall be known soon when it is
+        // back.
         answer != Answer::Waiting || self.is_gone()
     }
 }

@@ -18,8 +18,8 @@ pub trait Memory {
     /// # Errors
     /// [`Fault`]; some of them may have been written.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
-    /// Replaces eight aligned bytes, a number in the machine's byte order, and returns what was there. Atomic with respect to other
-    /// calls of this method.
+    /// Replaces eight aligned bytes, a number in the machine's byte order, and returns what was there. Atomic with respect to
+    /// other calls of this method.
     ///
     /// # Errors
     /// [`Fault`].

@@ -31,7 +31,8 @@ impl CompletionQueue {
         self.entries.pop_front()
     }
 
-    /// Takes out what belongs to a queue pair that is no more. `shared`: it took receive requests from a shared queue, which come back.
+    /// Takes out what belongs to a queue pair that is no more. `shared`: it took receive requests from a shared queue, which
+    /// come back.
     pub(crate) fn forget(&mut self, queue_pair: QueuePairNumber, shared: bool) {
         self.entries.retain_mut(|entry| {
             if entry.queue_pair != queue_pair {

@@ -1,9 +1,9 @@
 //! Packets to and from devices that are not ours, on the port of RoCE: what [`Udp`](crate::Udp) cannot do.
 //!
-//! The invariant CRC covers the identification in the IPv4 header, which a UDP socket neither shows nor lets one choose: headers are read and
-//! written here, by raw sockets (which need the right CAP_NET_RAW). Nothing is joined or cut on the way, for that makes identifications of its
-//! own. An ordinary socket holds the port, so that the kernel does not answer that nobody has it. IPv6 has no identification; its packets
-//! leave from that socket.
+//! The invariant CRC covers the identification in the IPv4 header, which a UDP socket neither shows nor lets one choose:
+//! headers are read and written here, by raw sockets (which need the right CAP_NET_RAW). Nothing is joined or cut on the way,
+//! for that makes identifications of its own. An ordinary socket holds the port, so that the kernel does not answer that nobody
+//! has it. IPv6 has no identification; its packets leave from that socket.
 
 use crate::card::{Card, Wire};
 use crate::trace::with_headers;

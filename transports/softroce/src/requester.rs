@@ -20,8 +20,8 @@ const MAX_WINDOW: u32 = 128;
 const MIN_WINDOW: u32 = 2;
 /// An acknowledgement is asked for at least this often.
 const ACK_EVERY: u32 = 16;
-/// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads under way
-/// they must fit into the buffers on the way.
+/// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads
+/// under way they must fit into the buffers on the way.
 const READ_PART: u32 = 32 << 10;
 /// So many timeouts in a row are not explained by lost packets any more.
 const OVERDUE: u8 = 3;
@@ -192,9 +192,9 @@ impl Requester {
         true
     }
 
-    /// Whether a packet asks for an acknowledgement: when somebody waits for its request, when it is the last one that may be sent without,
-    /// when many have not asked, or when all that is under way has been unanswered for too long. Nobody waits for what is not signalled: a
-    /// message that says nothing at its end is one packet, not two.
+    /// Whether a packet asks for an acknowledgement: when somebody waits for its request, when it is the last one that may be
+    /// sent without, when many have not asked, or when all that is under way has been unanswered for too long. Nobody waits for
+    /// what is not signalled: a message that says nothing at its end is one packet, not two.
     fn asks(&self, index: usize, packet: u32, psn: Psn) -> bool {
         let entry = &self.queue[index];
         let last = packet + 1 == entry.packets;

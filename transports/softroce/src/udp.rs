@@ -1,8 +1,8 @@
 //! Datagrams over a UDP socket of the system.
 //!
 //! Datagrams of one length to one address leave with one call, and come in with one, where the kernel can cut and join them
-//! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of addresses where
-//! nobody is, the kernel keeps for us (`IP_RECVERR`).
+//! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of
+//! addresses where nobody is, the kernel keeps for us (`IP_RECVERR`).
 
 use crate::card::{Card, Unreachable, Wire, is_of_connection};
 use crate::entrance::{Doors, Entrance, Look, Sockets};
@@ -54,8 +54,8 @@ pub struct Udp {
     told: Vec<Unreachable>,
     /// Whether the kernel cuts what leaves together.
     cuts: bool,
-    /// What came together: a buffer that is never filled anew, how much of it came, how long each datagram is, what was given out, and
-    /// whom it is from.
+    /// What came together: a buffer that is never filled anew, how much of it came, how long each datagram is, what was given
+    /// out, and whom it is from.
     incoming: Box<[u8]>,
     came: usize,
     each: usize,
@@ -312,7 +312,8 @@ impl Udp {
                     self.cuts = false;
                     break;
                 }
-                // News of an earlier datagram, and this one has not left; or it cannot leave, and is a lost one: retries find out.
+                // News of an earlier datagram, and this one has not left; or it cannot leave, and is a lost one: retries find
+                // out.
                 Err(error) => match exit {
                     Some(exit) => {
                         drain_errors(&exit.socket);
@@ -355,7 +356,8 @@ impl Udp {
                     self.entrance.nothing_beside();
                     return None;
                 }
-                // News of an earlier datagram that did not arrive, whatever the reason: as long as nobody takes it, sleeps end at once.
+                // News of an earlier datagram that did not arrive, whatever the reason: as long as nobody takes it, sleeps end
+                // at once.
                 Err(_) => self.news = true,
             }
         }
@@ -525,7 +527,8 @@ mod tests {
         !((sum & 0xffff) + (sum >> 16)) as u16
     }
 
-    /// As long as the kernel keeps an error, sleeps on the socket end at once: one of a kind that means nothing to us must be taken too.
+    /// As long as the kernel keeps an error, sleeps on the socket end at once: one of a kind that means nothing to us must be
+    /// taken too.
     #[test]
     fn errors_of_any_kind_are_taken_from_the_kernel() {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);

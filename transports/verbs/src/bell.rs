@@ -38,8 +38,8 @@ impl Bell for VerbsBell {
     }
 
     fn disarm(&self) {
-        // Whoever takes an announcement takes it from all who sleep beside him, so he calls them. They were counted before it could
-        // be made at their wish.
+        // Whoever takes an announcement takes it from all who sleep beside him, so he calls them. They were counted before it
+        // could be made at their wish.
         let taken = self.context.take_announcements();
         self.sleeper.disarm();
         if taken {

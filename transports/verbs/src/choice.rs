@@ -46,9 +46,9 @@ pub struct Choice {
     pub why: String,
 }
 
-/// All ports that can be used, the best first: of hardware before software; then by address, on Ethernet one that the others can reach
-/// (routable packets before others; that of the job's network, else IPv4, then IPv6, then what stays on the link); then near the process;
-/// then fast.
+/// All ports that can be used, the best first: of hardware before software; then by address, on Ethernet one that the others
+/// can reach (routable packets before others; that of the job's network, else IPv4, then IPv6, then what stays on the link);
+/// then near the process; then fast.
 ///
 /// # Errors
 /// None can; the text says why of each.

@@ -63,16 +63,16 @@ impl Queue {
         }
     }
 
-    /// A queue pair is about to be destroyed, and its number may come again: what the device has told of it is taken out, but receive
-    /// requests come back, as nobody's.
+    /// A queue pair is about to be destroyed, and its number may come again: what the device has told of it is taken out, but
+    /// receive requests come back, as nobody's.
     pub(crate) fn let_go(&mut self, number: u32) {
         self.take_all();
         self.kept.retain_mut(|done| disown(done, number));
     }
 
     fn refill(&mut self) -> bool {
-        // SAFETY: the queue lives as long as the context, which outlives us; the driver filled the table; it writes at most as many
-        // entries as it is told there are.
+        // SAFETY: the queue lives as long as the context, which outlives us; the driver filled the table; it writes at most as
+        // many entries as it is told there are.
         let count = unsafe {
             (*(*self.raw).context)
                 .ops

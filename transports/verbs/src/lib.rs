@@ -14,8 +14,8 @@
 //!
 //! What holds:
 //! * Every object of the library is destroyed once, after all that use it ([`Verbs`] owns them; bells share the context).
-//! * Requests that nobody wants to hear of are signaled now and then all the same, and heard by nobody: a device gives room in a send
-//!   queue back with completions only.
+//! * Requests that nobody wants to hear of are signaled now and then all the same, and heard by nobody: a device gives room in
+//!   a send queue back with completions only.
 //! * A process may fork: the kernel copies pinned pages for the child, or the library keeps them from it.
 
 mod bell;

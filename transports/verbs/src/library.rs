@@ -68,8 +68,8 @@ library! {
     fn ibv_is_fork_initialized() -> c_int;
 }
 
-/// The library, or why there is none. The first call loads it and makes it safe to fork; it stays until the process ends, since the
-/// drivers that it loads in turn cannot be unloaded.
+/// The library, or why there is none. The first call loads it and makes it safe to fork; it stays until the process ends, since
+/// the drivers that it loads in turn cannot be unloaded.
 pub(crate) fn library() -> Result<&'static Library, &'static str> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     LIBRARY.get_or_init(load).as_ref().map_err(String::as_str)
@@ -85,15 +85,16 @@ fn load() -> Result<Library, String> {
     let handle = unsafe { Handle::open(Some(NAME), RTLD_NOW | RTLD_LOCAL) }.map_err(why)?;
     let library = Library::find(&handle).map_err(why)?;
     std::mem::forget(handle);
-    // Kernels from 5.12 on copy pinned pages for a child; under older ones the library must keep them from it, before anything else.
+    // Kernels from 5.12 on copy pinned pages for a child; under older ones the library must keep them from it, before anything
+    // else.
     let forked = match library.ibv_is_fork_initialized {
         // SAFETY: no arguments, and no state but the library's own.
         Some(state) => unsafe { state() },
         None => IBV_FORK_DISABLED,
     };
     if forked == IBV_FORK_DISABLED {
-        // SAFETY: nothing of the library has been used yet. Where it fails, children must not touch registered memory, as on every
-        // system without the means.
+        // SAFETY: nothing of the library has been used yet. Where it fails, children must not touch registered memory, as on
+        // every system without the means.
         unsafe { (library.ibv_fork_init)() };
     }
     Ok(library)

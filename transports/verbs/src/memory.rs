@@ -117,8 +117,8 @@ impl Memory {
     /// When the range lies in no buffer.
     pub(crate) fn bytes(&self, address: u64, length: usize) -> &[u8] {
         let buffer = self.find(address, length);
-        // SAFETY: the range is inside a mapping that lives as long as `self`. The device writes only to what is posted for it, which its
-        // poster keeps off (see `Hca::bytes_mut`); nobody else has the buffer's address but for that.
+        // SAFETY: the range is inside a mapping that lives as long as `self`. The device writes only to what is posted for it,
+        // which its poster keeps off (see `Hca::bytes_mut`); nobody else has the buffer's address but for that.
         unsafe {
             std::slice::from_raw_parts(
                 buffer.start.as_ptr().cast::<u8>().add((address - buffer.address()) as usize),
@@ -134,9 +134,9 @@ impl Memory {
     pub(crate) fn word(&self, address: u64) -> u64 {
         let buffer = self.find(address, 8);
         assert!(address.is_multiple_of(8), "a word at {address:#x}");
-        // SAFETY: the range is inside a mapping that lives as long as `self`, and aligned. The device may write there at any time, as another
-        // thread with atomic stores of bytes would; nobody has a reference to it meanwhile: what is looked at by words is no slice
-        // until its word says that the device is done.
+        // SAFETY: the range is inside a mapping that lives as long as `self`, and aligned. The device may write there at any
+        // time, as another thread with atomic stores of bytes would; nobody has a reference to it meanwhile: what is looked at
+        // by words is no slice until its word says that the device is done.
         let word = unsafe {
             AtomicU64::from_ptr(
                 buffer.start.as_ptr().cast::<u8>().add((address - buffer.address()) as usize).cast(),

@@ -181,8 +181,8 @@ impl Pair {
         self.open + requests <= self.room
     }
 
-    /// The number under which a request is posted, and whether it must be signaled: wanted ones are, and some of the others, so that
-    /// room comes back.
+    /// The number under which a request is posted, and whether it must be signaled: wanted ones are, and some of the others, so
+    /// that room comes back.
     #[inline]
     pub(crate) fn number(&self, id: u64, wanted: bool, before: u32) -> (u64, bool) {
         if wanted {

@@ -188,7 +188,8 @@ fn locality(device: &Path) -> Locality {
     }
 }
 
-/// The memory node of this process: that of all processors it may run on, `None` when they belong to several or the system does not say.
+/// The memory node of this process: that of all processors it may run on, `None` when they belong to several or the system does
+/// not say.
 pub fn own_numa_node() -> Option<u32> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let processors = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true));

@@ -1,4 +1,5 @@
-//! What of `infiniband/verbs.h` is used here, under its own names: a test compares every field and number with the installed header.
+//! What of `infiniband/verbs.h` is used here, under its own names: a test compares every field and number with the installed
+//! header.
 
 #![allow(non_camel_case_types, reason = "the names are those of the header")]
 #![allow(missing_docs, reason = "the header and its manual pages say what they mean")]

@@ -160,8 +160,9 @@ impl Verbs {
         }
         *doorbells += 1;
         let mut refused = null_mut();
-        // SAFETY: the queue pair is live; the chain ends with a null pointer and, as its segments, lies on our stack, which the driver reads
-        // during the call. Registered memory is the poster's promise (see `Hca::post_send`), and the device looks at its keys.
+        // SAFETY: the queue pair is live; the chain ends with a null pointer and, as its segments, lies on our stack, which the
+        // driver reads during the call. Registered memory is the poster's promise (see `Hca::post_send`), and the device looks
+        // at its keys.
         let result = unsafe {
             let post = (*(*pair.raw).context).ops.post_send.ok_or(HcaRefusal::Invalid)?;
             post(pair.raw, chain.as_mut_ptr(), &mut refused)
@@ -218,8 +219,8 @@ impl Verbs {
         };
         self.doorbells += 1;
         let mut refused = null_mut();
-        // SAFETY: the queue pair is live; the request ends with a null pointer and lies, as its segment, on our stack, and the bytes are borrowed: the
-        // driver copies them during the call.
+        // SAFETY: the queue pair is live; the request ends with a null pointer and lies, as its segment, on our stack, and the
+        // bytes are borrowed: the driver copies them during the call.
         let result = unsafe {
             let post = (*(*pair.raw).context).ops.post_send.ok_or(HcaRefusal::Invalid)?;
             post(pair.raw, &mut request, &mut refused)
@@ -338,8 +339,8 @@ impl Hca for Verbs {
 
     fn finish_queue_pair(&mut self, number: QueuePairNumber) {
         let Some(pair) = self.pairs.get(&number.0) else { return };
-        // Drivers of cards take from the queues what is left of a pair that is reset. The kernel's soft-RoCE leaves it, and waits for what
-        // it was at work at.
+        // Drivers of cards take from the queues what is left of a pair that is reset. The kernel's soft-RoCE leaves it, and
+        // waits for what it was at work at.
         self.queues.iter_mut().for_each(Queue::take_all);
         pair.reset(&self.context);
         self.queues.iter_mut().for_each(Queue::take_all);
@@ -347,8 +348,8 @@ impl Hca for Verbs {
 
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
         let Some(pair) = self.pairs.remove(&number.0) else { return };
-        // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is half
-        // filled when the device is of a kind that says nothing of it (the kernel's soft-RoCE) is lost.
+        // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is
+        // half filled when the device is of a kind that says nothing of it (the kernel's soft-RoCE) is lost.
         self.crowd.posted -= pair.under_way();
         pair.fail(&self.context);
         self.queues.iter_mut().for_each(|queue| queue.let_go(number.0));
@@ -469,8 +470,8 @@ impl Hca for Verbs {
                 chain[at - 1].next = &mut chain[at];
             }
             let mut refused = null_mut();
-            // SAFETY: the queue is live until `drop`; the chain ends with a null pointer and, as its segments, lies on our stack, which the
-            // driver reads during the call.
+            // SAFETY: the queue is live until `drop`; the chain ends with a null pointer and, as its segments, lies on our
+            // stack, which the driver reads during the call.
             let result = unsafe {
                 let post = (*(*queue).context).ops.post_srq_recv.ok_or(HcaRefusal::Invalid)?;
                 post(queue, chain.as_mut_ptr(), &mut refused)

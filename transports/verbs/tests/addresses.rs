@@ -1,4 +1,5 @@
-//! A port's further addresses are tried where its first does not reach the peer. Needs a device with two addresses: see `common::port`.
+//! A port's further addresses are tried where its first does not reach the peer. Needs a device with two addresses: see
+//! `common::port`.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! The emulator and the kernel's soft-RoCE as peers: each asks the other for everything, and every packet between them is read.
 //!
-//! Needs the device of `scripts/rxe-vm` in this network namespace and, in the namespace "peer", an interface that reaches it: the kernel's
-//! device and the emulator cannot have the same port of one namespace.
+//! Needs the device of `scripts/rxe-vm` in this network namespace and, in the namespace "peer", an interface that reaches it:
+//! the kernel's device and the emulator cannot have the same port of one namespace.
 
 mod common;
 

@@ -87,7 +87,8 @@ fn every_property_holds_with_one_connection() {
     });
 }
 
-/// Short messages go by rings. The kernel's device promises nothing of the order in which it writes, so each record completes a receive request.
+/// Short messages go by rings. The kernel's device promises nothing of the order in which it writes, so each record completes a
+/// receive request.
 #[test]
 fn every_property_holds_with_rings() {
     let Some(choice) = common::port() else { return };
@@ -103,7 +104,8 @@ fn every_property_holds_with_rings() {
     });
 }
 
-/// Two contexts of one device are two rails: large operations go by both, every byte arrives, and messages keep their order beside them.
+/// Two contexts of one device are two rails: large operations go by both, every byte arrives, and messages keep their order
+/// beside them.
 #[test]
 fn two_rails_share_large_operations() {
     let Some(choice) = common::port() else { return };

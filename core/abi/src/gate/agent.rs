@@ -1,14 +1,15 @@
 //! The progress agent: a thread of the library that moves what is under way while the program computes (`WEFT_PROGRESS_AGENT`).
 //!
-//! Section 2.9 lets an implementation progress inside MPI calls only, and so does everything here: a large message waits until its
-//! receiver calls MPI again, and a put to a process that computes waits where it needs that process's help. The agent makes those calls.
-//! It is one more thread that works by the rules of [`super`], so with it calls take locks at every thread level; those are biased to the
-//! program's thread. It keeps out of the way:
-//! * It looks after a lane (lane 0 with all objects of the process, and the others) only when no thread is blocked in it and there was no call since its last look, a
-//!   tick ago. What it does then ends with the lane idle or with a call of the program.
+//! Section 2.9 lets an implementation progress inside MPI calls only, and so does everything here: a large message waits until
+//! its receiver calls MPI again, and a put to a process that computes waits where it needs that process's help. The agent makes
+//! those calls. It is one more thread that works by the rules of [`super`], so with it calls take locks at every thread level;
+//! those are biased to the program's thread. It keeps out of the way:
+//! * It looks after a lane (lane 0 with all objects of the process, and the others) only when no thread is blocked in it and
+//!   there was no call since its last look, a tick ago. What it does then ends with the lane idle or with a call of the
+//!   program.
 //! * It sleeps on the bell of idle lanes alone. So in a program that communicates nobody rings for it; it wakes for its tick.
-//! * Functions of the program (reductions, callbacks) run in it only when the program has asked for MPI_THREAD_MULTIPLE by its name.
-//!   Otherwise they wait for the next call of the program's own.
+//! * Functions of the program (reductions, callbacks) run in it only when the program has asked for MPI_THREAD_MULTIPLE by its
+//!   name. Otherwise they wait for the next call of the program's own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -67,7 +68,8 @@ pub(crate) fn is_wanted() -> bool {
     super::with(|process| process.parameters.progress_agent)
 }
 
-/// Calls take locks from now on, if there is to be an agent. By the thread that opens the World Model or a session, before it is open.
+/// Calls take locks from now on, if there is to be an agent. By the thread that opens the World Model or a session, before it
+/// is open.
 pub(crate) fn prepare() {
     if is_wanted() {
         change_phase(LOCKED, 0);

@@ -22,8 +22,9 @@ pub(crate) struct Blocked<'a> {
     patient: bool,
 }
 
-/// Whether it pays for the calling thread to spin when there are more threads than cores. It does when what it waits for comes from
-/// another core, and not when whoever brings it waits for this one. Tried again after more and more calls that did not spin.
+/// Whether it pays for the calling thread to spin when there are more threads than cores. It does when what it waits for comes
+/// from another core, and not when whoever brings it waits for this one. Tried again after more and more calls that did not
+/// spin.
 #[derive(Clone, Copy)]
 struct Patience {
     /// Calls in a row that spun in vain, as far as it matters.

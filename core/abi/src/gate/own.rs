@@ -1,4 +1,5 @@
-//! The gate for the thread to which the process's lock is biased: no read-modify-write, and what others may wait for is told on the way out.
+//! The gate for the thread to which the process's lock is biased: no read-modify-write, and what others may wait for is told on
+//! the way out.
 
 use std::sync::atomic::Ordering;
 
@@ -8,8 +9,8 @@ use weft_engine::bias::{self, Mine};
 use super::{GATE, ring, shared};
 
 /// The process, lent to the thread to which its lock is biased, for the short forms of calls ([`crate::imp`]). Given back with
-/// [`Own::end`] after what can neither end a request nor let a probe find something (a send to another process, a receive that is posted),
-/// otherwise with [`Own::leave`].
+/// [`Own::end`] after what can neither end a request nor let a probe find something (a send to another process, a receive that
+/// is posted), otherwise with [`Own::leave`].
 ///
 /// Marks are not looked after here: who makes them waits for a holder that came in on the fast way (`weft_shm::bias`).
 pub(crate) struct Own {
@@ -29,8 +30,8 @@ impl Own {
     /// What the lock protects.
     #[inline(always)]
     pub(crate) fn process(&mut self) -> &mut Process {
-        // SAFETY: the lock is held as long as this lives, and the reference borrows it; the phase check implies that the process was
-        // started, and nobody comes back to the gate while it has the reference.
+        // SAFETY: the lock is held as long as this lives, and the reference borrows it; the phase check implies that the
+        // process was started, and nobody comes back to the gate while it has the reference.
         unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
     }
 

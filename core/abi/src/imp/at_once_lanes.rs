@@ -1,6 +1,6 @@
 //! The short forms ([`super::at_once`]) when calls take locks, on communicators in a lane whose lock is biased to the calling
-//! thread: one look into thread-local memory, no read-modify-write. Those of lane 0 go to [`super::at_once_locked`], everything else takes
-//! the full forms.
+//! thread: one look into thread-local memory, no read-modify-write. Those of lane 0 go to [`super::at_once_locked`], everything
+//! else takes the full forms.
 
 use std::ffi::{c_int, c_void};
 

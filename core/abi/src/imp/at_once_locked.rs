@@ -1,6 +1,6 @@
-//! The short forms ([`super::at_once`]) on communicators of lane 0 when calls take locks, for the thread to which the process's lock is
-//! biased: MPI_COMM_WORLD with several threads, and everything at MPI_THREAD_SERIALIZED. Asked by [`super::at_once_lanes`], which has
-//! found the communicator among those that the thread remembers.
+//! The short forms ([`super::at_once`]) on communicators of lane 0 when calls take locks, for the thread to which the process's
+//! lock is biased: MPI_COMM_WORLD with several threads, and everything at MPI_THREAD_SERIALIZED. Asked by
+//! [`super::at_once_lanes`], which has found the communicator among those that the thread remembers.
 
 use std::ffi::{c_int, c_void};
 
@@ -142,7 +142,8 @@ pub(super) unsafe fn iprobe(
     unsafe { tell_probed(found?, flag, status) }
 }
 
-/// `MPI_Wait` of a request of lane 0, not one that was complete when it started, that has ended well, or does so in one round of progress.
+/// `MPI_Wait` of a request of lane 0, not one that was complete when it started, that has ended well, or does so in one round
+/// of progress.
 ///
 /// # Safety
 /// The program keeps the procedure's contract; `request` is not null.

@@ -1,5 +1,5 @@
-//! The short forms of partitioned communication (chapter 4), as [`super::at_once`]: partitions that travel by memory which both ends
-//! share.
+//! The short forms of partitioned communication (chapter 4), as [`super::at_once`]: partitions that travel by memory which both
+//! ends share.
 
 use std::ffi::c_int;
 
@@ -46,7 +46,8 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
 }
 
-/// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long; `None`: it is none, or not so simple.
+/// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long; `None`: it is none, or not so
+/// simple.
 ///
 /// # Safety
 /// The program's status.
@@ -95,8 +96,8 @@ pub(super) fn pready_locked(mine: Mine, partition: c_int, request: MPI_Request) 
     if done { DONE } else { None }
 }
 
-/// `MPI_Pready` and its kin by the thread to which the lock of the process is biased, so that no board is made for it; `None`: another
-/// thread, and nothing was done.
+/// `MPI_Pready` and its kin by the thread to which the lock of the process is biased, so that no board is made for it; `None`:
+/// another thread, and nothing was done.
 pub(super) fn ready_alone(
     request: MPI_Request,
     partitions: impl Iterator<Item = c_int> + Clone,

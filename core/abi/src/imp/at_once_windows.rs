@@ -1,5 +1,5 @@
-//! Short forms of one-sided calls, as `at_once.rs` has them for others: a few bytes of one predefined type, in one run at both ends,
-//! into memory that a device reaches, in an epoch that an operation before has found open.
+//! Short forms of one-sided calls, as `at_once.rs` has them for others: a few bytes of one predefined type, in one run at both
+//! ends, into memory that a device reaches, in an epoch that an operation before has found open.
 
 use std::ffi::{c_int, c_void};
 

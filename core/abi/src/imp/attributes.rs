@@ -1,5 +1,5 @@
-//! Attributes of communicators, datatypes and windows (section 7.7). With locks they take that of the cache, for a look, and no other but for
-//! a thread's first look at a communicator or datatype; the program's functions run outside of it.
+//! Attributes of communicators, datatypes and windows (section 7.7). With locks they take that of the cache, for a look, and no
+//! other but for a thread's first look at a communicator or datatype; the program's functions run outside of it.
 
 use std::ffi::{c_int, c_void};
 

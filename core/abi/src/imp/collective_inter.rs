@@ -67,8 +67,8 @@ pub(super) unsafe fn start_bcast<F: Form>(
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
     let (root, _) = root_and_others(process, comm, root)?;
-    // SAFETY: the program's memory stays until the operation is complete. What the root's gets back is what it holds, so its entries
-    // may overlap.
+    // SAFETY: the program's memory stays until the operation is complete. What the root's gets back is what it holds, so its
+    // entries may overlap.
     let (memory, bytes) = unsafe {
         match root {
             Root::Elsewhere => none(),

@@ -1,5 +1,5 @@
-//! The buffer arguments of collective operations as memory with its packed bytes. Only what is significant at the calling process is
-//! looked at (section 2.3).
+//! The buffer arguments of collective operations as memory with its packed bytes. Only what is significant at the calling
+//! process is looked at (section 2.3).
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -97,7 +97,8 @@ fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -
     Ok(())
 }
 
-/// Refuses a call whose own data are not as long as the room for them: what a process sends itself must fit like all else (section 6.1).
+/// Refuses a call whose own data are not as long as the room for them: what a process sends itself must fit like all else
+/// (section 6.1).
 #[inline]
 pub(super) fn check_own(sent: u64, received: u64) -> Outcome<()> {
     if sent == received { Ok(()) } else { Err(own_differs(sent, received)) }

@@ -1,9 +1,9 @@
 //! The Wait and Test families (sections 3.7.3, 3.7.5, 3.7.6).
 //!
-//! One rule for all: every handle is checked before anything is completed; null and inactive requests count as done
-//! with an empty status; what completes is freed, or becomes inactive when it is persistent. Searches for "any" begin at the
-//! front, "some" take all that are done, and make progress also when something is done already, so that no request that is listed again and
-//! again can starve (section 3.7.5).
+//! One rule for all: every handle is checked before anything is completed; null and inactive requests count as done with an
+//! empty status; what completes is freed, or becomes inactive when it is persistent. Searches for "any" begin at the front,
+//! "some" take all that are done, and make progress also when something is done already, so that no request that is listed
+//! again and again can starve (section 3.7.5).
 
 mod all;
 mod any;

@@ -73,8 +73,8 @@ unsafe fn data_at<'a>(buffer: *const c_void, position: i64, len: usize) -> &'a [
     unsafe { std::slice::from_raw_parts(buffer.cast::<u8>().add(position as usize), len) }
 }
 
-/// Lends the type of a call, whose communicator is checked first. With locks it is what the thread remembers: nobody waits for the copy of
-/// another.
+/// Lends the type of a call, whose communicator is checked first. With locks it is what the thread remembers: nobody waits for
+/// the copy of another.
 fn with_type<R>(comm: MPI_Comm, of: MPI_Datatype, work: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
     check_comm(comm)?;
     datatype(of, |of| {

@@ -12,8 +12,8 @@ use crate::gate;
 use crate::raise::Raised;
 use crate::snapshot;
 
-/// Looks a datatype up and asks it something; with several threads without a lock, unless the calling thread meets it for the first
-/// time or it is not committed. `ask` looks nothing else up.
+/// Looks a datatype up and asks it something; with several threads without a lock, unless the calling thread meets it for the
+/// first time or it is not committed. `ask` looks nothing else up.
 pub(super) fn datatype<R>(handle: MPI_Datatype, ask: impl FnOnce(&Datatype) -> Outcome<R>) -> Outcome<R> {
     match gate::phase() & gate::LOCKED {
         0 => gate::with(|process| ask(process.types.get(handle.handle())?)),

@@ -61,8 +61,8 @@ fn all(requests: &[MPI_Request]) -> Outcome<bool> {
     Ok(take_or_progress(|process| all_done(process, requests, &mut from).then_some(())).is_some())
 }
 
-/// Those that are active and done; `None` when none is active. Progress is made also when something is done already: none that is listed
-/// again and again may starve.
+/// Those that are active and done; `None` when none is active. Progress is made also when something is done already: none that
+/// is listed again and again may starve.
 fn some(requests: &[MPI_Request]) -> Outcome<Option<Vec<usize>>> {
     if let Some(lane) = threads::common_lane(requests) {
         let done = threads::test_some(lane, requests)?;

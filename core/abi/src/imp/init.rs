@@ -123,8 +123,8 @@ pub(crate) unsafe fn finalize() -> Result<(), Raised> {
     Ok(())
 }
 
-/// What a process that ends MPI waits for: `quiet`, but once somebody is lost no longer than for its last words, because the others may have
-/// gone without taking what is sent to them.
+/// What a process that ends MPI waits for: `quiet`, but once somebody is lost no longer than for its last words, because the
+/// others may have gone without taking what is sent to them.
 pub(super) fn or_given_up(
     mut quiet: impl FnMut(&mut weft::Process) -> Option<()>,
 ) -> impl FnMut(&mut weft::Process) -> Option<()> {
@@ -168,8 +168,8 @@ pub(crate) unsafe fn is_thread_main(flag: *mut c_int) -> Result<(), Raised> {
     Ok(())
 }
 
-/// `MPI_Abort` (section 11.4.2): ends the processes of the communicator where the others can go on, otherwise the job; `errorcode`
-/// becomes the exit code of mpiexec.
+/// `MPI_Abort` (section 11.4.2): ends the processes of the communicator where the others can go on, otherwise the job;
+/// `errorcode` becomes the exit code of mpiexec.
 pub(crate) unsafe fn abort(comm: MPI_Comm, errorcode: c_int) -> Result<(), Raised> {
     let (rank, name) = gate::with(|process| {
         let name = process.comms.get(comm.handle()).map(|comm| comm.display_name());

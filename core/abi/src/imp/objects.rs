@@ -1,5 +1,5 @@
-//! Where a collective call finds the objects that its arguments name: in the process, or, for a nonblocking one on a communicator in a lane
-//! of its own, in what the calling thread remembers.
+//! Where a collective call finds the objects that its arguments name: in the process, or, for a nonblocking one on a
+//! communicator in a lane of its own, in what the calling thread remembers.
 
 use std::ops::Deref;
 

@@ -69,8 +69,8 @@ impl UserOperation for Bound {
     }
 }
 
-/// Runs the user functions that reductions under way in a lane wait for, and the error handlers of requests that were freed and failed
-/// afterwards, outside all locks.
+/// Runs the user functions that reductions under way in a lane wait for, and the error handlers of requests that were freed and
+/// failed afterwards, outside all locks.
 pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
     loop {
         match due.failure() {
@@ -92,8 +92,9 @@ pub(crate) fn run_callbacks(lane: u32, mut due: Due) {
     }
 }
 
-/// The error of a request that was freed while it was active (section 3.7.3), or of a buffered message (section 3.4): no call can return it,
-/// so the error handler of its communicator hears of it, or that of MPI_COMM_SELF when the communicator was freed too.
+/// The error of a request that was freed while it was active (section 3.7.3), or of a buffered message (section 3.4): no call
+/// can return it, so the error handler of its communicator hears of it, or that of MPI_COMM_SELF when the communicator was
+/// freed too.
 #[cold]
 fn tell_failure(failure: &Failure) {
     let (call, what) = match failure.freed {

@@ -1,8 +1,8 @@
 //! Partitioned communication (chapter 4).
 //!
-//! With MPI_THREAD_MULTIPLE, a thread to which the process's lock is biased marks with it. For others, marking and testing take no lock
-//! (`weft::partitioned::Board`): who marks sends too when nobody holds the gate's lock, and leaves it to the holder otherwise. The first
-//! look of a thread at a request, and what goes wrong, take the lock.
+//! With MPI_THREAD_MULTIPLE, a thread to which the process's lock is biased marks with it. For others, marking and testing take
+//! no lock (`weft::partitioned::Board`): who marks sends too when nobody holds the gate's lock, and leaves it to the holder
+//! otherwise. The first look of a thread at a request, and what goes wrong, take the lock.
 
 use std::ffi::{c_int, c_void};
 

@@ -90,7 +90,8 @@ pub(crate) unsafe fn recv_init(
     Ok(())
 }
 
-/// Starts a persistent request: without the process's lock when it is of messages in a lane, but for a thread's first start of it.
+/// Starts a persistent request: without the process's lock when it is of messages in a lane, but for a thread's first start of
+/// it.
 #[inline]
 fn start_one(request: Handle) -> Outcome<()> {
     // Lanes are of programs whose threads call at once.

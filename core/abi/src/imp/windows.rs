@@ -123,8 +123,8 @@ impl Making {
         Ok(all.chunks_exact(3).map(|words| Extent { size: words[0], unit: words[1] }).collect())
     }
 
-    /// Exposes this process's memory to devices and tells everybody's extent and place; an error of any member is an error of all. Whoever
-    /// cannot register its memory is reached by messages.
+    /// Exposes this process's memory to devices and tells everybody's extent and place; an error of any member is an error of
+    /// all. Whoever cannot register its memory is reached by messages.
     fn expose(&self, mine: Result<&Memory, Error>) -> Result<(Vec<Extent>, Places), Raised> {
         let region = mine.as_ref().ok().and_then(|memory| {
             gate::with(|process| {
@@ -262,7 +262,8 @@ pub(crate) unsafe fn win_allocate(
         .filter(|wished| wished.is_power_of_two())
         .unwrap_or(1);
     let extents = making.extents(Ok(()))?;
-    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give, or shared memory is not to be used.
+    // Inside a node the members reach each other's memory, unless somebody asks for more than pages can give, or shared memory
+    // is not to be used.
     let one_node = gate::with(|process| {
         let comm = process.comms.get(making.comm)?;
         Ok::<_, Error>(process.engine.are_here(comm.group.peers()))

@@ -1,5 +1,6 @@
-//! Persistent requests of messages in a lane (section 3.9), as the thread remembers them that has started them: it starts and completes them
-//! with that lane's lock and no other. A thread that completes what another one started goes through the process.
+//! Persistent requests of messages in a lane (section 3.9), as the thread remembers them that has started them: it starts and
+//! completes them with that lane's lock and no other. A thread that completes what another one started goes through the
+//! process.
 
 use std::cell::RefCell;
 
@@ -50,7 +51,8 @@ pub(crate) fn start(request: Handle) -> Option<Outcome<()>> {
     kept(request, |kept| lane(kept.lane).with(|inner| kept.start(&mut inner.engine)))
 }
 
-/// `MPI_Start`, by the thread to which the lane is biased; `None`: nothing was done, or it failed and is to be tried again by who can tell.
+/// `MPI_Start`, by the thread to which the lane is biased; `None`: nothing was done, or it failed and is to be tried again by
+/// who can tell.
 #[inline]
 pub(crate) fn start_at_once(here: &Here, request: Handle) -> Option<()> {
     let start = |kept: &Kept| {
@@ -90,7 +92,8 @@ pub(crate) fn tell(request: MPI_Request, now: MPI_Request) {
     }
 }
 
-/// Does `work` with the requests under way in the place of persistent ones; `None` when there is none, or not all are remembered here.
+/// Does `work` with the requests under way in the place of persistent ones; `None` when there is none, or not all are
+/// remembered here.
 pub(crate) fn instead<R>(
     requests: &mut [MPI_Request],
     work: impl FnOnce(&mut [MPI_Request]) -> R,

@@ -1,7 +1,7 @@
 //! The calls that complete several requests, when all are of one lane: they take that lane's lock and no other.
 //!
-//! The rules are those of [`crate::imp::completion`](super::super::imp): handles are checked before anything is completed, null ones count
-//! as done and are not active.
+//! The rules are those of [`crate::imp::completion`](super::super::imp): handles are checked before anything is completed, null
+//! ones count as done and are not active.
 
 use std::ops::ControlFlow;
 
@@ -42,8 +42,8 @@ pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
     Some(common)
 }
 
-/// `MPI_Waitall` of requests of one lane, null ones and complete sends: takes those from the front that end well, and answers how many
-/// these are. The others have ended then.
+/// `MPI_Waitall` of requests of one lane, null ones and complete sends: takes those from the front that end well, and answers
+/// how many these are. The others have ended then.
 ///
 /// # Errors
 /// `MPI_ERR_REQUEST` for a stale handle, before anything is waited for.
@@ -326,8 +326,8 @@ pub(crate) fn wait_some(number: u32, requests: &[MPI_Request]) -> Outcome<Vec<us
     }
 }
 
-/// Those that have ended after one round of progress of everything, made also when some had ended before: none that is listed again and
-/// again may starve (section 3.7.5).
+/// Those that have ended after one round of progress of everything, made also when some had ended before: none that is listed
+/// again and again may starve (section 3.7.5).
 fn test_some_of(number: u32, requests: &[MPI_Request]) -> Outcome<Option<Vec<usize>>> {
     lane(number).look(|inner| check(inner, requests)).map_err(|index| stale_at(requests, index))?;
     Ok(poll_in(number, |inner| ended(inner, requests)))

@@ -1,5 +1,5 @@
-//! What a launcher says must never bring a rank down: the card, PMI-1 lines, PMI-2 frames, the process mapping. What is read must be
-//! read alike after being written again.
+//! What a launcher says must never bring a rank down: the card, PMI-1 lines, PMI-2 frames, the process mapping. What is read
+//! must be read alike after being written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

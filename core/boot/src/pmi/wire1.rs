@@ -1,7 +1,7 @@
 //! PMI-1: one command a line, `cmd=name key=value key=value`, ended by a newline.
 //!
-//! Values are words; a blank inside one cannot be told from a separator, but a word without `=` can only be the
-//! continuation of the value before it, so such values survive. The multi-line form (`mcmd=spawn` ... `endcmd`) arrives as separate lines.
+//! Values are words; a blank inside one cannot be told from a separator, but a word without `=` can only be the continuation of
+//! the value before it, so such values survive. The multi-line form (`mcmd=spawn` ... `endcmd`) arrives as separate lines.
 
 use std::fmt::Write as _;
 
@@ -101,7 +101,8 @@ pub struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Adds bytes. `false` when the line they belong to is longer than [`MAX_LINE`]: the peer is broken and the buffer is emptied.
+    /// Adds bytes. `false` when the line they belong to is longer than [`MAX_LINE`]: the peer is broken and the buffer is
+    /// emptied.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.bytes.drain(..self.start);

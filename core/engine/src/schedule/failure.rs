@@ -1,17 +1,17 @@
 //! When a run fails because somebody is gone, and what a run that fails owes to the others.
 //!
-//! A run fails when a process of its communicator is known to be gone, whether it needs anything of that one or not: before it begins, or as
-//! soon as that is known. If it failed only over what it needs, it could wait for a living partner for ever, which has failed in this call or in
-//! one before and gone on without (after MPI 4.1 section 9.3 a program may do anything then, also end). So all who hear of the death end, whatever
-//! others do; MPI's launcher tells all.
+//! A run fails when a process of its communicator is known to be gone, whether it needs anything of that one or not: before it
+//! begins, or as soon as that is known. If it failed only over what it needs, it could wait for a living partner for ever,
+//! which has failed in this call or in one before and gone on without (after MPI 4.1 section 9.3 a program may do anything
+//! then, also end). So all who hear of the death end, whatever others do; MPI's launcher tells all.
 //!
-//! Where a death is known at once only to those that exchange messages with the dead process, the others wait for *their* partners,
-//! which have failed. So the run keeps a rule: **every send step of a schedule becomes exactly one message, and every receive
-//! step takes exactly one**, whatever happens. In place of a message that will not leave any more goes one of a wrong length (none
-//! where some bytes are expected, one byte where none are), over which the receiver fails in its turn; before it goes the
-//! name of the process that was lost, if that is why, so that all fail for the same reason. In place of a receive that
-//! was taken back stands one without room that nobody waits for, so that a sender of much data does not wait for ever, and
-//! so that nothing is left that a later start of a persistent collective would take for its own.
+//! Where a death is known at once only to those that exchange messages with the dead process, the others wait for *their*
+//! partners, which have failed. So the run keeps a rule: **every send step of a schedule becomes exactly one message, and every
+//! receive step takes exactly one**, whatever happens. In place of a message that will not leave any more goes one of a wrong
+//! length (none where some bytes are expected, one byte where none are), over which the receiver fails in its turn; before it
+//! goes the name of the process that was lost, if that is why, so that all fail for the same reason. In place of a receive that
+//! was taken back stands one without room that nobody waits for, so that a sender of much data does not wait for ever, and so
+//! that nothing is left that a later start of a persistent collective would take for its own.
 
 use super::Active;
 use super::bound::Run;
@@ -24,8 +24,8 @@ use weft_types::{Error, ErrorClass, PeerId, Rank};
 use weft_wire::{Header, Kind};
 
 impl Engine {
-    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed before, and
-    /// who has ended did so over that.
+    /// Why the run really failed: a wrong length where a process of the communicator was lost comes from somebody who failed
+    /// before, and who has ended did so over that.
     pub(super) fn explain_failure(&mut self, active: &mut Active) {
         if let Some(error) = &active.error
             && matches!(error.class(), ErrorClass::TRUNCATE | ErrorClass::PROC_ABORTED)
@@ -73,8 +73,8 @@ impl Engine {
         }
     }
 
-    /// Whoever leaves without having lost anybody has nothing under way. After a loss a process may end while a run that failed waits
-    /// for its word on what was taken back, which will not come.
+    /// Whoever leaves without having lost anybody has nothing under way. After a loss a process may end while a run that failed
+    /// waits for its word on what was taken back, which will not come.
     #[cold]
     pub(super) fn part_from_leavers(&mut self) {
         let runs = self.state.schedules.active.iter().flatten().filter(|active| active.taken_back);

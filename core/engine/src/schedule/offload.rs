@@ -1,8 +1,8 @@
 //! Hands schedules to the transport's device where it runs them (`weft_api::offload`): lowering, start, end.
 //!
 //! Whether a collective is handed over is decided from what all its members know alike, so that all of them do. What differs
-//! from rank to rank is made alike here: an argument with gaps is packed before and unpacked after, so that a
-//! device sees plain memory only. Scratch memory belongs to the lowered form; a persistent collective keeps the form with its memory.
+//! from rank to rank is made alike here: an argument with gaps is packed before and unpacked after, so that a device sees plain
+//! memory only. Scratch memory belongs to the lowered form; a persistent collective keeps the form with its memory.
 
 use super::bound::{Bound, Run};
 use super::{Active, Operation, Reduction};
@@ -164,7 +164,8 @@ impl Engine {
         self.fabric.leave_group(group);
     }
 
-    /// Whether groups of processes may be had of the fabric at all: the same at all processes of a job, whatever their devices offer.
+    /// Whether groups of processes may be had of the fabric at all: the same at all processes of a job, whatever their devices
+    /// offer.
     pub fn may_offer_groups(&self) -> bool {
         self.fabric.ofi().is_some()
     }

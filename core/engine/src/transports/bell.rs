@@ -45,8 +45,8 @@ impl EngineBell {
         }
     }
 
-    /// The next arming listens to another lane's fabric as well, whose bell this is. After [`EngineBell::listen`], of each lane but 0 that
-    /// was named there; only the bell of such a lane knows its fabric, and it is to be fetched anew each time.
+    /// The next arming listens to another lane's fabric as well, whose bell this is. After [`EngineBell::listen`], of each lane
+    /// but 0 that was named there; only the bell of such a lane knows its fabric, and it is to be fetched anew each time.
     pub fn listen_to(&self, lane: &EngineBell) {
         if let (EngineBell::Both(bell), EngineBell::Both(other)) = (self, lane) {
             bell.listen_to(other);

@@ -1,5 +1,5 @@
-//! The hottest calls of [`Transports`], where a process has more or other than shared memory: out of line, so that a job on one node
-//! keeps its registers and takes one branch.
+//! The hottest calls of [`Transports`], where a process has more or other than shared memory: out of line, so that a job on one
+//! node keeps its registers and takes one branch.
 
 use super::Transports;
 use weft_api::{Handler, Refused, Sink, Transport};

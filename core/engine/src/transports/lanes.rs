@@ -42,8 +42,8 @@ impl Transports {
         }
     }
 
-    /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once. Without `wide` it
-    /// reaches this node alone, until [`Transports::widen`].
+    /// The same process's end of another lane, for an engine of its own (design section 6). Each lane is opened at most once.
+    /// Without `wide` it reaches this node alone, until [`Transports::widen`].
     ///
     /// # Errors
     /// The lane's memory cannot be had; there is nothing but a fabric, and no end on it; a simulated fabric has no lanes.
@@ -64,8 +64,8 @@ impl Transports {
         }
     }
 
-    /// From now on this lane, which has reached this node alone, reaches other nodes, too. What is under way is not touched: the ways to
-    /// the processes of this node stay the same.
+    /// From now on this lane, which has reached this node alone, reaches other nodes, too. What is under way is not touched:
+    /// the ways to the processes of this node stay the same.
     pub(crate) fn widen(&mut self, wide: Wide) {
         // Nothing but the place of what is taken out for a moment.
         *self = match std::mem::replace(self, Transports::alone()) {

@@ -1,9 +1,9 @@
 //! Registered memory that is kept for the next time: bounded in regions and bytes, the longest unused goes first.
 //!
-//! A *lease* is the right to use a region; what is leased stays. A device that follows mappings (on-demand paging, the emulator) keeps a
-//! region good whatever the program does with its memory, so that regions without a lease are kept until their room is needed. On other
-//! devices a region means the pages that were there when it was registered, which the program may have unmapped since; nobody tells (see the
-//! crate's readme), so there a region goes with its last lease.
+//! A *lease* is the right to use a region; what is leased stays. A device that follows mappings (on-demand paging, the
+//! emulator) keeps a region good whatever the program does with its memory, so that regions without a lease are kept until
+//! their room is needed. On other devices a region means the pages that were there when it was registered, which the program
+//! may have unmapped since; nobody tells (see the crate's readme), so there a region goes with its last lease.
 
 use std::collections::BTreeMap;
 use weft_api::verbs::Access;
@@ -66,8 +66,8 @@ pub(crate) struct Counts {
     pub(crate) given_back: u64,
 }
 
-/// Entries before an address that are looked at for one that covers it: those that begin far in front of it and are found by none of these
-/// are registered again, which costs time and is no error.
+/// Entries before an address that are looked at for one that covers it: those that begin far in front of it and are found by
+/// none of these are registered again, which costs time and is no error.
 const LOOK_BACK: usize = 8;
 
 impl Cache {
@@ -248,8 +248,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is leased and released: a leased region is registered, covers its range, has the rights; the bounds hold; what is
-        /// refused could not be had although everything idle was given back.
+        /// Whatever is leased and released: a leased region is registered, covers its range, has the rights; the bounds hold;
+        /// what is refused could not be had although everything idle was given back.
         #[test]
         fn leases_are_good_and_bounds_hold(
             most_regions in 1_usize..8, most_bytes in 1_u64..2000, device_regions in 1_usize..8,

@@ -13,7 +13,8 @@
 //!
 //! Invariants: a request ends when its bytes are where they belong and visible to everybody, or cannot be any more; a put that
 //! was complete at once is visible when a later flush of its peer has ended, and, where [`Reach::ordered`] says so, to whoever
-//! handles a later packet; changes of one peer's numbers are executed in the order of the calls. Nothing here is ordered with anything else.
+//! handles a later packet; changes of one peer's numbers are executed in the order of the calls. Nothing here is ordered with
+//! anything else.
 
 use super::stage::{BYTES, STAGED};
 use super::transfer::{Plan, Way, range_of};
@@ -120,8 +121,8 @@ impl Engine {
         self.state.peers.index(peer)
     }
 
-    /// As [`Engine::put_exposed`] of a few bytes that may leave now, for callers that count instructions. False: nothing was done, and nothing
-    /// is said about why.
+    /// As [`Engine::put_exposed`] of a few bytes that may leave now, for callers that count instructions. False: nothing was
+    /// done, and nothing is said about why.
     #[inline(always)]
     pub fn put_at_once(&mut self, peer: u32, bytes: &[u8], to: RemoteMemory) -> bool {
         let peer = self.state.peers.at(peer);
@@ -163,7 +164,8 @@ impl Engine {
         self.operate(peer, way, from, lease, bytes, Buffer::Recv(room), &can)
     }
 
-    /// Changes an aligned number of eight bytes in memory that `peer` exposes; what was there goes to `found`, if that has room for it.
+    /// Changes an aligned number of eight bytes in memory that `peer` exposes; what was there goes to `found`, if that has room
+    /// for it.
     ///
     /// # Errors
     /// As [`Engine::put_exposed`].

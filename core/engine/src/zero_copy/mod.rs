@@ -14,12 +14,12 @@
 //!
 //! Windows use the same machinery without the peer's engine: [`exposed`].
 //!
-//! By write also travels what the sender cannot register, or what lies there with gaps: packed piece by piece into the transport's buffers
-//! and written from those. What the receiver cannot register is streamed, as always. Which way a peer's messages go, from which size on, is
-//! decided when it is met ([`weft_proto::rendezvous`]).
+//! By write also travels what the sender cannot register, or what lies there with gaps: packed piece by piece into the
+//! transport's buffers and written from those. What the receiver cannot register is streamed, as always. Which way a peer's
+//! messages go, from which size on, is decided when it is met ([`weft_proto::rendezvous`]).
 //!
-//! Invariants: registered memory is leased from the cache as long as a request holds it ([`LEASED`]); a request that a device works on
-//! ([`TRANSFERRING`]) does not end before the device has said so, or its transport has let go of the peer.
+//! Invariants: registered memory is leased from the cache as long as a request holds it ([`LEASED`]); a request that a device
+//! works on ([`TRANSFERRING`]) does not end before the device has said so, or its transport has let go of the peer.
 
 pub(crate) mod cache;
 mod exposed;
@@ -140,8 +140,8 @@ impl Engine {
         cache.lease(range, access, &mut self.fabric).ok()
     }
 
-    /// The place that the announcement of a send names, when it is to be announced and the receiver shall read it there: its memory is
-    /// registered from now on.
+    /// The place that the announcement of a send names, when it is to be announced and the receiver shall read it there: its
+    /// memory is registered from now on.
     pub(crate) fn place_to_read(&mut self, index: u32, slot: u32) -> Option<RemotePlace> {
         let peer = self.state.peers.at(index);
         let request = self.state.requests.at(slot);
@@ -199,7 +199,8 @@ impl Engine {
         true
     }
 
-    /// Takes what devices have finished, posts what waits for room, and gives back what nobody uses. True when something happened.
+    /// Takes what devices have finished, posts what waits for room, and gives back what nobody uses. True when something
+    /// happened.
     #[cold]
     #[inline(never)]
     pub(crate) fn progress_zero_copies(&mut self) -> bool {

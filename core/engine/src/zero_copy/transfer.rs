@@ -108,7 +108,8 @@ pub(super) fn range_of(buffer: &mut RecvBuf, bytes: u64) -> Option<MemoryRange> 
 }
 
 impl Engine {
-    /// Reads an announced message from its sender's memory. False when the own memory cannot be registered, or is too much in pieces.
+    /// Reads an announced message from its sender's memory. False when the own memory cannot be registered, or is too much in
+    /// pieces.
     pub(super) fn read_there(
         &mut self,
         slot: u32,
@@ -212,8 +213,8 @@ impl Engine {
         }
     }
 
-    /// Posts what waits for room, in turns. Behind one that finds no room others to the same peer are not tried: changes of its numbers
-    /// stay in their order, and a thousand that wait cost no thousand tries.
+    /// Posts what waits for room, in turns. Behind one that finds no room others to the same peer are not tried: changes of its
+    /// numbers stay in their order, and a thousand that wait cost no thousand tries.
     pub(super) fn push_transfers(&mut self) -> bool {
         let mut moved = false;
         let mut full: Vec<PeerId> = Vec::new();

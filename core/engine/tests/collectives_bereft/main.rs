@@ -1,7 +1,8 @@
-//! A process dies in the middle of a program of collectives on several communicators, nonblocking and persistent ones, and the survivors go
-//! on as they like: each skips some, all or none of the later calls on communicators that had the dead one, and ends. Whatever a survivor
-//! has begun ends: with the error of the loss where the dead one was a member, well where it was not. Here all are told of
-//! the death, as MPI's launcher does; `collectives_deaths.rs` has worlds in which only partners hear of it.
+//! A process dies in the middle of a program of collectives on several communicators, nonblocking and persistent ones, and the
+//! survivors go on as they like: each skips some, all or none of the later calls on communicators that had the dead one, and
+//! ends. Whatever a survivor has begun ends: with the error of the loss where the dead one was a member, well where it was not.
+//! Here all are told of the death, as MPI's launcher does; `collectives_deaths.rs` has worlds in which only partners hear of
+//! it.
 //!
 //! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
 
@@ -142,7 +143,8 @@ impl Member {
     }
 }
 
-/// One world; whether the death met anybody in a collective, and whether somebody ended while others had calls with the dead under way.
+/// One world; whether the death met anybody in a collective, and whether somebody ended while others had calls with the dead
+/// under way.
 fn one(seed: u64) -> (bool, bool) {
     let mut random = Random::new(seed);
     let size = 3 + random.below(5) as u32;

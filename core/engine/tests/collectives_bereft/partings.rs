@@ -1,7 +1,8 @@
-//! A process dies, and survivors that know of it end MPI at any moment, while others wait for them in communicators that had not the dead one: in
-//! collectives, for messages from them or from anybody, or until they take one. Who has ended MPI does nothing more, and may rest so for ever, or
-//! begin again with all other survivors in a communicator of its second life. Everybody comes to his end; nothing fails where nobody has
-//! left before his time, nor in second lives, however late farewells of the first ones are heard.
+//! A process dies, and survivors that know of it end MPI at any moment, while others wait for them in communicators that had
+//! not the dead one: in collectives, for messages from them or from anybody, or until they take one. Who has ended MPI does
+//! nothing more, and may rest so for ever, or begin again with all other survivors in a communicator of its second life.
+//! Everybody comes to his end; nothing fails where nobody has left before his time, nor in second lives, however late farewells
+//! of the first ones are heard.
 
 use crate::program::{Action, Comm, KINDS, seeds};
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Random programs in simulated worlds: many collectives under way at once, on several communicators of some of the ranks and on an
-//! intercommunicator, nonblocking and persistent ones, mixed with messages of the same communicators, at ranks of different speed, over
-//! a fabric that refuses at times. Everything is compared with what the operations are defined to give.
-//! Covers of `musts.md`, chapter 6: isolation (6.1), many outstanding in any order, mixed with messages (6.12), persistent ones started in
-//! another order at each rank (6.13), intercommunicators (6.2.3), some of them run by the devices (`weft_api::offload`).
+//! Random programs in simulated worlds: many collectives under way at once, on several communicators of some of the ranks and
+//! on an intercommunicator, nonblocking and persistent ones, mixed with messages of the same communicators, at ranks of
+//! different speed, over a fabric that refuses at times. Everything is compared with what the operations are defined to give.
+//! Covers of `musts.md`, chapter 6: isolation (6.1), many outstanding in any order, mixed with messages (6.12), persistent ones
+//! started in another order at each rank (6.13), intercommunicators (6.2.3), some of them run by the devices
+//! (`weft_api::offload`).
 //!
 //! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, `WEFT_PROGRAMS_OF_COLLECTIVES=n` if nothing is said of seeds.
 
@@ -354,7 +355,8 @@ fn run(seed: u64) {
     let processes = 1 + random.below(6);
     let program = Program::random(&mut random, processes);
     let full = [0.0, 0.1, 0.4][random.below(3) as usize];
-    // In three worlds of four the ranks' devices run what they can, among all the rest; with few slots, and long messages refused.
+    // In three worlds of four the ranks' devices run what they can, among all the rest; with few slots, and long messages
+    // refused.
     let slots = [None, Some(0), Some(1), Some(64)][random.below(4) as usize];
     let longest = [1 << 30, 4000][random.below(2) as usize];
     let device = slots.map(|slots| DeviceConfig { slots, longest, ..DeviceConfig::default() });

@@ -1,13 +1,13 @@
 //! The clocks of the hosts, which differ: what a host tells in its own time, in the head's. Pure.
 //!
-//! A question and its answer bracket the moment at which the other clock was read, so its difference is known to within half the way
-//! there and back. Intervals in which a rank was blocked shrink by that uncertainty on both sides: what remains is certain, and
-//! a moment that lies in the intervals of all ranks is one at which they all were blocked.
+//! A question and its answer bracket the moment at which the other clock was read, so its difference is known to within half
+//! the way there and back. Intervals in which a rank was blocked shrink by that uncertainty on both sides: what remains is
+//! certain, and a moment that lies in the intervals of all ranks is one at which they all were blocked.
 
 use weft_boot::stall::Stall;
 
-/// Clocks run apart by at most one part in so many: no time service touches them ([`weft_boot::stall::now`]), and two quartzes are some times
-/// better.
+/// Clocks run apart by at most one part in so many: no time service touches them ([`weft_boot::stall::now`]), and two quartzes
+/// are some times better.
 const DRIFT: u64 = 2000;
 
 /// What is known of the clock of a host. Nanoseconds of [`weft_boot::stall::now`] throughout.
@@ -22,7 +22,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// From a question asked at `asked` and answered at `answered` (the head's clock) that read `theirs`; `None` when that cannot be.
+    /// From a question asked at `asked` and answered at `answered` (the head's clock) that read `theirs`; `None` when that
+    /// cannot be.
     pub(crate) fn measure(asked: u64, theirs: u64, answered: u64) -> Option<Clock> {
         let way = answered.checked_sub(asked)?;
         let middle = i128::from(asked) + i128::from(way / 2);
@@ -44,8 +45,8 @@ impl Clock {
         u64::try_from(i128::from(time) - i128::from(self.ahead)).unwrap_or(0)
     }
 
-    /// What a rank of that host told, in the head's time; `now` is the head's. An interval of which nothing certain is left becomes
-    /// empty (its end before its beginning).
+    /// What a rank of that host told, in the head's time; `now` is the head's. An interval of which nothing certain is left
+    /// becomes empty (its end before its beginning).
     pub(crate) fn translate(&self, mut stall: Stall, now: u64) -> Stall {
         // The rank may have told it some time ago, and the clocks ran apart since.
         let age = now.saturating_sub(self.here(stall.from));

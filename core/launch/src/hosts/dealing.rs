@@ -16,9 +16,10 @@ pub struct NamedHost {
     pub slots: Option<u32>,
 }
 
-/// The hosts that programs were given, and who is on them already. A host takes as many ranks as it has slots (`per_host`: as many as that),
-/// then comes the next one, and after the last the first again; programs that share a list of hosts go on where the one before them ended.
-/// Where nobody said any number for a list, its hosts share the ranks of all its programs evenly, the first ones taking what is left over.
+/// The hosts that programs were given, and who is on them already. A host takes as many ranks as it has slots (`per_host`: as
+/// many as that), then comes the next one, and after the last the first again; programs that share a list of hosts go on where
+/// the one before them ended. Where nobody said any number for a list, its hosts share the ranks of all its programs evenly,
+/// the first ones taking what is left over.
 #[derive(Debug, Default)]
 pub(crate) struct Dealer {
     /// Names of hosts, in the order in which they got their first rank.
@@ -30,8 +31,8 @@ pub(crate) struct Dealer {
 }
 
 impl Dealer {
-    /// The hosts of `count` more ranks, as indices into [`Dealer::names`], in blocks of a host; fewer when no host has a slot. `together`:
-    /// how many ranks there are in all whose programs share `list`.
+    /// The hosts of `count` more ranks, as indices into [`Dealer::names`], in blocks of a host; fewer when no host has a slot.
+    /// `together`: how many ranks there are in all whose programs share `list`.
     pub(crate) fn deal(
         &mut self,
         list: &[NamedHost],
@@ -87,7 +88,8 @@ impl Dealer {
     }
 }
 
-/// The hosts of a program: its own (`-host`), else those of the job (`--hosts`, `--hostfile`), else those that other programs have.
+/// The hosts of a program: its own (`-host`), else those of the job (`--hosts`, `--hostfile`), else those that other programs
+/// have.
 pub(crate) fn hosts_of<'a>(
     section: &'a Section,
     sections: &'a [Section],
@@ -117,8 +119,8 @@ pub(crate) fn slots<'a>(hosts: impl IntoIterator<Item = &'a NamedHost>, per_host
     hosts.into_iter().map(slots).fold(0, u32::saturating_add)
 }
 
-/// The number of processes of those programs for which none was given (`None`): as many as the slots of the program's own hosts; as the
-/// slots of the job's hosts that others leave, for the only such program that uses these; else one.
+/// The number of processes of those programs for which none was given (`None`): as many as the slots of the program's own
+/// hosts; as the slots of the job's hosts that others leave, for the only such program that uses these; else one.
 pub(crate) fn complete_counts(
     counts: &[Option<u32>],
     sections: &[Section],

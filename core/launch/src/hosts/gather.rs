@@ -1,10 +1,11 @@
-//! What the ranks of one host put and fence, gathered by its agent: one message up and one down for a fence, however many ranks there
-//! are. Pure.
+//! What the ranks of one host put and fence, gathered by its agent: one message up and one down for a fence, however many ranks
+//! there are. Pure.
 //!
-//! `put` is answered by the agent and kept, as far as the host's share of the key-value space goes (what is beyond it, the head answers);
-//! when all ranks of the host are in the fence (`barrier_in`), everything kept goes to the head at once. Whatever else a rank says goes
-//! on at once, behind what it put before, so the order of its words is kept. Once a rank of the host has ended, or says what cannot be
-//! gathered, nothing is held back any more, half a line included: the head must see who waits for whom.
+//! `put` is answered by the agent and kept, as far as the host's share of the key-value space goes (what is beyond it, the head
+//! answers); when all ranks of the host are in the fence (`barrier_in`), everything kept goes to the head at once. Whatever
+//! else a rank says goes on at once, behind what it put before, so the order of its words is kept. Once a rank of the host has
+//! ended, or says what cannot be gathered, nothing is held back any more, half a line included: the head must see who waits for
+//! whom.
 
 use weft_boot::pmi::wire1::{Command, LineBuffer};
 
@@ -112,8 +113,8 @@ impl Gather {
         }
     }
 
-    /// A rank says these `words`, which cannot be gathered: they cannot be read, or span lines. The others' fence cannot be gathered
-    /// without it.
+    /// A rank says these `words`, which cannot be gathered: they cannot be read, or span lines. The others' fence cannot be
+    /// gathered without it.
     fn give_up(&mut self, index: usize, words: &[&[u8]], steps: &mut Vec<Step>) {
         self.release(index, steps);
         steps.push(Step::Said(index, words.concat()));
@@ -331,7 +332,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is said, in whatever pieces, and whenever gathering ends: the head gets every rank's words whole and in order.
+        /// Whatever is said, in whatever pieces, and whenever gathering ends: the head gets every rank's words whole and in
+        /// order.
         #[test]
         fn no_word_is_lost_or_overtaken(
             said in prop::collection::vec((0_usize..2, prop::sample::select(vec![

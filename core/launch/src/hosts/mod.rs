@@ -1,8 +1,8 @@
 //! A job on several hosts.
 //!
 //! mpiexec (the *head*) starts one *agent* on each host by a command template (`ssh` by default) and speaks with it through the
-//! agent's standard input and output, so no port is opened and nothing needs to find the way back. The agent starts, binds and ends
-//! the ranks of its host; everything that is decided is decided at the head.
+//! agent's standard input and output, so no port is opened and nothing needs to find the way back. The agent starts, binds and
+//! ends the ranks of its host; everything that is decided is decided at the head.
 //!
 //! ```text
 //! head                                      agent (one for each host)
@@ -12,7 +12,8 @@
 //! ```
 //!
 //! What holds:
-//! * An agent that loses its head ends its ranks: end of file on its input is enough. A killed agent leaves a keeper that does it.
+//! * An agent that loses its head ends its ranks: end of file on its input is enough. A killed agent leaves a keeper that does
+//!   it.
 //! * A head that loses an agent, or hears nothing of it for [`SILENCE`], names the host and ends the job on all others.
 //! * Whatever waits is bounded: output stops being read while the head does not take it, input is sent in credit.
 

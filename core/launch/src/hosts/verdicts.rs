@@ -1,8 +1,9 @@
 //! Deaths and aborts are judged when all hosts have said what their ranks had told by then.
 //!
-//! Whether a job goes on without a rank depends on words of ranks on other hosts (`weft_survives`, `weft_done`), and what made a rank abort
-//! may be a death elsewhere. So whoever's verdict depends on others waits in a queue, all agents are asked (they listen to their ranks before
-//! they answer), and the answers let it be judged. What was said before a death, as the program sees it, is heard before it.
+//! Whether a job goes on without a rank depends on words of ranks on other hosts (`weft_survives`, `weft_done`), and what made
+//! a rank abort may be a death elsewhere. So whoever's verdict depends on others waits in a queue, all agents are asked (they
+//! listen to their ranks before they answer), and the answers let it be judged. What was said before a death, as the program
+//! sees it, is heard before it.
 
 use std::time::{Duration, Instant};
 
@@ -45,8 +46,8 @@ impl Queue {
         self.matters.push((matter, None));
     }
 
-    /// Whether hosts have to be asked; they are from `at` on. One question is under way at a time, so that a thousand ends cost no thousand
-    /// questions to each host.
+    /// Whether hosts have to be asked; they are from `at` on. One question is under way at a time, so that a thousand ends cost
+    /// no thousand questions to each host.
     fn ask(&mut self, at: u64) -> bool {
         if self.matters.iter().any(|(_, asked)| asked.is_some()) {
             return false;
@@ -63,8 +64,9 @@ impl Queue {
         self.overdue
     }
 
-    /// What can be judged when all hosts have answered what was asked until `known`, in the order in which it is judged: ends by their `turn`
-    /// ([`crate::judge::Judge::turn`]), and aborts, which deaths cause and after which processes exit, before exits.
+    /// What can be judged when all hosts have answered what was asked until `known`, in the order in which it is judged: ends
+    /// by their `turn` ([`crate::judge::Judge::turn`]), and aborts, which deaths cause and after which processes exit, before
+    /// exits.
     fn take(&mut self, known: u64, now: Instant, turn: impl Fn(usize, End) -> u8) -> Vec<Matter> {
         let late = self.overdue.is_some_and(|at| at <= now);
         let ready = |matter: &Matter, asked: Option<u64>| {

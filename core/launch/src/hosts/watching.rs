@@ -1,5 +1,5 @@
-//! The head's part of the watchdog and of deaths: what ranks of several hosts tell, in one time, when others know of a loss, and what
-//! hosts say as wholes.
+//! The head's part of the watchdog and of deaths: what ranks of several hosts tell, in one time, when others know of a loss,
+//! and what hosts say as wholes.
 
 use std::time::Instant;
 
@@ -40,8 +40,8 @@ impl Head {
         frames::emit(Kind::Ping, 0, &question.emit(), &mut self.hosts[index].out);
     }
 
-    /// Asks whether the hosts are there, and loses those that have owed an answer for too long. Time in which the head itself did not read,
-    /// because nobody takes its output, does not count.
+    /// Asks whether the hosts are there, and loses those that have owed an answer for too long. Time in which the head itself
+    /// did not read, because nobody takes its output, does not count.
     pub(super) fn ask_hosts(&mut self, now: Instant) {
         let reads = self.has_room();
         for index in 0..self.hosts.len() {
@@ -130,8 +130,8 @@ impl Head {
         self.obey(order);
     }
 
-    /// A loss counts for the watchdog once the rank has ended and all hosts know of it: a rank that says later that it waits for the lost
-    /// one has not looked again since.
+    /// A loss counts for the watchdog once the rank has ended and all hosts know of it: a rank that says later that it waits
+    /// for the lost one has not looked again since.
     pub(super) fn settle_losses(&mut self) {
         let known = self.known_by_all();
         let judge = &self.judge;

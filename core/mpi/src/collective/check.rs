@@ -1,10 +1,11 @@
 //! Collective calls that do not fit together are found and named instead of hanging (`WEFT_CHECK=collectives`).
 //!
-//! Before a checked collective does anything, every member tells all others what it calls: the procedure, the root, the operation, and
-//! type signature and amount of its data, where these are the same at all members. Where every pair of members has an amount of its
-//! own (the `v` and `w` forms, neighbourhoods, intercommunicators), each tells the other what it gives, and what one of them finds
-//! is told to all. All members then fail with the same error, or all go on: the steps are runs under one request
-//! ([`weft_engine::Then`]), with numbers taken when the call is made, so that the communicator stays usable after an error.
+//! Before a checked collective does anything, every member tells all others what it calls: the procedure, the root, the
+//! operation, and type signature and amount of its data, where these are the same at all members. Where every pair of members
+//! has an amount of its own (the `v` and `w` forms, neighbourhoods, intercommunicators), each tells the other what it gives,
+//! and what one of them finds is told to all. All members then fail with the same error, or all go on: the steps are runs under
+//! one request ([`weft_engine::Then`]), with numbers taken when the call is made, so that the communicator stays usable after
+//! an error.
 
 mod compare;
 mod said;
@@ -74,7 +75,8 @@ impl Process {
         self.start_run(check, owner, lane)
     }
 
-    /// The check alone, for a persistent collective that is about to be made. Its procedure may wait for the others (section 6.13).
+    /// The check alone, for a persistent collective that is about to be made. Its procedure may wait for the others (section
+    /// 6.13).
     ///
     /// # Errors
     /// As [`Process::start_checked`].

@@ -1,9 +1,10 @@
 //! How many collectives were begun on a communicator: the number, and so the tags, of the next one.
 //!
 //! # Memory ordering of a shared count
-//! Collectives on one communicator are begun one after the other in every process (sections 6.1 and 11.6.2): where threads take turns, the
-//! program orders them, so that each sees what the last one stored. All that is left to the word itself is that a look by somebody else (the
-//! watchdog) finds some number that it had; so everything is Relaxed, and a beginning is a load and a store.
+//! Collectives on one communicator are begun one after the other in every process (sections 6.1 and 11.6.2): where threads take
+//! turns, the program orders them, so that each sees what the last one stored. All that is left to the word itself is that a
+//! look by somebody else (the watchdog) finds some number that it had; so everything is Relaxed, and a beginning is a load and
+//! a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -5,7 +5,8 @@ use weft_boot::Nodes;
 use weft_coll::{Layout, Level, Link, Partition};
 use weft_types::PeerId;
 
-/// The nodes of `size` members, `peer(rank)` being the process of each; no levels when all are on one node. The same at all members.
+/// The nodes of `size` members, `peer(rank)` being the process of each; no levels when all are on one node. The same at all
+/// members.
 ///
 /// Takes time for every member, so it is kept with the communicator; what is kept is two numbers where the placement is regular.
 pub(super) fn layout(nodes: &Nodes, size: u32, peer: impl Fn(u32) -> PeerId) -> Layout {

@@ -235,8 +235,8 @@ impl Process {
         Ok((other, key(Kind::Greeting, &[comm.context.0.to_le_bytes(), tag.to_le_bytes()].concat())))
     }
 
-    /// Begins `MPI_Intercomm_create_from_groups`. `remote` is significant at the leader only: the other group and its leader's rank
-    /// there. `None` when there is to be no communicator.
+    /// Begins `MPI_Intercomm_create_from_groups`. `remote` is significant at the leader only: the other group and its leader's
+    /// rank there. `None` when there is to be no communicator.
     ///
     /// # Errors
     /// `MPI_ERR_GROUP` when this process is not in `group`, `MPI_ERR_RANK` for wrong leaders. What only the leader can find wrong

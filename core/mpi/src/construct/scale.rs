@@ -95,8 +95,8 @@ fn row(text: &mut String, name: &str, ranks: u32, costs: &[Costs], group_bytes: 
     .expect("strings take everything");
 }
 
-/// The processes that really pick their groups out of what they hear: all would be 10^10 steps where groups are large. Letters are
-/// the same.
+/// The processes that really pick their groups out of what they hear: all would be 10^10 steps where groups are large. Letters
+/// are the same.
 fn looks(place: u32, ranks: u32) -> bool {
     place.is_multiple_of(997) || place == ranks / 2 || place == ranks - 1
 }

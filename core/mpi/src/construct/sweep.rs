@@ -7,10 +7,10 @@
 //! down:  the same back
 //! ```
 //!
-//! A split takes its colors and keys along. Upwards a letter has those of a subtree, which is a range of ranks ([`table`] says how
-//! small that is). Downwards goes the whole table when it is small ([`SMALL`]): then each member picks its own group out of it.
-//! Otherwise rank 0 sorts, and a letter has only the groups that have members in its subtree. So no process but those near the
-//! top ever holds more than its group, and a member at the bottom sends two letters and gets one.
+//! A split takes its colors and keys along. Upwards a letter has those of a subtree, which is a range of ranks ([`table`] says
+//! how small that is). Downwards goes the whole table when it is small ([`SMALL`]): then each member picks its own group out of
+//! it. Otherwise rank 0 sorts, and a letter has only the groups that have members in its subtree. So no process but those near
+//! the top ever holds more than its group, and a member at the bottom sends two letters and gets one.
 
 use super::table::{self, Entry};
 use crate::context::Proposal;

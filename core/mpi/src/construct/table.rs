@@ -155,8 +155,8 @@ fn longest_pattern(runs: &[Run]) -> (usize, u32) {
         .expect("period 1 is always there")
 }
 
-/// Takes entries off the front of a message and hands them out with their places: all of them in order, or those of one color in any
-/// order, which does not look at the others where they are regular.
+/// Takes entries off the front of a message and hands them out with their places: all of them in order, or those of one color
+/// in any order, which does not look at the others where they are regular.
 ///
 /// # Errors
 /// `MPI_ERR_INTERN` for bytes that are no entries, or more of them than `most`.

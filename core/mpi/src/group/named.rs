@@ -1,7 +1,7 @@
 //! Groups as programs name them.
 //!
-//! Groups never change, so making one concerns nobody else: their table has a lock of its own, which is held for one look or one entry, and
-//! nothing else is taken under it. Threads make and free groups while others communicate.
+//! Groups never change, so making one concerns nobody else: their table has a lock of its own, which is held for one look or
+//! one entry, and nothing else is taken under it. Threads make and free groups while others communicate.
 
 use super::Group;
 use crate::comm::Changes;

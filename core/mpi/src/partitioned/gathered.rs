@@ -1,20 +1,21 @@
 //! Short partitions that travel together: which partitions of a send are ready and kept.
 //!
-//! Between processes of a node a partition of a few bytes costs as much as a message of its own when it travels alone, for the receiver looks
-//! for it all the time: each fetches a cache line that the sender has to fetch back for the next. Nobody sees the difference unless he asks
-//! for single partitions ([`weft_engine::Interest`]), and the standard promises that a partition is seen before the others are ready to
-//! nobody (section 4.2.2: "all send partitions have been marked as ready"). So a send whose receiver has waited for a whole start, and never
-//! called `MPI_Parrived`, keeps what is ready:
+//! Between processes of a node a partition of a few bytes costs as much as a message of its own when it travels alone, for the
+//! receiver looks for it all the time: each fetches a cache line that the sender has to fetch back for the next. Nobody sees
+//! the difference unless he asks for single partitions ([`weft_engine::Interest`]), and the standard promises that a partition
+//! is seen before the others are ready to nobody (section 4.2.2: "all send partitions have been marked as ready"). So a send
+//! whose receiver has waited for a whole start, and never called `MPI_Parrived`, keeps what is ready:
 //!
 //! - until the last partition is ready: then all leave in one piece, as one send does;
-//! - or until the process makes progress, in any call that waits or tests and in the progress agent: then they leave as they are, and those that
-//!   become ready afterwards leave at once. So whoever waits for what the receiver does with early partitions gets there.
+//! - or until the process makes progress, in any call that waits or tests and in the progress agent: then they leave as they
+//!   are, and those that become ready afterwards leave at once. So whoever waits for what the receiver does with early
+//!   partitions gets there.
 //!
 //! The first question for a partition ends this for good: from the next start on every partition leaves when it is ready.
 //!
-//! Above [`ALWAYS`] bytes it is better that partitions leave one by one when the program takes its time between them, because they are copied
-//! meanwhile. So such a send keeps them only while they become ready in a row: every [`TIMED`]th start is timed, and keeps them, for marks that
-//! send take time themselves.
+//! Above [`ALWAYS`] bytes it is better that partitions leave one by one when the program takes its time between them, because
+//! they are copied meanwhile. So such a send keeps them only while they become ready in a row: every [`TIMED`]th start is
+//! timed, and keeps them, for marks that send take time themselves.
 //!
 //! The clock is an argument, which starts that are not timed do not read.
 
@@ -26,8 +27,8 @@ const ALWAYS: u64 = 1 << 10;
 /// Starts from one that is timed to the next.
 const TIMED: u32 = 16;
 
-/// The longest time from the first mark of a start to the last that counts as in a row: copying at 8 bytes a nanosecond, and half a
-/// microsecond for the calls.
+/// The longest time from the first mark of a start to the last that counts as in a row: copying at 8 bytes a nanosecond, and
+/// half a microsecond for the calls.
 fn in_a_row(bytes: u64) -> Duration {
     Duration::from_nanos(500 + bytes / 8)
 }

@@ -13,23 +13,23 @@
 //! request as source and the first partition (as the sender counts) as tag. Data leave only when granted, and a grant is
 //! given only to a started receive, so an inactive buffer is never written to.
 //!
-//! A send of few partitions ([`sides::FEW`], by the sender's count) needs no grant but the first. When they are long, it tells the
-//! receiver's request: every partition is a message of its own, named by the receiver's request and the partition, and each start of
-//! the receive posts a receive for every one of them. So partitions travel and match as messages do, also before the receive is
-//! started; they are exactly one for each receive, and in order, so that those of two starts cannot be confused.
+//! A send of few partitions ([`sides::FEW`], by the sender's count) needs no grant but the first. When they are long, it tells
+//! the receiver's request: every partition is a message of its own, named by the receiver's request and the partition, and each
+//! start of the receive posts a receive for every one of them. So partitions travel and match as messages do, also before the
+//! receive is started; they are exactly one for each receive, and in order, so that those of two starts cannot be confused.
 //!
-//! When they are short, the grant tells of a landing in the receiver's engine (`weft_engine::LandingId`): partitions leave as packets
-//! of start number, offset and bytes, neighbours that are ready at one moment in one packet, and nothing is matched or posted. Parts
-//! that find no room or no budget leave as messages with the same names in source and tag, which the started receive
-//! asks for.
+//! When they are short, the grant tells of a landing in the receiver's engine (`weft_engine::LandingId`): partitions leave as
+//! packets of start number, offset and bytes, neighbours that are ready at one moment in one packet, and nothing is matched or
+//! posted. Parts that find no room or no budget leave as messages with the same names in source and tag, which the started
+//! receive asks for.
 //!
-//! Between processes of a node the grant also tells of a stage (`weft_engine::StageIn`), memory that both ends share: a partition that is
-//! ready is put down there, which is one store of its bytes and a bit, and a receive that is waited for, tested or asked looks there
-//! (`staged`). The sender may be some starts ahead; where the stage has no room for a start, its partitions go as packets. As long as
-//! nobody asks for single partitions, those of a short send leave together (`gathered`).
+//! Between processes of a node the grant also tells of a stage (`weft_engine::StageIn`), memory that both ends share: a
+//! partition that is ready is put down there, which is one store of its bytes and a bit, and a receive that is waited for,
+//! tested or asked looks there (`staged`). The sender may be some starts ahead; where the stage has no room for a start, its
+//! partitions go as packets. As long as nobody asks for single partitions, those of a short send leave together (`gathered`).
 //!
-//! With several threads, marking and looking take no lock ([`Board`]): a thread marks, announces, and sends by itself when nobody holds
-//! the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
+//! With several threads, marking and looking take no lock ([`Board`]): a thread marks, announces, and sends by itself when
+//! nobody holds the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
 //!
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
@@ -237,8 +237,8 @@ impl Requests {
         }
     }
 
-    /// `MPI_Pready` of one partition that is kept with others, by the only thread that is here: true. False: another partition, for
-    /// [`Requests::ready_rarely`]; `None`: that is no partitioned send. Then nothing was done.
+    /// `MPI_Pready` of one partition that is kept with others, by the only thread that is here: true. False: another partition,
+    /// for [`Requests::ready_rarely`]; `None`: that is no partitioned send. Then nothing was done.
     #[inline(always)]
     pub fn keep_ready(&mut self, handle: Handle, partition: i32) -> Option<bool> {
         match self.locals.find_mut(handle) {
@@ -258,7 +258,8 @@ impl Requests {
         done
     }
 
-    /// Completes a partitioned request that is done, by the only thread: its status. `None`: it is another one, not done, or failed.
+    /// Completes a partitioned request that is done, by the only thread: its status. `None`: it is another one, not done, or
+    /// failed.
     #[inline]
     pub fn finish_partitioned_at_once(&mut self, handle: Handle) -> Option<MpiStatus> {
         match self.find_local_mut(handle)? {
@@ -268,8 +269,8 @@ impl Requests {
         }
     }
 
-    /// Looks some `turns` times into the stage of a receive, or for packets of its sender. `None`: it is another request, not done, or failed, or
-    /// something else has come that progress takes.
+    /// Looks some `turns` times into the stage of a receive, or for packets of its sender. `None`: it is another request, not
+    /// done, or failed, or something else has come that progress takes.
     pub fn spin_partitioned(&mut self, engine: &mut Engine, handle: Handle, turns: u32) -> Option<MpiStatus> {
         let Some(Local::PartitionedReceive(side)) = self.find_local_mut(handle) else { return None };
         if !side.comes_by_stage() {
@@ -297,8 +298,8 @@ impl Requests {
         matches!(self.locals.find(handle), Some(Local::PartitionedReceive(side)) if side.has_stage())
     }
 
-    /// The board of a partitioned request, for threads that do not hold the process; `None` when it is of another kind. `to_mark`: for
-    /// marks of a send, otherwise for looks at a receive.
+    /// The board of a partitioned request, for threads that do not hold the process; `None` when it is of another kind.
+    /// `to_mark`: for marks of a send, otherwise for looks at a receive.
     pub fn board(&mut self, handle: Handle, to_mark: bool) -> Option<Arc<Board>> {
         match self.find_local_mut(handle)? {
             Local::PartitionedSend(side) if to_mark => {
@@ -324,8 +325,8 @@ impl Requests {
         let mut sends = std::mem::take(&mut self.watched.marked_by_others);
         sends.retain(|&handle| {
             let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return false };
-            // Asked first: what a thread marked that has let go of the board meanwhile is seen below. Whoever wants the board again asks
-            // for it ([`Requests::board`]).
+            // Asked first: what a thread marked that has let go of the board meanwhile is seen below. Whoever wants the board
+            // again asks for it ([`Requests::board`]).
             let shared = side.is_marked_by_others();
             if side.has_news() {
                 side.flush_quietly(engine);

@@ -250,8 +250,8 @@ impl Arrived {
     }
 }
 
-/// Whether no other thread can mark on a board. What one marked that has let go of it is seen from here on: who lets go releases the count that
-/// is read here. (`Arc::get_mut` would say the same by a read-modify-write.)
+/// Whether no other thread can mark on a board. What one marked that has let go of it is seen from here on: who lets go
+/// releases the count that is read here. (`Arc::get_mut` would say the same by a read-modify-write.)
 #[inline]
 fn is_ours(board: &Arc<Board>) -> bool {
     let ours = Arc::strong_count(board) == 1;

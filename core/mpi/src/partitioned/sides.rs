@@ -19,9 +19,9 @@ pub(super) const FEW: u32 = 64;
 /// Bytes of the longest partition that is short: longer ones leave in several packets, which a message does as well.
 const SHORT: u64 = 8 << 10;
 
-/// Bytes of the largest start that is put down whole in a stage, when it can also leave in one packet: the ring's slots go to and fro, so
-/// that longer ones are faster there. Half a round trip by a stage and by packet, between near cores and distant ones, in microseconds: 256 bytes
-/// .15/.16 and .50/.46, 512 bytes .16/.17 and .56/.47, 1 KiB .19/.19 and .65/.50.
+/// Bytes of the largest start that is put down whole in a stage, when it can also leave in one packet: the ring's slots go to
+/// and fro, so that longer ones are faster there. Half a round trip by a stage and by packet, between near cores and distant
+/// ones, in microseconds: 256 bytes .15/.16 and .50/.46, 512 bytes .16/.17 and .56/.47, 1 KiB .19/.19 and .65/.50.
 pub(super) const WHOLE_BY_STAGE: u64 = 256;
 
 /// How the data of one send travel; both sides find the same.
@@ -171,7 +171,8 @@ impl SendSide {
         }
     }
 
-    /// Words for a send that is not done, and the receiver when the send waits for it; otherwise the program has to mark partitions.
+    /// Words for a send that is not done, and the receiver when the send waits for it; otherwise the program has to mark
+    /// partitions.
     pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
         let of = self.partitions.number;
         match self.to {
@@ -329,8 +330,8 @@ impl SendSide {
         self.granted += 1;
     }
 
-    /// Marks a partition as ready that is not just kept, in the usual case: all leave together with it, or it is put down. False: nothing
-    /// was done.
+    /// Marks a partition as ready that is not just kept, in the usual case: all leave together with it, or it is put down.
+    /// False: nothing was done.
     #[inline(never)]
     pub(super) fn ready_at_once(&mut self, engine: &mut Engine, partition: i32) -> bool {
         let index = partition as u32;

@@ -173,8 +173,8 @@ fn a_process_may_send_to_itself() {
     }
 }
 
-/// A thread without the lock marks on a board; who holds the process sends for it as long as the thread has the board and once after it has let
-/// go, and then looks there no more. With the next board it is as before.
+/// A thread without the lock marks on a board; who holds the process sends for it as long as the thread has the board and once
+/// after it has let go, and then looks there no more. With the next board it is as before.
 #[test]
 fn marks_on_a_board_that_was_let_go_are_sent_and_nobody_looks_there_again() {
     let mut world = World::new(2).build();

@@ -9,8 +9,8 @@ use weft_engine::{Arguments, Begin, Operation, Reduction, RequestId, Rounds};
 use weft_types::{Error, Handle, PeerId, Rank, Result, abi};
 
 impl Process {
-    /// Begins the agreement on memory, by messages: the least of what each member says of two blocks, where rank 0 says which they are,
-    /// and the others 0 if they cannot reach them. The second one is that of nonblocking calls.
+    /// Begins the agreement on memory, by messages: the least of what each member says of two blocks, where rank 0 says which
+    /// they are, and the others 0 if they cannot reach them. The second one is that of nonblocking calls.
     ///
     /// # Errors
     /// As [`Process::start_collective`].
@@ -51,7 +51,8 @@ impl Process {
         Ok((self.by_messages(comm, &call, arguments, Some(reduction))?, heard))
     }
 
-    /// The agreement is over, well or not. The next calls of the communicator know what it came to, once [`Process::have_joined`] says so.
+    /// The agreement is over, well or not. The next calls of the communicator know what it came to, once
+    /// [`Process::have_joined`] says so.
     pub fn agreed(&mut self, agreement: &Agreement, ended_well: bool) {
         let mut words = [[0; 8]; 2];
         if ended_well {
@@ -118,7 +119,8 @@ impl Process {
         }
     }
 
-    /// Whether it is known which way the calls of a communicator go; otherwise `missing` are the members that have not joined yet.
+    /// Whether it is known which way the calls of a communicator go; otherwise `missing` are the members that have not joined
+    /// yet.
     pub fn have_joined(&mut self, comm: Handle, missing: &Cell<u64>) -> bool {
         let Ok(of) = self.comms.get_mut(comm) else { return true };
         let OnNode::Joining(rounds) = &mut of.node.way else { return true };

@@ -1,6 +1,6 @@
-//! Persistent collectives inside a node: each has cells of its own, on which its members agree when they initialize it (initialization is
-//! collective and nonlocal, section 6.13), so that a start is only stores into them. What gains nothing by that, finds no memory, or is too long, and what comes after the end of
-//! its cells, goes by messages, at all members.
+//! Persistent collectives inside a node: each has cells of its own, on which its members agree when they initialize it
+//! (initialization is collective and nonlocal, section 6.13), so that a start is only stores into them. What gains nothing by
+//! that, finds no memory, or is too long, and what comes after the end of its cells, goes by messages, at all members.
 
 use super::{Agreement, OnNode, kernel, shape};
 use crate::persistent::OnCells;
@@ -24,10 +24,10 @@ pub(crate) struct KeptCall {
     sequence: u32,
 }
 
-/// Whether cells are worth their memory. Measured from start to end of one call: an allreduce of 8 KiB took a third of the time of
-/// messages in one pair of runs where ranks share cores, and as much as they in a later pair, as where two members have a core each. What fits
-/// a cell and what only moves data took longer (8 bytes .38 instead of .26 us, a broadcast of 8 KiB .70 instead of .53): there the way from a start to its wait is all there is,
-/// and that of a message is shorter.
+/// Whether cells are worth their memory. Measured from start to end of one call: an allreduce of 8 KiB took a third of the time
+/// of messages in one pair of runs where ranks share cores, and as much as they in a later pair, as where two members have a
+/// core each. What fits a cell and what only moves data took longer (8 bytes .38 instead of .26 us, a broadcast of 8 KiB .70
+/// instead of .53): there the way from a start to its wait is all there is, and that of a message is shorter.
 fn pays(shape: Shape, is_long: bool) -> bool {
     is_long && matches!(shape, Shape::Allreduce | Shape::ReduceScatter)
 }
@@ -93,7 +93,8 @@ impl Process {
         self.agree_on_memory(comm, super::Needed::Kept(request)).map(Some)
     }
 
-    /// Goes on with a persistent collective that is under way by cells, as long as it is likely to end soon. Nothing for other requests.
+    /// Goes on with a persistent collective that is under way by cells, as long as it is likely to end soon. Nothing for other
+    /// requests.
     #[inline]
     pub fn spin_kept(&mut self, request: Handle) {
         if request.kind_bits() != HandleKind::LocalRequest as u32 {
@@ -152,7 +153,8 @@ impl Process {
         persistent.cells = OnCells::Yes(stream);
     }
 
-    /// Whether it is known how a persistent collective goes; otherwise `missing` are the members that have not joined its cells yet.
+    /// Whether it is known how a persistent collective goes; otherwise `missing` are the members that have not joined its cells
+    /// yet.
     pub fn have_joined_to_keep(&mut self, request: Handle, missing: &Cell<u64>) -> bool {
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return true };
         let OnCells::Yes(stream) = &persistent.cells else { return true };

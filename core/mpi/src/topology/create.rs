@@ -1,4 +1,5 @@
-//! Making communicators with topologies (sections 8.5.1, 8.5.3, 8.5.4, 8.5.7): who is a member, under which rank, and what it knows.
+//! Making communicators with topologies (sections 8.5.1, 8.5.3, 8.5.4, 8.5.7): who is a member, under which rank, and what it
+//! knows.
 
 use super::cart::Cart;
 use super::dist_graph::{DistGraph, Edge};
@@ -94,8 +95,8 @@ pub fn dist_graph_adjacent<D: Driver>(
     build(driver, parent, |comm| first_members(comm, comm.size, order), Topology::DistGraph(own))
 }
 
-/// `MPI_Dist_graph_create`: `specified` are edges between any processes; `weighted` is `None` when this process specifies none and
-/// leaves the question to the others. Collective over `parent`.
+/// `MPI_Dist_graph_create`: `specified` are edges between any processes; `weighted` is `None` when this process specifies none
+/// and leaves the question to the others. Collective over `parent`.
 ///
 /// # Errors
 /// `MPI_ERR_ARG`, at all processes, when they do not agree about weights or reordering; what went wrong on the way.

@@ -1,9 +1,9 @@
 //! `MPI_Dims_create` (section 8.5.2): a number of nodes as a product of dimensions that are as close to each other as possible.
 //!
-//! "As close as possible" is taken by its words: the largest difference between two of the dimensions that are free to choose is as
-//! small as possible; among equals the smallest largest one wins, then the smallest second largest, and so on. The search
-//! walks through the divisors and leaves a branch as soon as it cannot come closer than the best found, so highly composite numbers
-//! and primes near 2^31 take microseconds.
+//! "As close as possible" is taken by its words: the largest difference between two of the dimensions that are free to choose
+//! is as small as possible; among equals the smallest largest one wins, then the smallest second largest, and so on. The search
+//! walks through the divisors and leaves a branch as soon as it cannot come closer than the best found, so highly composite
+//! numbers and primes near 2^31 take microseconds.
 
 use weft_types::{Error, ErrorClass, Result};
 

@@ -1,8 +1,8 @@
 //! Neighbourhood collectives (sections 8.6 and 8.7) on the communicators of all three topologies.
 //!
-//! Which message belongs to which block is a matter of pairing the two ends of each edge. On a grid the message to the neighbour below comes
-//! from above: it fills the receiver's block of its upper neighbour, also where both neighbours are one process. In graphs the edges
-//! between two processes are paired in their order, first with first.
+//! Which message belongs to which block is a matter of pairing the two ends of each edge. On a grid the message to the
+//! neighbour below comes from above: it fills the receiver's block of its upper neighbour, also where both neighbours are one
+//! process. In graphs the edges between two processes are paired in their order, first with first.
 
 use super::Topology;
 use crate::comm::Comm;

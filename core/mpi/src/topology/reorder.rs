@@ -1,10 +1,10 @@
 //! Who gets which rank when `reorder` is true (sections 8.5.1 to 8.5.4), and the map procedures (8.5.8).
 //!
-//! What is known of everybody's place without asking decides the road: in a job on one node all know the CPUs of all, and every process
-//! computes the same order by itself; otherwise the places are gathered first. A job whose processes all sit alike, as far as anybody
-//! knows, is left as it is without any communication. The traffic of a Cartesian grid and of a graph is known to all; that of
-//! a distributed graph is collected at rank 0, which broadcasts the order. The order itself is the group of the new
-//! communicator.
+//! What is known of everybody's place without asking decides the road: in a job on one node all know the CPUs of all, and every
+//! process computes the same order by itself; otherwise the places are gathered first. A job whose processes all sit alike, as
+//! far as anybody knows, is left as it is without any communication. The traffic of a Cartesian grid and of a graph is known to
+//! all; that of a distributed graph is collected at rank 0, which broadcasts the order. The order itself is the group of the
+//! new communicator.
 
 use super::cart::Cart;
 use super::dist_graph::{DistGraph, Weights};

@@ -1,11 +1,11 @@
 //! Sending edges to their ends when nobody knows who has how many for whom (`MPI_Dist_graph_create`).
 //!
-//! The nonblocking consensus of Hoefler, Siebert and Lumsdaine (PPoPP 2010): every process sends its records by synchronous sends
-//! and takes whatever comes. When its own sends are complete, which means that they were matched, it joins a nonblocking
+//! The nonblocking consensus of Hoefler, Siebert and Lumsdaine (PPoPP 2010): every process sends its records by synchronous
+//! sends and takes whatever comes. When its own sends are complete, which means that they were matched, it joins a nonblocking
 //! all-reduce; once that is complete everybody's sends were, and nothing more will come. Messages and memory grow with the
-//! edges a process specifies or owns, and with the logarithm of the number of processes, never with the number itself. Two exchanges
-//! that follow each other have different tags, so a process that is ahead cannot be mistaken for one that is behind. The messages
-//! travel in lane 0 at all members, wherever the communicator's own do.
+//! edges a process specifies or owns, and with the logarithm of the number of processes, never with the number itself. Two
+//! exchanges that follow each other have different tags, so a process that is ahead cannot be mistaken for one that is behind.
+//! The messages travel in lane 0 at all members, wherever the communicator's own do.
 
 use super::dist_graph::Edge;
 use super::steps::{Driver, bytes_of, bytes_to_words, memory_of, read_union, start_union, words_to_bytes};

@@ -1,9 +1,9 @@
 //! `MPI_Comm_split_type` (section 7.4.2): communicators of processes that share memory, utilise one part of the hardware, or are
 //! in one process set.
 //!
-//! One small all-reduce tells all what is asked for, also those who give `MPI_UNDEFINED`, and whether anybody differs. Then follow plain
-//! splits: by node, and on each node by part. Only an unguided split of processes on one node collects what everybody is restricted
-//! to; on several nodes it is the split by node, which divides least of all.
+//! One small all-reduce tells all what is asked for, also those who give `MPI_UNDEFINED`, and whether anybody differs. Then
+//! follow plain splits: by node, and on each node by part. Only an unguided split of processes on one node collects what
+//! everybody is restricted to; on several nodes it is the split by node, which divides least of all.
 
 use super::steps::{Driver, allgather, bytes_of_words, union, words_of_bytes};
 use crate::info::Info;
@@ -234,8 +234,8 @@ fn parts_of(record: &[u8]) -> Option<Parts> {
     (words[0] == 1).then(|| std::array::from_fn(|kind| words[1 + kind]))
 }
 
-/// The kind of part that divides processes on one node into proper subsets: the one that leaves out fewest of those who ask, then the one
-/// with fewest parts, then the outermost. `None` when every kind leaves them whole.
+/// The kind of part that divides processes on one node into proper subsets: the one that leaves out fewest of those who ask,
+/// then the one with fewest parts, then the outermost. `None` when every kind leaves them whole.
 fn least_division(records: &[Option<Parts>]) -> Option<usize> {
     let asking = || records.iter().flatten();
     let mut best: Option<(usize, usize, usize)> = None;

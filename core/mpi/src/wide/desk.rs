@@ -1,14 +1,15 @@
 //! How the lanes of processes find each other on a fabric: who asks whom, and who knows what. Pure; letters in, letters out.
 //!
-//! A lane's end on the fabric is opened when the first communicator needs it, long after the processes of the job have left their addresses with
-//! the launcher. So whoever wants to reach a process in a lane for the first time asks it, by a letter in lane 0, which says how the asker's
-//! own end of that lane is found. The answer may take until that process has opened the lane, too: it does, when it makes
-//! the same communicator.
+//! A lane's end on the fabric is opened when the first communicator needs it, long after the processes of the job have left
+//! their addresses with the launcher. So whoever wants to reach a process in a lane for the first time asks it, by a letter in
+//! lane 0, which says how the asker's own end of that lane is found. The answer may take until that process has opened the
+//! lane, too: it does, when it makes the same communicator.
 //!
 //! Invariants:
-//! * Nobody is reached whose own directory cannot answer: a process knows how an asker is found before it tells how it is found itself, and
-//!   the asker sends nothing before it has heard that.
-//! * Of each lane and process there is one question and one answer at most. Memory is one card for each process talked to in a lane.
+//! * Nobody is reached whose own directory cannot answer: a process knows how an asker is found before it tells how it is found
+//!   itself, and the asker sends nothing before it has heard that.
+//! * Of each lane and process there is one question and one answer at most. Memory is one card for each process talked to in a
+//!   lane.
 
 use crate::letters::Reader;
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -12,19 +12,20 @@
 //! complete
 //! ```
 //!
-//! *Which way an operation goes* is decided for each: by the device when the target has registered memory, the transport reaches it, and
-//! the target's elements lie in runs worth a request each ([`LEAST_RUN`]); by message otherwise (neighbours in the node, dynamic windows, no room for keys,
-//! memory in small pieces). Puts and gets of both ways may be mixed: they have no order among themselves (section 12.7.2), and what ends them
-//! ends both.
+//! *Which way an operation goes* is decided for each: by the device when the target has registered memory, the transport
+//! reaches it, and the target's elements lie in runs worth a request each ([`LEAST_RUN`]); by message otherwise (neighbours in
+//! the node, dynamic windows, no room for keys, memory in small pieces). Puts and gets of both ways may be mixed: they have no
+//! order among themselves (section 12.7.2), and what ends them ends both.
 //!
-//! *Numbers.* Accumulating operations are atomic for each element against all others on it, whoever begins them and whichever way they
-//! go (section 12.7.1). The owner executes messages, its own operations included, one after another under the lock of its process. A device's
-//! atomics are used only where none of them is executed while that is going on ([`Reach::change`]: the device works inside the owner's
-//! calls). So any two of them exclude each other, whatever their types and operations are, and no hint is needed. On a
-//! device that works by itself, atomic among its own operations only, all accumulating operations go by message.
-//! *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order, because changes by the device
-//! are executed in order ([`weft_engine`]), and because nobody changes sides while something of the other side is unfinished: the device is used only
-//! when no accumulating message is unconfirmed, and such a message is held back while a change is awaited.
+//! *Numbers.* Accumulating operations are atomic for each element against all others on it, whoever begins them and whichever
+//! way they go (section 12.7.1). The owner executes messages, its own operations included, one after another under the lock of
+//! its process. A device's atomics are used only where none of them is executed while that is going on ([`Reach::change`]: the
+//! device works inside the owner's calls). So any two of them exclude each other, whatever their types and operations are, and
+//! no hint is needed. On a device that works by itself, atomic among its own operations only, all accumulating operations go by
+//! message. *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order,
+//! because changes by the device are executed in order ([`weft_engine`]), and because nobody changes sides while something of
+//! the other side is unfinished: the device is used only when no accumulating message is unconfirmed, and such a message is
+//! held back while a change is awaited.
 
 use super::message::Kind;
 use super::origin::{Elements, Operation, Target, What};
@@ -65,7 +66,8 @@ const NOBODY: Ready = Ready { target: u32::MAX, peer: 0, unit: 0, size: 0, memor
 #[derive(Debug)]
 pub(super) struct Unflushed {
     all: BTreeSet<u32>,
-    /// Some of them, each at its number modulo [`READY`]: what makes a row of puts short. Whatever ends an epoch or flushes forgets them.
+    /// Some of them, each at its number modulo [`READY`]: what makes a row of puts short. Whatever ends an epoch or flushes
+    /// forgets them.
     ready: Box<[Ready; READY]>,
     /// Whether there is any.
     any: bool,
@@ -121,12 +123,13 @@ impl Window {
         Some((peer, place, engine.reach(peer)?))
     }
 
-    /// As [`Window::put`] of a few bytes to as many in one run, for callers that count instructions: `disp` in the target's units. False:
-    /// nothing was done, and nothing is said about why.
+    /// As [`Window::put`] of a few bytes to as many in one run, for callers that count instructions: `disp` in the target's
+    /// units. False: nothing was done, and nothing is said about why.
     #[inline(always)]
     pub fn put_at_once(&mut self, engine: &mut Engine, bytes: &[u8], target: u32, disp: i64) -> bool {
         let ready = self.outgoing.unflushed.ready(target);
-        // Both are small, or the check refuses: sizes have 63 bits, and what a unit times a larger number wraps to is not looked at.
+        // Both are small, or the check refuses: sizes have 63 bits, and what a unit times a larger number wraps to is not
+        // looked at.
         if ready.target != target || (disp as u64) >= 1 << 32 || bytes.is_empty() {
             return self.put_and_remember(engine, bytes, target, disp);
         }
@@ -220,7 +223,8 @@ impl Window {
         Ok(true)
     }
 
-    /// Changes one number by the target's device, if that is atomic against everything else and in order; false: it must go by message.
+    /// Changes one number by the target's device, if that is atomic against everything else and in order; false: it must go by
+    /// message.
     fn change_by_device(
         &mut self,
         engine: &mut Engine,
@@ -339,8 +343,8 @@ fn word(of: &Elements) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Whether a message must not be handled by the target before its device has done everything (`true`), or the changes of numbers (`false`);
-/// `None`: it does not matter.
+/// Whether a message must not be handled by the target before its device has done everything (`true`), or the changes of
+/// numbers (`false`); `None`: it does not matter.
 pub(super) const fn waits_for_device(kind: Kind) -> Option<bool> {
     match kind {
         Kind::Unlock | Kind::Complete => Some(true),

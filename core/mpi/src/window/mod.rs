@@ -1,6 +1,7 @@
-//! Windows and one-sided communication (chapter 12): every operation is a message that the target executes in its progress
-//! (an *active message*). What a process does to its own window happens at once, and so do puts to and gets from memory that
-//! it has mapped or a device reaches ([`by_device`]); accumulating operations are the owner's, or a device's where that excludes the owner, so that one place has one kind of atomicity.
+//! Windows and one-sided communication (chapter 12): every operation is a message that the target executes in its progress (an
+//! *active message*). What a process does to its own window happens at once, and so do puts to and gets from memory that it has
+//! mapped or a device reaches ([`by_device`]); accumulating operations are the owner's, or a device's where that excludes the
+//! owner, so that one place has one kind of atomicity.
 //!
 //! ```text
 //! origin                                             target

@@ -480,7 +480,8 @@ impl Window {
             && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 
-    /// Whose answers a call needs that waits until a target, or all, are settled, and whether it needs the lock of the own window.
+    /// Whose answers a call needs that waits until a target, or all, are settled, and whether it needs the lock of the own
+    /// window.
     pub fn unsettled(&self, target: Option<u32>) -> (Vec<u32>, bool) {
         let ranks =
             self.outgoing.awaited_of().into_iter().filter(|&rank| target.is_none_or(|target| target == rank));

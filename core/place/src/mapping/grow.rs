@@ -95,9 +95,9 @@ pub(super) fn spread_out(
     }
 }
 
-/// Kernighan and Lin (1970): in each pass pairs are exchanged tentatively, the best first and also for the worse, and the part of
-/// the pass that gained most is kept. `order` holds one side in its first `first` places. Passes end when nothing is gained, or the
-/// work is used up.
+/// Kernighan and Lin (1970): in each pass pairs are exchanged tentatively, the best first and also for the worse, and the part
+/// of the pass that gained most is kept. `order` holds one side in its first `first` places. Passes end when nothing is gained,
+/// or the work is used up.
 pub(super) fn exchange_pairs(
     edges: &impl Edges,
     order: &mut [u32],

@@ -1,5 +1,5 @@
-//! Which process should get which place of a virtual topology (sections 8.5.1 to 8.5.4, 8.5.8): little traffic between nodes first, then
-//! between packages, NUMA nodes, caches and cores.
+//! Which process should get which place of a virtual topology (sections 8.5.1 to 8.5.4, 8.5.8): little traffic between nodes
+//! first, then between packages, NUMA nodes, caches and cores.
 //!
 //! The places form a tree, which need not be regular: nodes, in them packages, and so on. From the top down, the topology is
 //! divided into parts as large as the branches, each part then among the branches below. At each step several divisions are
@@ -11,9 +11,9 @@
 //! - recursive bisection: of a grid along the best coordinate, of a graph by growing a region from its rim and exchanging
 //!   pairs (Kernighan and Lin, 1970);
 //!
-//! and the winner is improved by exchanges between parts as long as that helps. All is deterministic and in whole numbers, so that
-//! every process can compute it alone and all get the same. Work is bounded ([`Work`]): beyond that improvement stops, and for
-//! enormous topologies ([`Edges::MOST`]) only blocks are tried.
+//! and the winner is improved by exchanges between parts as long as that helps. All is deterministic and in whole numbers, so
+//! that every process can compute it alone and all get the same. Work is bounded ([`Work`]): beyond that improvement stops, and
+//! for enormous topologies ([`Edges::MOST`]) only blocks are tried.
 
 pub mod edges;
 mod grow;
@@ -27,8 +27,8 @@ use std::ops::Range;
 /// Levels of places, from the outermost in: node, package, NUMA node, shared cache, core.
 pub const LEVELS: usize = 5;
 
-/// Where one process sits: the number of its node, and of its package, NUMA node, cache and core there. Numbers are counted over the
-/// whole node; [`Seat::UNKNOWN`] stands for "several, or not known".
+/// Where one process sits: the number of its node, and of its package, NUMA node, cache and core there. Numbers are counted
+/// over the whole node; [`Seat::UNKNOWN`] stands for "several, or not known".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat(pub [u32; LEVELS]);
 
@@ -63,8 +63,8 @@ impl Seat {
 /// between processes not known to sit apart. Compared in this order, smaller is better.
 pub type Spread = [u64; LEVELS + 1];
 
-/// The traffic when process `order[v]` takes place `v` of the topology; the weight of an edge counts once, a grid's edge as its two
-/// messages.
+/// The traffic when process `order[v]` takes place `v` of the topology; the weight of an edge counts once, a grid's edge as its
+/// two messages.
 pub fn spread(edges: &impl Edges, seats: &[Seat], order: &[u32]) -> Spread {
     let mut spread = [0; LEVELS + 1];
     for vertex in 0..edges.len() as u32 {
@@ -105,8 +105,8 @@ impl Default for Work {
     }
 }
 
-/// For each place of the topology the process that should take it; `seats[p]` is where process `p` sits. `None` when nothing beats
-/// process `p` at place `p`, which is also the answer when there are not as many seats as places.
+/// For each place of the topology the process that should take it; `seats[p]` is where process `p` sits. `None` when nothing
+/// beats process `p` at place `p`, which is also the answer when there are not as many seats as places.
 pub fn arrange(edges: &impl Edges, seats: &[Seat], work: Work) -> Option<Vec<u32>> {
     let count = edges.len();
     if seats.len() != count || seats.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -214,8 +214,8 @@ impl<E: Edges> Arrangement<'_, E> {
         division
     }
 
-    /// The division that the ranks have now, where the vertices are those of the processes to be given out; otherwise one in the order of
-    /// the numbering.
+    /// The division that the ranks have now, where the vertices are those of the processes to be given out; otherwise one in
+    /// the order of the numbering.
     fn present(&self, vertices: &[u32], branches: &[Range<usize>]) -> Vec<u32> {
         let runs = || (0..).zip(branches);
         let mut now: Vec<(u32, u32)> = runs()

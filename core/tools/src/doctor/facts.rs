@@ -169,8 +169,8 @@ impl Machine {
         machine
     }
 
-    /// Tries every peer from every address that a RoCE device would use, or without such a device from the one by which this host is known
-    /// to others. The peers are tried at the same time: a silent one takes seconds.
+    /// Tries every peer from every address that a RoCE device would use, or without such a device from the one by which this
+    /// host is known to others. The peers are tried at the same time: a silent one takes seconds.
     fn reach_all(&self, peers: &[String]) -> Vec<Try> {
         let mut own: Vec<IpAddr> =
             self.gids.iter().filter(|gid| gid.is_usable()).map(|gid| gid.address).collect();

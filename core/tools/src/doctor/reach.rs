@@ -1,7 +1,7 @@
 //! Whether another host is reached from an address of this one: the kernel's route, and a datagram that comes back or not.
 //!
-//! A datagram to a port where nobody listens is answered by the other host's kernel ("port unreachable"), so nothing has to run there. It
-//! takes the route, the interface and the source address that packets of an RDMA device with that address take.
+//! A datagram to a port where nobody listens is answered by the other host's kernel ("port unreachable"), so nothing has to run
+//! there. It takes the route, the interface and the source address that packets of an RDMA device with that address take.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};

@@ -1,8 +1,8 @@
 //! Where a device is reached: its addresses, and in which order two devices try theirs.
 //!
-//! A port on Ethernet has several (its table of GIDs): those of each network of its interface, of each version of RoCE, and one that is valid
-//! on its link alone. Which of them reach another host depends on switches, routers and firewalls that nobody asks us about. So they are tried:
-//! [`ways`] says in which order.
+//! A port on Ethernet has several (its table of GIDs): those of each network of its interface, of each version of RoCE, and one
+//! that is valid on its link alone. Which of them reach another host depends on switches, routers and firewalls that nobody
+//! asks us about. So they are tried: [`ways`] says in which order.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,8 +11,8 @@ use std::str::FromStr;
 /// Where a device is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceAddress {
-    /// Its global identifier (GID): on Ethernet its IP address, on InfiniBand the 16 bytes as an IPv6 address. With it goes the UDP port
-    /// at which packets are taken, 4791 for all devices but emulated ones.
+    /// Its global identifier (GID): on Ethernet its IP address, on InfiniBand the 16 bytes as an IPv6 address. With it goes the
+    /// UDP port at which packets are taken, 4791 for all devices but emulated ones.
     pub socket: SocketAddr,
     /// Its local identifier (LID) in an InfiniBand subnet; 0 on Ethernet, which has none.
     pub lid: u16,
@@ -104,8 +104,8 @@ impl PortAddress {
         self.address.socket.ip()
     }
 
-    /// What an address is worth while nobody knows who will be talked to; smaller is better. Packets that routers forward come first, then what is
-    /// known farther.
+    /// What an address is worth while nobody knows who will be talked to; smaller is better. Packets that routers forward come
+    /// first, then what is known farther.
     pub const fn preference(self) -> (Packets, Scope) {
         (self.packets, scope(self.address.socket.ip()))
     }
@@ -155,9 +155,9 @@ impl Pairing {
     }
 }
 
-/// In which order two devices try their addresses, a pure function of both lists, which have the preferred ones in front: packets that routers forward
-/// before others, addresses that are known far before those of one link, addresses of one network before others, and then as the lists
-/// stand. Where nothing matches, the first of each: they know best. At most [`MOST_WAYS`].
+/// In which order two devices try their addresses, a pure function of both lists, which have the preferred ones in front:
+/// packets that routers forward before others, addresses that are known far before those of one link, addresses of one network
+/// before others, and then as the lists stand. Where nothing matches, the first of each: they know best. At most [`MOST_WAYS`].
 ///
 /// Both ends must name the same way by the same number: both give the same device's list first.
 pub fn ways(first: &[PortAddress], second: &[PortAddress]) -> Vec<Pairing> {
@@ -178,8 +178,8 @@ pub fn ways(first: &[PortAddress], second: &[PortAddress]) -> Vec<Pairing> {
     }
 }
 
-/// The same as one of the two sees them, its own addresses first. `goes_first`: its list is the first for both; of two processes that of the lower
-/// number is.
+/// The same as one of the two sees them, its own addresses first. `goes_first`: its list is the first for both; of two
+/// processes that of the lower number is.
 pub fn ways_seen(own: &[PortAddress], theirs: &[PortAddress], goes_first: bool) -> Vec<Pairing> {
     if goes_first { ways(own, theirs) } else { ways(theirs, own).into_iter().map(Pairing::turned).collect() }
 }

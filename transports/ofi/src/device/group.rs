@@ -1,8 +1,8 @@
-//! A process's end of a collective group: an endpoint of its own, whose address vector holds the members in the order of their ranks and nobody
-//! else, so that a rank, a place in the vector and an address are one number for every provider, and groups cannot be taken for each other.
-//! Its completion queue is its own, too: libfabric 1.17 leaves something of a closed endpoint behind in a queue that others use, and touches
-//! it when asked whether one may sleep. So nobody can be woken by a group; who waits for one naps. An event queue tells when all have
-//! joined. Closing it ends what it has begun.
+//! A process's end of a collective group: an endpoint of its own, whose address vector holds the members in the order of their
+//! ranks and nobody else, so that a rank, a place in the vector and an address are one number for every provider, and groups
+//! cannot be taken for each other. Its completion queue is its own, too: libfabric 1.17 leaves something of a closed endpoint
+//! behind in a queue that others use, and touches it when asked whether one may sleep. So nobody can be woken by a group; who
+//! waits for one naps. An event queue tells when all have joined. Closing it ends what it has begun.
 
 use super::{Denied, Device, Object, begun, poll};
 use crate::abilities::{Abilities, Answer, Question, Stage, element_number, operation_number};
@@ -59,8 +59,8 @@ impl Device {
     pub(crate) fn open_group(&mut self, members: usize) -> Result<(GroupEndpoint, Vec<u8>)> {
         let info = self.info;
         let failed = |what: &str, number: i32| self.group_failed(what, i64::from(number));
-        // SAFETY: the calls are those of the manual (fi_eq(3), fi_av(3), fi_endpoint(3)): fabric and domain are open, the description lives in
-        // the device's list, and the attributes live as long as the calls.
+        // SAFETY: the calls are those of the manual (fi_eq(3), fi_av(3), fi_endpoint(3)): fabric and domain are open, the
+        // description lives in the device's list, and the attributes live as long as the calls.
         let group = unsafe {
             let tables = &*(*self.domain.raw()).ops;
             let (mut events, mut result) = (null_mut(), -FI_ENOSYS);
@@ -190,7 +190,8 @@ impl Device {
         }
         let address = fi_collective_addr { set: set.raw(), coll_addr: of_set };
         let mut joined = null_mut();
-        // SAFETY: an enabled endpoint with an event queue, and an address that lives as long as the call; the set stays open as long as the group.
+        // SAFETY: an enabled endpoint with an event queue, and an address that lives as long as the call; the set stays open as
+        // long as the group.
         let result = unsafe {
             match (*(*group.endpoint.raw()).cm).join {
                 Some(join) => join(
@@ -293,7 +294,8 @@ impl GroupEndpoint {
     /// Begins one call. A broadcast is of the result.
     ///
     /// # Safety
-    /// Operands and context stay valid and untouched until the operation has ended or the endpoint is dropped; the context until the device is.
+    /// Operands and context stay valid and untouched until the operation has ended or the endpoint is dropped; the context
+    /// until the device is.
     pub(crate) unsafe fn begin(
         &mut self,
         stage: Stage,
@@ -302,7 +304,8 @@ impl GroupEndpoint {
     ) -> std::result::Result<(), Denied> {
         let Some(group) = &self.group else { return Err(Denied::Failed(i64::from(FI_ENOSYS))) };
         let endpoint = self.endpoint.raw();
-        // SAFETY: an open group; an enabled endpoint, which has the table if it was opened with the capability; the rest by contract.
+        // SAFETY: an open group; an enabled endpoint, which has the table if it was opened with the capability; the rest by
+        // contract.
         begun(unsafe {
             let address = (*group.raw()).fi_addr;
             let absent = -FI_ENOSYS as isize;

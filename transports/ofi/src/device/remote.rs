@@ -114,8 +114,8 @@ impl Device {
         offered(table.readwritevalid, FI_SUM) && offered(table.compwritevalid, FI_CSWAP) && count > 0
     }
 
-    /// An atomic operation on eight bytes of another process: of the three numbers at `numbers` the first is the operand, the second
-    /// what is compared with (where `compares`), the third becomes what was found.
+    /// An atomic operation on eight bytes of another process: of the three numbers at `numbers` the first is the operand, the
+    /// second what is compared with (where `compares`), the third becomes what was found.
     ///
     /// # Safety
     /// As [`Device::receive`], of the numbers.

@@ -1,7 +1,9 @@
-//! Groups of collectives as far as they are memory: the endpoint, the room that its operation works on, and the operation's context.
+//! Groups of collectives as far as they are memory: the endpoint, the room that its operation works on, and the operation's
+//! context.
 //!
-//! What the library works on is never the program's memory: an operation that a lost member leaves without an end could write there at any
-//! time. Its room goes when the endpoint is closed, and its context, which the library might still look at, stays until the device is.
+//! What the library works on is never the program's memory: an operation that a lost member leaves without an end could write
+//! there at any time. Its room goes when the endpoint is closed, and its context, which the library might still look at, stays
+//! until the device is.
 
 use super::Slots;
 use crate::abilities::Stage;
@@ -150,7 +152,8 @@ impl Slots {
         })?;
         let mut room = Room { region: None, memory, layout };
         let endpoint = of.endpoint.as_ref().expect("an open group");
-        // SAFETY: the memory is freed after the region is closed (`Room::drop`), and the room before or with the endpoint (`Place::close`).
+        // SAFETY: the memory is freed after the region is closed (`Room::drop`), and the room before or with the endpoint
+        // (`Place::close`).
         room.region = unsafe { self.device.register_for_group(endpoint, memory.as_ptr(), layout.size()) }?;
         of.room = Some(room);
         Ok(())
@@ -183,7 +186,8 @@ impl Slots {
             return;
         }
         let into = self.half(place, half, bytes).as_mut_ptr();
-        // SAFETY: the memory of a program that was handed over is there until its end is told (`weft_api::offload`), and is none of ours.
+        // SAFETY: the memory of a program that was handed over is there until its end is told (`weft_api::offload`), and is
+        // none of ours.
         unsafe { std::ptr::copy_nonoverlapping(from.address as *const u8, into, bytes) }
     }
 
@@ -212,8 +216,8 @@ impl Slots {
         let descriptor =
             room.region.as_ref().map_or(null_mut(), |region| unsafe { (*region.raw()).mem_desc });
         let context = of.context.get().cast();
-        // SAFETY: room was made for the longest stage; nobody touches it before the end (`busy`), and it goes after the endpoint is closed; the
-        // context stays as long as the device.
+        // SAFETY: room was made for the longest stage; nobody touches it before the end (`busy`), and it goes after the
+        // endpoint is closed; the context stays as long as the device.
         unsafe { endpoint.begin(stage, Operands { operand, result, descriptor }, context) }?;
         of.busy = true;
         Ok(())

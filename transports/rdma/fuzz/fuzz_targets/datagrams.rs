@@ -1,5 +1,6 @@
-//! Whatever datagram comes: a question or a letter that is read is written the same, and a conversation that is handed it holds no more
-//! than it may. Whatever card comes: one that is read is written so that it is read the same, and its addresses have ways to each other.
+//! Whatever datagram comes: a question or a letter that is read is written the same, and a conversation that is handed it holds
+//! no more than it may. Whatever card comes: one that is read is written so that it is read the same, and its addresses have
+//! ways to each other.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,12 @@
-//! What becomes of a flight when its connection has failed and there is another: what of it is over, and how the rest is posted again.
+//! What becomes of a flight when its connection has failed and there is another: what of it is over, and how the rest is posted
+//! again.
 
 use super::{Deed, Flight, Holds, Kept, Over, Request, SIGNAL_EVERY};
 use weft_api::verbs::{Data, Segment};
 
 impl Flight {
-    /// The connection is another one, and the peer has ever received `received` messages (wrapping): what is over. What is left must be
-    /// posted again, by [`Flight::repeat`]. `None` when that number cannot be.
+    /// The connection is another one, and the peer has ever received `received` messages (wrapping): what is over. What is left
+    /// must be posted again, by [`Flight::repeat`]. `None` when that number cannot be.
     pub(crate) fn settle(&mut self, received: u32) -> Option<Vec<Over>> {
         let arrived = received.wrapping_sub(self.messages) as usize;
         // Requests up to the last message that has arrived.
@@ -67,8 +68,8 @@ impl Flight {
         }
     }
 
-    /// All requests with their identifiers, to be posted in this order: what each holds and does, with which bytes (as they were on the
-    /// device before), and whether it is signalled (the last one is). Ends early when `post` fails.
+    /// All requests with their identifiers, to be posted in this order: what each holds and does, with which bytes (as they
+    /// were on the device before), and whether it is signalled (the last one is). Ends early when `post` fails.
     pub(crate) fn repeat<E>(
         &mut self,
         mut post: impl FnMut(u64, Holds, Deed, Data<'_>, bool) -> Result<(), E>,

@@ -117,8 +117,8 @@ fn what_the_peer_has_seen_is_not_repeated() {
     assert!(mixed().settle(3).is_none() && mixed().settle(u32::MAX - 1).is_none());
 }
 
-/// Whatever is posted in whichever way: the flight is the list of it, what is repeated is what was not over, byte for byte, and of sixteen in a
-/// row one tells.
+/// Whatever is posted in whichever way: the flight is the list of it, what is repeated is what was not over, byte for byte, and
+/// of sixteen in a row one tells.
 #[test]
 fn a_flight_is_the_list_of_what_was_posted() {
     for seed in 0..300 {

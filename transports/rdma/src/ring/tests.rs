@@ -37,8 +37,8 @@ fn words_come_back() {
     assert_eq!(Word::parse(&Word::Give { to: high, places: 64, place_bytes: 512, told: false }.emit()), None);
 }
 
-/// The device has stored the record up to some byte, in order of addresses, where the record of the lap before still stands: it counts from the last byte on
-/// and not before, in every lap, the wrapping ones too.
+/// The device has stored the record up to some byte, in order of addresses, where the record of the lap before still stands: it
+/// counts from the last byte on and not before, in every lap, the wrapping ones too.
 #[test]
 fn a_record_counts_when_its_last_byte_is_there() {
     let tail =
@@ -63,8 +63,8 @@ fn a_record_counts_when_its_last_byte_is_there() {
     }
 }
 
-/// Two ends and a ring between them, with words of what was taken that are late and out of order: no place is written that was not taken, everything is
-/// taken in order, and in the end all places are free. Numbers wrap.
+/// Two ends and a ring between them, with words of what was taken that are late and out of order: no place is written that was
+/// not taken, everything is taken in order, and in the end all places are free. Numbers wrap.
 #[test]
 fn no_place_is_written_before_it_is_taken() {
     for seed in 0..200 {

@@ -1,8 +1,8 @@
 //! Devices that do otherwise than the emulated one, and two processes that have them.
 //!
-//! One that works by itself finishes a receive while its queue pair is being stopped: the peer was told that the message has arrived, so it
-//! counts. One has no way by some of its addresses, and says so when a queue pair is opened. One writes into memory byte by byte while the
-//! processor looks, and one does not promise in which order.
+//! One that works by itself finishes a receive while its queue pair is being stopped: the peer was told that the message has
+//! arrived, so it counts. One has no way by some of its addresses, and says so when a queue pair is opened. One writes into
+//! memory byte by byte while the processor looks, and one does not promise in which order.
 
 use super::{Air, Antenna, Cards, Virtual, address, fabric_over};
 use std::cell::{Cell, RefCell};
@@ -276,7 +276,8 @@ impl Two {
     }
 }
 
-/// Two processes over a network, the first of which can be told to be slow. The second list: towards whom each opens no queue pair.
+/// Two processes over a network, the first of which can be told to be slow. The second list: towards whom each opens no queue
+/// pair.
 pub fn two_over(air: Air, is_slow: &Rc<RefCell<bool>>, no_way: [Vec<SocketAddr>; 2]) -> Two {
     two_writing(air, is_slow, no_way, Writes::AtOnce)
 }

@@ -1,8 +1,8 @@
 //! The invariant CRC (annex A17.3.3; section 7.8.1): CRC-32 over everything that no router changes.
 //!
-//! Covered are eight bytes of ones (where an InfiniBand local route header would be), the IP header, the UDP header and the packet,
-//! with all that may change on the way replaced by ones. Addresses are covered, so address translation breaks it. It is sent
-//! with its least significant byte first.
+//! Covered are eight bytes of ones (where an InfiniBand local route header would be), the IP header, the UDP header and the
+//! packet, with all that may change on the way replaced by ones. Addresses are covered, so address translation breaks it. It is
+//! sent with its least significant byte first.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,8 +27,8 @@ const UDP: u8 = 17;
 
 /// The invariant CRC of `packet` (all between UDP header and CRC) on `flow`.
 ///
-/// `identification` is the field of the IPv4 header; for IPv6 it means nothing. Sockets of UDP do not show it: where both ends are ours,
-/// it is taken to be 0, whatever the kernel wrote.
+/// `identification` is the field of the IPv4 header; for IPv6 it means nothing. Sockets of UDP do not show it: where both ends
+/// are ours, it is taken to be 0, whatever the kernel wrote.
 pub fn icrc(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&[0xff; 8]);

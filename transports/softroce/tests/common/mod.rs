@@ -88,7 +88,8 @@ impl Network {
         }
     }
 
-    /// One event: everything that can leave leaves; then the next datagram arrives or the next clock rings. False when nothing is left.
+    /// One event: everything that can leave leaves; then the next datagram arrives or the next clock rings. False when nothing
+    /// is left.
     pub fn step(&mut self) -> bool {
         let mut datagram = Vec::new();
         for from in 0..self.devices.len() {

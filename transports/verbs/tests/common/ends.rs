@@ -95,7 +95,8 @@ impl<A: Hca, B: Hca, G> Two<A, B, G> {
         Two { a: End::new(a, service), b: End::new(b, service), guard }
     }
 
-    /// Connects them: packets as large as both can, and each may do with the other's memory what `access` says. Numbers wrap soon.
+    /// Connects them: packets as large as both can, and each may do with the other's memory what `access` says. Numbers wrap
+    /// soon.
     pub fn connect(&mut self, access: Access) {
         let mtu = self.a.hca.limits().mtu.min(self.b.hca.limits().mtu);
         let (first_of_a, first_of_b) = (0xff_fff0, 0xff_ff00);

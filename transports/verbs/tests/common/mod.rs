@@ -10,7 +10,8 @@ use weft_rdma::{Directory, PeerCard};
 use weft_types::{Error, PeerId};
 use weft_verbs::{Choice, Wish, choose, survey};
 
-/// The best port of this host. `None`, with a printed reason, where there is none; with `WEFT_TEST_VERBS=required` that is a failure.
+/// The best port of this host. `None`, with a printed reason, where there is none; with `WEFT_TEST_VERBS=required` that is a
+/// failure.
 pub fn port() -> Option<Choice> {
     let found = survey().map_err(|error| error.to_string()).and_then(|ports| choose(&ports, Wish::default()));
     match found {

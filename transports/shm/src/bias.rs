@@ -12,10 +12,11 @@
 //! owner, fast way out:  inside = 0 (Release)
 //! slow way in:          lock the mutex; owner is null or me ? in : (wanted = 1; heavy barrier; wait for owner.inside == 0)
 //! slow way out:         wanted = 0 (Release); unlock the mutex
-//! without waiting:      try the mutex; owner is null or me ? in : (wanted = 1; heavy barrier; owner.inside == 0 ? in : slow way out)
+//! without waiting:      try the mutex; owner is null or me ? in :
+//!                       (wanted = 1; heavy barrier; owner.inside == 0 ? in : slow way out)
 //! ```
-//! `inside` belongs to the thread (one per lock in a [`Seat`]), `owner` and `wanted` to the lock. `owner` changes only on the slow
-//! way, after the old owner was kept out.
+//! `inside` belongs to the thread (one per lock in a [`Seat`]), `owner` and `wanted` to the lock. `owner` changes only on the
+//! slow way, after the old owner was kept out.
 //!
 //! # Memory ordering
 //! Dekker's pattern, made cheap for one side: take the instant at which the heavy barrier lets the fast thread pass a full
@@ -26,11 +27,11 @@
 //! before its store to `inside` touches its own flag only, and finds on its second look that it is the owner no more. A flag
 //! is used by one thread at a time: threads take and give back their seats under a mutex.
 //!
-//! A try that gives up has changed nothing but `wanted`, for a while: the owner, if it looks meanwhile, takes the slow way and finds
-//! the mutex free again.
+//! A try that gives up has changed nothing but `wanted`, for a while: the owner, if it looks meanwhile, takes the slow way and
+//! finds the mutex free again.
 //!
-//! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out_others`], [`keep_out_others_now`] and [`let_in`] with owners that
-//! change, and `tests/loom_handover.rs` work that is handed to the holder of such a lock.
+//! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out_others`], [`keep_out_others_now`] and [`let_in`] with
+//! owners that change, and `tests/loom_handover.rs` work that is handed to the holder of such a lock.
 
 use crate::sys;
 use std::any::Any;
@@ -47,8 +48,8 @@ pub const PLACES: usize = 8;
 const STREAK: u32 = 32;
 /// And at most, after it has changed hands again and again.
 const LONGEST_STREAK: u32 = 1 << 20;
-/// Of so many tries to help with a lock that is biased to another thread, one keeps that thread out and helps: it may have gone away
-/// with work undone.
+/// Of so many tries to help with a lock that is biased to another thread, one keeps that thread out and helps: it may have gone
+/// away with work undone.
 const PASSES: u32 = 128;
 
 /// What the fast and the slow way share, so that the model checker can stand in.
@@ -90,8 +91,8 @@ pub fn leave_fast(words: &impl Words, me: usize) {
     words.set_inside(me, false);
 }
 
-/// Keeps the owner, if it is another thread than `me`, out until [`let_in`]; whether there is one. The caller holds the lock's mutex.
-/// `pause` is called while the owner is inside.
+/// Keeps the owner, if it is another thread than `me`, out until [`let_in`]; whether there is one. The caller holds the lock's
+/// mutex. `pause` is called while the owner is inside.
 pub fn keep_out_others(words: &impl Words, me: usize, mut pause: impl FnMut()) -> bool {
     let owner = words.owner();
     if owner == 0 || owner == me {
@@ -212,7 +213,8 @@ pub struct BiasedLock<T> {
     value: UnsafeCell<T>,
 }
 
-/// Tries to help that came to nothing; a hint, so a count that is lost does no harm. On lines of its own, which the owner does not use.
+/// Tries to help that came to nothing; a hint, so a count that is lost does no harm. On lines of its own, which the owner does
+/// not use.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Passed(AtomicU32);
@@ -429,7 +431,8 @@ impl<T> BiasedLock<T> {
         self.try_slowly()
     }
 
-    /// As [`BiasedLock::lock_to_help`]; `None` when somebody else has come in on the slow way. Who has come in on the fast way is waited for.
+    /// As [`BiasedLock::lock_to_help`]; `None` when somebody else has come in on the slow way. Who has come in on the fast way
+    /// is waited for.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let me = me();
         if me != 0 && enter_fast(&self.words(), me) {
@@ -438,8 +441,8 @@ impl<T> BiasedLock<T> {
         self.try_slowly()
     }
 
-    /// As [`BiasedLock::try_lock`], and never waits: `None` also when the lock's owner has come in on the fast way, and when the calling
-    /// thread is inside on the slow one. For calls that must end whatever other threads are doing.
+    /// As [`BiasedLock::try_lock`], and never waits: `None` also when the lock's owner has come in on the fast way, and when
+    /// the calling thread is inside on the slow one. For calls that must end whatever other threads are doing.
     pub fn try_lock_now(&self) -> Option<Guard<'_, T>> {
         let me = me();
         if me != 0 && enter_fast(&self.words(), me) {

@@ -2,13 +2,13 @@
 //! that are here.
 //!
 //! # Memory ordering
-//! *Sends.* A thread marks a partition with an exchange (Release), then the summary bit of its word (Release), then it announces
-//! ([`crate::handover`]). Who serves the announcement holds the lock, takes summary bits by exchange (Acquire) and reads the words
-//! they name: it sees all marks that were announced, and through them what the threads wrote into their partitions, which
-//! it then sends. Marks that it sees early are harmless: their summary bit finds nothing new. *Starts.* Marks are cleared and `open` is set
-//! under the lock by the call that starts; the program lets its threads mark only after that call (section 4.2.1), so it orders the two.
-//! *Receives.* Bits are stored by the lock's holder only (Release, after the data), and read by `MPI_Parrived` (Acquire); `open` is
-//! closed with Release after the last of them.
+//! *Sends.* A thread marks a partition with an exchange (Release), then the summary bit of its word (Release), then it
+//! announces ([`crate::handover`]). Who serves the announcement holds the lock, takes summary bits by exchange (Acquire) and
+//! reads the words they name: it sees all marks that were announced, and through them what the threads wrote into their
+//! partitions, which it then sends. Marks that it sees early are harmless: their summary bit finds nothing new. *Starts.* Marks
+//! are cleared and `open` is set under the lock by the call that starts; the program lets its threads mark only after that call
+//! (section 4.2.1), so it orders the two. *Receives.* Bits are stored by the lock's holder only (Release, after the data), and
+//! read by `MPI_Parrived` (Acquire); `open` is closed with Release after the last of them.
 //!
 //! `tests/loom_board.rs` checks the type itself, together with [`crate::handover`].
 

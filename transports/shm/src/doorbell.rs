@@ -1,8 +1,9 @@
 //! Doorbells: how a process sleeps on shared memory and on descriptors of another transport at once.
 //!
-//! A futex and a descriptor cannot be waited for together on all kernels. So a thread that has descriptors to wait for sleeps on these and
-//! on a datagram socket of its own, its *doorbell*, and whoever rings its process ([`crate::bell`]) also sends a byte to each
-//! doorbell that somebody sleeps on. The sockets are in the kernel's abstract name space: no file, nothing that stays behind.
+//! A futex and a descriptor cannot be waited for together on all kernels. So a thread that has descriptors to wait for sleeps
+//! on these and on a datagram socket of its own, its *doorbell*, and whoever rings its process ([`crate::bell`]) also sends a
+//! byte to each doorbell that somebody sleeps on. The sockets are in the kernel's abstract name space: no file, nothing that
+//! stays behind.
 //!
 //! The doors of a process hold a random `name`, from which with the number of the place the sockets' names follow, and a word:
 //!
@@ -11,10 +12,10 @@
 //! ```
 //!
 //! # Memory ordering
-//! A sleeper sets its bit, fences, looks whether one of its lanes was rung, then polls. A ringer changes the lane's sleep word, fences,
-//! loads the bits. One of them sees the other: the ringer the bit, or the sleeper the ring. A datagram that is sent
-//! before the poll begins makes the poll return at once. One that comes after the sleeper has gone is drained by the next
-//! one in its place, which wakes up once for nothing. `tests/loom_doorbell.rs` is the model.
+//! A sleeper sets its bit, fences, looks whether one of its lanes was rung, then polls. A ringer changes the lane's sleep word,
+//! fences, loads the bits. One of them sees the other: the ringer the bit, or the sleeper the ring. A datagram that is sent
+//! before the poll begins makes the poll return at once. One that comes after the sleeper has gone is drained by the next one
+//! in its place, which wakes up once for nothing. `tests/loom_doorbell.rs` is the model.
 //!
 //! Where doorbells cannot be reached (ranks of one node in different network name spaces that share memory all the same) the
 //! ringer says so, and sleeps are short from then on.
@@ -109,8 +110,8 @@ fn open(name: u64, place: u32) -> std::io::Result<UnixDatagram> {
 }
 
 impl Doorbells {
-    /// Takes a place for a thread that is about to sleep and has armed its lanes of `doors`, those of this process: from now on it is
-    /// rung. `None` when there is no place or no socket.
+    /// Takes a place for a thread that is about to sleep and has armed its lanes of `doors`, those of this process: from now on
+    /// it is rung. `None` when there is no place or no socket.
     pub(crate) fn take<'a>(&'a self, doors: &'a Doors) -> Option<Doorbell<'a>> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         let place = loop {
@@ -163,8 +164,8 @@ impl Doorbell<'_> {
         self.doors.polled.load(Ordering::Relaxed) & UNREACHABLE != 0
     }
 
-    /// Sleeps until somebody rings (or rang) this doorbell, or one of `others` is readable, at most `limit`. `false` when one of the
-    /// others is readable.
+    /// Sleeps until somebody rings (or rang) this doorbell, or one of `others` is readable, at most `limit`. `false` when one
+    /// of the others is readable.
     pub(crate) fn wait(&self, others: &[BorrowedFd<'_>], limit: Duration) -> bool {
         // Nobody could have said so before the first ring that failed, which may come during this very sleep.
         let limit = if self.is_unreachable() { limit.min(BLIND_SLEEP) } else { limit };

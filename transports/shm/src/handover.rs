@@ -1,7 +1,7 @@
 //! Work that is left to whoever holds a lock: nobody who has some ever waits for the lock.
 //!
-//! Who has work notes it down where the holder will find it, announces it, and serves it under the lock if the lock is free. Whoever
-//! gives the lock back looks whether something was announced meanwhile, and then tries the lock once more.
+//! Who has work notes it down where the holder will find it, announces it, and serves it under the lock if the lock is free.
+//! Whoever gives the lock back looks whether something was announced meanwhile, and then tries the lock once more.
 //!
 //! # Protocol
 //! ```text
@@ -12,13 +12,13 @@
 //! ```
 //!
 //! # Memory ordering
-//! *Nothing is left lying.* A worker that finds the lock busy stored `announced`, passed a barrier and read the lock's word before its
-//! holder's unlock. The holder's unlock, its barrier and its look at `announced` come in this order; of two barriers one is first, and
-//! it cannot be the holder's, or the worker would have seen the unlock. So the holder sees the announcement, or somebody has taken it
-//! since. *Who takes an announcement sees the work.* Announcements are exchanges, so one that is taken carries on the release
-//! sequences of all before it: the exchange that takes it (Acquire) synchronises with every worker that announced since the last
-//! time. (With plain stores it would be with the last of them only, and the work of the others might not be visible yet.) What is noted
-//! after the exchange is announced again.
+//! *Nothing is left lying.* A worker that finds the lock busy stored `announced`, passed a barrier and read the lock's word
+//! before its holder's unlock. The holder's unlock, its barrier and its look at `announced` come in this order; of two barriers
+//! one is first, and it cannot be the holder's, or the worker would have seen the unlock. So the holder sees the announcement,
+//! or somebody has taken it since. *Who takes an announcement sees the work.* Announcements are exchanges, so one that is taken
+//! carries on the release sequences of all before it: the exchange that takes it (Acquire) synchronises with every worker that
+//! announced since the last time. (With plain stores it would be with the last of them only, and the work of the others might
+//! not be visible yet.) What is noted after the exchange is announced again.
 //!
 //! `tests/loom_handover.rs` checks [`announce`] and [`look_after`].
 

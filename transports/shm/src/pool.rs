@@ -10,10 +10,11 @@
 //! The head of a stack is a number that changes with every push and pop, and the page of the first block (0: none). A link for
 //! each page, apart from the blocks, names the next one. Who takes a block loads the head (Acquire), reads the link, and swaps
 //! the head; when another taker was faster, the link may be of another time, but then the number has changed and the swap
-//! fails. Who gives one back writes the link and swaps the head with Release, both being exchanges with Acquire and Release; so the next owner sees all that
-//! the previous ones did. Between the fresh end and everybody else there is nothing to order but the number itself.
-//! A give-back that the next one finds on top is part of the same release sequence (every change of the head is an exchange), so who
-//! takes a block that lay below others sees its last owner, too. `tests/loom_pool.rs` checks [`pop`] and [`push`].
+//! fails. Who gives one back writes the link and swaps the head with Release, both being exchanges with Acquire and Release; so
+//! the next owner sees all that the previous ones did. Between the fresh end and everybody else there is nothing to order but
+//! the number itself. A give-back that the next one finds on top is part of the same release sequence (every change of the head
+//! is an exchange), so who takes a block that lay below others sees its last owner, too. `tests/loom_pool.rs` checks [`pop`]
+//! and [`push`].
 
 use crate::layout::{Layout, PAGE, POOL_BYTES};
 use crate::segment::no_room;
@@ -172,8 +173,8 @@ impl Pool {
         }
     }
 
-    /// A block of between `least` and `wanted` bytes: fresh memory is given out in shares of what is left, so that whoever comes later
-    /// finds some, too. `None` when the pool is used up.
+    /// A block of between `least` and `wanted` bytes: fresh memory is given out in shares of what is left, so that whoever
+    /// comes later finds some, too. `None` when the pool is used up.
     pub fn take_share(&self, wanted: u64, least: u64) -> Option<Block> {
         let sizes = std::iter::successors(Some(wanted), |&bytes| Some(bytes / 2));
         for bytes in sizes.take_while(|&bytes| bytes >= least) {

@@ -279,8 +279,9 @@ impl RingMemory for RawRing {
         let record = self.at(offset, whole).filter(|_| offset.is_multiple_of(RECORD_ALIGN));
         let Some(record) = record else { return };
         for line in (0..len).step_by(RECORD_ALIGN as usize) {
-            // SAFETY: `record` begins a line and `whole` bytes are there, so each store is inside and aligned; the consumer has not
-            // reported the record, so by rule B nobody else touches it, and no reference to it is left in this process. Volatile: the store is wanted for the line, not for its value.
+            // SAFETY: `record` begins a line and `whole` bytes are there, so each store is inside and aligned; the consumer has
+            // not reported the record, so by rule B nobody else touches it, and no reference to it is left in this process.
+            // Volatile: the store is wanted for the line, not for its value.
             unsafe { record.add(line).cast::<u64>().write_volatile(0) };
         }
     }

@@ -21,18 +21,19 @@
 //!   exact.
 //!
 //! # The data area
-//! Records are contiguous and 64-byte aligned. The producer alone chooses their place and writes it into the
-//! cell, with the byte count that the consumer reports back when it is done (skipped bytes at the end of the
-//! area included). A fresh ring begins with a small part of the area backed by memory and takes in more (`grow`)
-//! as a lap comes to its end, so memory is there only for pairs that send larger messages. Growing while something in flight lies behind
-//! `offset` would be wrong, as a wrap's skipped bytes are counted against the old end: it grows only when all that is in flight lies before, in
-//! the first lap or after the area was empty.
+//! Records are contiguous and 64-byte aligned. The producer alone chooses their place and writes it into the cell, with the
+//! byte count that the consumer reports back when it is done (skipped bytes at the end of the area included). A fresh ring
+//! begins with a small part of the area backed by memory and takes in more (`grow`) as a lap comes to its end, so memory is
+//! there only for pairs that send larger messages. Growing while something in flight lies behind `offset` would be wrong, as a
+//! wrap's skipped bytes are counted against the old end: it grows only when all that is in flight lies before, in the first lap
+//! or after the area was empty.
 //!
-//! Short records wrap at [`SHORT_LAP`] already, to stay in the nearest caches; the rest of the area is skipped, and counted, like any other skip.
-//! Records of [`LONG_RECORD`] and more use the whole area: a lap of long records that fits the sender's cache comes back to lines that both
-//! cores hold, with the writer as their owner, and on many machines those are the slowest to write (cores of one cache: 8.7 GB/s in laps of 256 KiB, 40 in laps of
-//! 2 MiB; far cores: 2.2). It is not so where the reader was the last to write to a line. Hence, where laps are short, the consumer does
-//! ([`RingMemory::own`]): 18 GB/s in records of 1 KiB, 33 of 4 KiB. Beyond the cache its stores cost more than they save (16 KiB: 42 GB/s without, 32 with them).
+//! Short records wrap at [`SHORT_LAP`] already, to stay in the nearest caches; the rest of the area is skipped, and counted,
+//! like any other skip. Records of [`LONG_RECORD`] and more use the whole area: a lap of long records that fits the sender's
+//! cache comes back to lines that both cores hold, with the writer as their owner, and on many machines those are the slowest
+//! to write (cores of one cache: 8.7 GB/s in laps of 256 KiB, 40 in laps of 2 MiB; far cores: 2.2). It is not so where the
+//! reader was the last to write to a line. Hence, where laps are short, the consumer does ([`RingMemory::own`]): 18 GB/s in
+//! records of 1 KiB, 33 of 4 KiB. Beyond the cache its stores cost more than they save (16 KiB: 42 GB/s without, 32 with them).
 
 use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
 use crate::slots::SLOT;
@@ -59,8 +60,8 @@ pub trait RingMemory {
     fn set_wants_room(&self, wants: bool);
     /// Loads the record's place from a cell whose stamp was seen: (offset, byte count after it).
     fn record(&self, cell: u32) -> (u32, u32);
-    /// Stores to every line of a record of `len` bytes in the data area, which the consumer is done with and has not reported: the
-    /// producer fetches lines from there sooner than it regains those that it owns and others have copies of.
+    /// Stores to every line of a record of `len` bytes in the data area, which the consumer is done with and has not reported:
+    /// the producer fetches lines from there sooner than it regains those that it owns and others have copies of.
     fn own(&self, offset: u32, len: usize);
     /// Takes in more of the data area, `at_least` bytes in total; answers how much is usable now: at least that, or
     /// `limit` when no more is to be had, then and ever after.
@@ -249,8 +250,8 @@ impl<M: RingMemory> Producer<M> {
             }
         }
         if place.is_none() && used == 0 && record <= self.limit {
-            // Nobody reads anything any more, so what a wrap leaves over at the end is nobody's: without this an area that cannot grow
-            // would refuse for ever what is longer than either part of it.
+            // Nobody reads anything any more, so what a wrap leaves over at the end is nobody's: without this an area that
+            // cannot grow would refuse for ever what is longer than either part of it.
             self.wrapped = false;
             place = Some(Place { offset: 0, end: self.tail.wrapping_add(record) });
         }
@@ -429,8 +430,8 @@ mod tests {
         }
     }
 
-    /// Records of all lengths, some behind others: none lies over one in flight, short ones keep to the short lap when they can, long ones
-    /// come to use the whole area, and an empty ring has room for any.
+    /// Records of all lengths, some behind others: none lies over one in flight, short ones keep to the short lap when they
+    /// can, long ones come to use the whole area, and an empty ring has room for any.
     #[test]
     fn records_never_overlap_whatever_their_lengths() {
         let (farthest, beyond) = records_in(2 << 20, 32 << 10);
@@ -445,7 +446,8 @@ mod tests {
         records_in(20_224, 20_224);
     }
 
-    /// An area of `limit` bytes that may grow to `whole`: the farthest end of a record, and how many short ones went beyond the short lap.
+    /// An area of `limit` bytes that may grow to `whole`: the farthest end of a record, and how many short ones went beyond the
+    /// short lap.
     fn records_in(whole: u32, limit: u32) -> (u32, u32) {
         let heads = Rc::new(Cell::new(0));
         let mut producer = Producer::new(Words { heads: Rc::clone(&heads), whole }, 4, limit);

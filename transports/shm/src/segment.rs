@@ -18,7 +18,8 @@ use weft_types::{Error, ErrorClass, Farewell, Result};
 /// "WEFTSHM" and the version of the layout described in this crate.
 const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x04");
 
-/// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for all.
+/// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
     /// Every rank has its core: sleepers interrupt the others (`membarrier`), senders pay nothing.
@@ -72,8 +73,8 @@ pub(crate) struct Slot {
     pub(crate) pid: AtomicU32,
     /// NUMA node.
     pub(crate) node: AtomicU32,
-    /// What it has left behind, as a word ([`Farewell::to_word`]): it may have ended MPI after a loss, and nobody may have met it who could be
-    /// told by a message. Written by its owner.
+    /// What it has left behind, as a word ([`Farewell::to_word`]): it may have ended MPI after a loss, and nobody may have met
+    /// it who could be told by a message. Written by its owner.
     farewell: AtomicU32,
     /// A number and the address where the process keeps a copy of it: who can read it there can read all.
     pub(crate) nonce: AtomicU64,
@@ -259,8 +260,8 @@ impl Segment {
         self.slot(rank).leave(FINALIZED);
     }
 
-    /// Says that `rank`, the caller, has ended MPI after a loss, or a part of it, and wakes everybody; its doors stay open for what is under way
-    /// and for a new beginning.
+    /// Says that `rank`, the caller, has ended MPI after a loss, or a part of it, and wakes everybody; its doors stay open for
+    /// what is under way and for a new beginning.
     pub(crate) fn part(&self, rank: u32, farewell: Farewell) {
         let slot = self.slot(rank);
         slot.farewell.store(slot.said().and(farewell).to_word(), Ordering::Release);
@@ -280,7 +281,8 @@ impl Segment {
             self.slot(other).arrivals.fetch_add(1, Ordering::Release);
         }
         for other in 0..self.layout.ranks {
-            // The other side arms, fences and looks at the count (see [`crate::bell`]). The launcher is not subject to membarrier.
+            // The other side arms, fences and looks at the count (see [`crate::bell`]). The launcher is not subject to
+            // membarrier.
             fence(Ordering::SeqCst);
             (0..LANES).for_each(|lane| self.slot(other).doors.ring(lane));
         }
@@ -387,8 +389,8 @@ pub fn mark_dead(file: &File, ranks: u32, rank: u32) -> Result<()> {
     Ok(())
 }
 
-/// Tells the `ranks` ranks of a node that process `peer` of the job, on another node, died; for the launcher, which must not do it twice
-/// at the same time.
+/// Tells the `ranks` ranks of a node that process `peer` of the job, on another node, died; for the launcher, which must not do
+/// it twice at the same time.
 ///
 /// # Errors
 /// As [`mark_dead`].

@@ -75,8 +75,8 @@ impl SingleCopy {
         })
     }
 
-    /// Fills the runs of `local` from those of `remote` (address, bytes) in the memory of `peer`; both have the same number of bytes
-    /// and at most [`sys::MOST_RUNS`] entries.
+    /// Fills the runs of `local` from those of `remote` (address, bytes) in the memory of `peer`; both have the same number of
+    /// bytes and at most [`sys::MOST_RUNS`] entries.
     pub(crate) fn read_runs(
         &self,
         index: u32,

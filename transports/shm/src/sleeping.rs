@@ -50,7 +50,8 @@ impl ShmBell {
         self.arming.choose(lanes);
     }
 
-    /// As [`Bell::sleep`], and ends also when one of `others` is readable: for a process that has another transport beside this one.
+    /// As [`Bell::sleep`], and ends also when one of `others` is readable: for a process that has another transport beside this
+    /// one.
     pub fn sleep_beside(&self, others: &[BorrowedFd<'_>], limit: Duration) {
         let doors = self.doors();
         let Some(doorbell) = self.segment.doorbells.take(doors) else {

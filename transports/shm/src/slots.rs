@@ -6,16 +6,17 @@
 //! returned: who has no slot left uses the data area.
 //!
 //! Why: a processor that writes to lines which it has just read from the other core has them at hand. In a data area of one
-//! direction it writes to lines that the other core has read since, and every one must be fetched back or revoked there. Between
-//! distant cores 64 KiB to and fro take 2.9 instead of 3.5 us, 256 KiB 9.4 instead of 12.8 us without any software. Where a message
-//! comes back to memory that it has used before, the way of both is worse still: 2 MiB take 70 us in slots and 148 in slots of 512 KiB in
-//! all, between distant cores 110 and 800. Hence so many slots that 4 MiB to and fro fit (two rings of 2 MiB).
+//! direction it writes to lines that the other core has read since, and every one must be fetched back or revoked there.
+//! Between distant cores 64 KiB to and fro take 2.9 instead of 3.5 us, 256 KiB 9.4 instead of 12.8 us without any software.
+//! Where a message comes back to memory that it has used before, the way of both is worse still: 2 MiB take 70 us in slots and
+//! 148 in slots of 512 KiB in all, between distant cores 110 and 800. Hence so many slots that 4 MiB to and fro fit (two rings
+//! of 2 MiB).
 //!
 //! # Memory ordering
-//! Only the owner touches a slot. Ownership goes with the stamp of the record's cell: the sender's stores precede its Release, the
-//! receiver's loads follow its Acquire (rule A of [`crate::ring`]); and the receiver's own loads precede its later stores into the slot
-//! and their stamp in its program order, so that whoever owns the slot next sees nothing of what was there before. No word is
-//! shared beyond the stamps.
+//! Only the owner touches a slot. Ownership goes with the stamp of the record's cell: the sender's stores precede its Release,
+//! the receiver's loads follow its Acquire (rule A of [`crate::ring`]); and the receiver's own loads precede its later stores
+//! into the slot and their stamp in its program order, so that whoever owns the slot next sees nothing of what was there
+//! before. No word is shared beyond the stamps.
 
 /// Bit of a record's place: it lies in a slot, whose number the lower bits are.
 pub const SLOT: u32 = 1 << 31;
@@ -83,7 +84,8 @@ impl Held {
         self.take_of(self.slots)
     }
 
-    /// The slot that came last, if it is still here, or else as [`Held::take`]: where both send at the same time, its lines are at hand.
+    /// The slot that came last, if it is still here, or else as [`Held::take`]: where both send at the same time, its lines are
+    /// at hand.
     #[inline]
     pub fn take_last(&mut self) -> Option<u32> {
         match self.slots & self.last {

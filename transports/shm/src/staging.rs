@@ -1,8 +1,8 @@
-//! Where short partitions of a partitioned send (chapter 4 of the standard) are put down for their receiver: memory of the two ends
-//! alone, so that a partition travels with one store, and nothing is matched, queued or answered.
+//! Where short partitions of a partitioned send (chapter 4 of the standard) are put down for their receiver: memory of the two
+//! ends alone, so that a partition travels with one store, and nothing is matched, queued or answered.
 //!
-//! A *stage* is a block of the node's pool ([`crate::pool`]). It has room for some *starts* at a time, one after the other in a circle;
-//! a start has *groups* of partitions that share a word:
+//! A *stage* is a block of the node's pool ([`crate::pool`]). It has room for some *starts* at a time, one after the other in a
+//! circle; a start has *groups* of partitions that share a word:
 //!
 //! ```text
 //! head    taken: starts that the receiver has taken whole | ends that have left, what the receiver looks for
@@ -12,29 +12,30 @@
 //!
 //! Partitions of up to 56 bytes share a group of one cache line; a longer one is a group of its own.
 //!
-//! A start can also be put down *whole*: then the word of its first group has a bit of its own, and the bytes of all partitions follow it
-//! over the words of other groups. What lies in a line that the receiver looks at all the time is fetched by it after each change,
-//! and fetched back for the next: eight partitions of a byte take 0.20 us one by one and 0.09 together. So the receiver says
-//! what it looks for ([`Interest`]), and the sender does not hurry with what nobody sees. Of operations beyond [`MOST_BYTES`] there is nothing
-//! but the head, for that word.
+//! A start can also be put down *whole*: then the word of its first group has a bit of its own, and the bytes of all partitions
+//! follow it over the words of other groups. What lies in a line that the receiver looks at all the time is fetched by it after
+//! each change, and fetched back for the next: eight partitions of a byte take 0.20 us one by one and 0.09 together. So the
+//! receiver says what it looks for ([`Interest`]), and the sender does not hurry with what nobody sees. Of operations beyond
+//! [`MOST_BYTES`] there is nothing but the head, for that word.
 //!
 //! # Memory ordering
-//! - The sender alone writes words. It writes the bytes of a partition first and stores the word with its bit last, with Release; the
-//!   receiver loads the word with Acquire and reads only partitions whose bit it saw under the number of the start that it awaits
-//!   (rule A). Other partitions of the group may be written meanwhile; they are other bytes. A word of an older start has another number, so
-//!   it need not be cleared.
-//! - The receiver stores `taken` with Release after its last read of a start; the sender loads it with Acquire before it writes where that
-//!   start was (rule B). It keeps a copy and looks again only when the copy says that there is no room.
-//! - The words behind the first group are bytes of the program after a start that was whole, and while one is laid down. So the sender
-//!   clears them before a start in parts takes the place of a whole one, and stores the first word with [`PARTS`] afterwards, with
-//!   Release; the receiver loads them only after it saw, with Acquire, the first word with [`PARTS`] under the start that it awaits
-//!   (rule C). Of that start it then finds nothing but zeroes, words of older starts, and words shown since; and a start in parts is never
-//!   laid down whole as well, so what it loads is not written otherwise meanwhile. Zeroes are no partitions of any start, of number 0 neither.
+//! - The sender alone writes words. It writes the bytes of a partition first and stores the word with its bit last, with
+//!   Release; the receiver loads the word with Acquire and reads only partitions whose bit it saw under the number of the start
+//!   that it awaits (rule A). Other partitions of the group may be written meanwhile; they are other bytes. A word of an older
+//!   start has another number, so it need not be cleared.
+//! - The receiver stores `taken` with Release after its last read of a start; the sender loads it with Acquire before it writes
+//!   where that start was (rule B). It keeps a copy and looks again only when the copy says that there is no room.
+//! - The words behind the first group are bytes of the program after a start that was whole, and while one is laid down. So the
+//!   sender clears them before a start in parts takes the place of a whole one, and stores the first word with [`PARTS`]
+//!   afterwards, with Release; the receiver loads them only after it saw, with Acquire, the first word with [`PARTS`] under the
+//!   start that it awaits (rule C). Of that start it then finds nothing but zeroes, words of older starts, and words shown
+//!   since; and a start in parts is never laid down whole as well, so what it loads is not written otherwise meanwhile. Zeroes
+//!   are no partitions of any start, of number 0 neither.
 //! - What the receiver looks for is advice: relaxed, and nothing is read on the strength of it.
 //! - Starts are counted by 32 bits that wrap; what is kept is far below 2^31, so differences are exact.
 //!
-//! A sender that has put something down wakes its receiver as after a packet ([`crate::bell`]): a receiver that is about to sleep looks
-//! at its stages once more after arming.
+//! A sender that has put something down wakes its receiver as after a packet ([`crate::bell`]): a receiver that is about to
+//! sleep looks at its stages once more after arming.
 //!
 //! `tests/loom_staging.rs` checks [`begin_parts`], [`show`], [`shown`], [`here`], [`WHOLE`] and [`has_room`].
 
@@ -69,7 +70,8 @@ pub fn show(words: &impl Words, at: usize, start: u32, bits: u32) {
 /// Bit of the word of the first group: the whole start is here, in one run.
 pub const WHOLE: u32 = 1 << 31;
 
-/// Bit of the word of the first group: the start comes in parts, so that what lies where its other groups have words are words (rule C).
+/// Bit of the word of the first group: the start comes in parts, so that what lies where its other groups have words are words
+/// (rule C).
 pub const PARTS: u32 = 1 << 30;
 
 /// Comes before anything of a start is shown in parts. `first`: the place of its first group; `others`: of the others.
@@ -85,7 +87,8 @@ pub fn begin_parts(words: &impl Words, first: usize, others: impl Iterator<Item 
     words.set_word(first, u64::from(start) << 32 | u64::from(PARTS));
 }
 
-/// What the word of a group says of a start: the partitions that are here, one bit each, and in the first group [`WHOLE`] or [`PARTS`].
+/// What the word of a group says of a start: the partitions that are here, one bit each, and in the first group [`WHOLE`] or
+/// [`PARTS`].
 #[inline(always)]
 pub fn shown(words: &impl Words, at: usize, start: u32) -> u32 {
     let word = words.word(at);
@@ -116,8 +119,8 @@ const WORD: u32 = 8;
 /// Bytes of a cache line.
 const LINE: u32 = 64;
 /// Bytes of the largest start that is put down. Beyond, records in the slots of a ring are faster, for they go to and fro
-/// ([`crate::slots`]): 8 partitions of 1 KiB take 2.9 us between distant cores by a stage and 2.1 by packets, near the same; of 512
-/// bytes 1.9 either way, near 0.45 and 0.66.
+/// ([`crate::slots`]): 8 partitions of 1 KiB take 2.9 us between distant cores by a stage and 2.1 by packets, near the same; of
+/// 512 bytes 1.9 either way, near 0.45 and 0.66.
 const MOST_BYTES: u32 = 6 << 10;
 /// Bytes of the largest operation of which the receiver says what it looks for.
 const MOST_TOLD: u64 = 32 << 10;
@@ -232,8 +235,8 @@ struct Stage {
     pool: Arc<Pool>,
 }
 
-// SAFETY: the pointers lead into the mapping that `pool` keeps; it is shared between processes anyway, and each end is used by one
-// thread at a time.
+// SAFETY: the pointers lead into the mapping that `pool` keeps; it is shared between processes anyway, and each end is used by
+// one thread at a time.
 unsafe impl Send for Stage {}
 // SAFETY: what `&Stage` reaches is atomics and bytes under rules A and B, which hold for each end whatever its threads are.
 unsafe impl Sync for Stage {}
@@ -241,7 +244,8 @@ unsafe impl Sync for Stage {}
 impl Stage {
     fn new(pool: &Arc<Pool>, block: Block, shape: Shape) -> Stage {
         let head = NonNull::new(pool.at(block)).expect("a mapping does not begin at null").cast::<Head>();
-        // SAFETY: the block has room for the head and the groups: its taker asked for so many bytes, and words of others are checked.
+        // SAFETY: the block has room for the head and the groups: its taker asked for so many bytes, and words of others are
+        // checked.
         let groups = unsafe { head.add(1) }.cast();
         Stage { head, groups, shape, block, pool: Arc::clone(pool) }
     }
@@ -321,7 +325,8 @@ impl StageIn {
         &self.0.shape
     }
 
-    /// The partitions of a group that are here, one bit each; other bits of the first group say that something of the start is here.
+    /// The partitions of a group that are here, one bit each; other bits of the first group say that something of the start is
+    /// here.
     #[inline]
     pub fn here(&self, start: u32, group: u32) -> u32 {
         let shape = &self.0.shape;
@@ -335,8 +340,8 @@ impl StageIn {
         if !stage.shape.has_room() || shown(stage, stage.shape.at(start, 0), start) != WHOLE {
             return None;
         }
-        // SAFETY: inside the groups of the start, which have room for a word and all partitions; rule A: the sender leaves them alone
-        // until `give_back`, which needs `&mut`.
+        // SAFETY: inside the groups of the start, which have room for a word and all partitions; rule A: the sender leaves them
+        // alone until `give_back`, which needs `&mut`.
         Some(unsafe { std::slice::from_raw_parts(stage.bytes(start, 0, 0), stage.shape.total()) })
     }
 
@@ -359,7 +364,8 @@ impl StageIn {
         let wanted = ((1_u64 << count) - 1) << within;
         assert!(u64::from(self.here(start, group)) & wanted == wanted, "partitions that are here");
         let bytes = (count * self.0.shape.partition) as usize;
-        // SAFETY: inside the group and here, as just checked; rule A: the sender leaves them alone until `give_back`, which needs `&mut`.
+        // SAFETY: inside the group and here, as just checked; rule A: the sender leaves them alone until `give_back`, which
+        // needs `&mut`.
         unsafe { std::slice::from_raw_parts(self.0.bytes(start, group, within), bytes) }
     }
 
@@ -416,8 +422,8 @@ impl StageOut {
         self.stage.head().interest.load(Ordering::Relaxed) == Interest::Whole as u32
     }
 
-    /// Puts a whole start down of which nothing was put down before: `fill` writes the bytes of all partitions. The receiver is woken when
-    /// it sleeps.
+    /// Puts a whole start down of which nothing was put down before: `fill` writes the bytes of all partitions. The receiver is
+    /// woken when it sleeps.
     ///
     /// # Panics
     /// When there is no room ([`StageOut::has_room`]).
@@ -438,7 +444,8 @@ impl StageOut {
     pub fn put_whole_run(&mut self, start: u32, data: &[u8]) {
         let (to, _, _) = self.room(start, 0);
         assert!(data.len() == self.stage.shape.total(), "partitions of {} bytes", data.len());
-        // The line of the word comes last: the receiver looks at it all the time, and written first it would be fetched back twice.
+        // The line of the word comes last: the receiver looks at it all the time, and written first it would be fetched back
+        // twice.
         let (first, rest) = data.split_at(data.len().min((LINE - WORD) as usize));
         // SAFETY: as in `put_whole`, and just checked; the program's memory is not the node's.
         unsafe {
@@ -475,8 +482,8 @@ impl StageOut {
         self.show(start, group, within);
     }
 
-    /// Where a partition goes, writable for its bytes: inside the group, and by rule B the receiver has given back what was here, and
-    /// reads this partition only after [`StageOut::show`].
+    /// Where a partition goes, writable for its bytes: inside the group, and by rule B the receiver has given back what was
+    /// here, and reads this partition only after [`StageOut::show`].
     #[inline]
     fn room(&self, start: u32, partition: u32) -> (*mut u8, u32, u32) {
         let shape = &self.stage.shape;

@@ -174,7 +174,8 @@ pub(crate) fn futex_wake(word: &AtomicU32, bits: u32) {
     };
 }
 
-/// Sleeps until one of at most 64 descriptors is readable (or broken), at most `limit`; the readable ones, one bit each. May return early.
+/// Sleeps until one of at most 64 descriptors is readable (or broken), at most `limit`; the readable ones, one bit each. May
+/// return early.
 pub(crate) fn poll(descriptors: &[BorrowedFd<'_>], limit: Duration) -> u64 {
     let mut list: Vec<libc::pollfd> = descriptors
         .iter()

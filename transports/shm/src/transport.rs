@@ -6,8 +6,7 @@ use crate::layout::{INLINE_BYTES, Layout};
 use crate::peers::PeerMap;
 use crate::pool::{Block, Pool};
 use crate::raw::{Grow, RawRing};
-use crate::ring::{Front, LONG_RECORD, Producer};
-use crate::rounds::distance::Distance;
+use crate::ring::{Front, Producer};
 use crate::rounds::{Members, Rounds, Wakes};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
 use crate::single_copy::SingleCopy;
@@ -25,6 +24,7 @@ use weft_wire::Header;
 
 mod arriving;
 mod attach;
+mod departing;
 mod inbound;
 mod outbound;
 mod stages;
@@ -148,8 +148,8 @@ impl Shm {
         self.agreed == Waking::Fence
     }
 
-    /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of them took
-    /// for all.
+    /// Joins the collectives of `peers`, all on this node, `peers[me]` being this process, in the block of cells that one of
+    /// them took for all.
     ///
     /// # Errors
     /// As [`Shm::pool`].
@@ -183,60 +183,6 @@ impl Shm {
     fn own(&self) -> &Slot {
         // SAFETY: see the field.
         unsafe { self.own.as_ref() }
-    }
-
-    /// A slot of ours for a record to that process: one that came from there, or a new one.
-    #[inline]
-    fn slot(&mut self, local: u32) -> Option<u32> {
-        let position = self.position[local as usize] as usize;
-        if let Some(inbound) = self.active.get_mut(position) {
-            if inbound.is_probe() {
-                return None;
-            }
-            if let Some(slot) = inbound.take_slot() {
-                return Some(slot);
-            }
-        }
-        let (segment, lane, me) = (&self.segment, self.lane, self.me);
-        let outbound = self.outbound[local as usize].as_mut()?;
-        outbound.fresh.take(|index| {
-            let layout = &segment.layout;
-            let bytes = u64::from(layout.max_copy);
-            let begin = layout.ring(lane, local, me) + layout.slots_offset() + u64::from(index) * bytes;
-            sys::back(&segment.file, begin, bytes).is_ok()
-        })
-    }
-
-    /// Whether a long record to `peer` must wait until one of it was read ([`inbound`]).
-    #[inline]
-    fn must_wait(&mut self, peer: PeerId) -> bool {
-        let position = self.position[self.map.local(peer) as usize] as usize;
-        self.active.get_mut(position).is_some_and(Inbound::is_its_turn)
-    }
-
-    /// Sends a packet whose payload there is no slot for; there is a cell.
-    #[inline]
-    fn send_in_data_area<F: FnOnce(&mut [u8])>(
-        &mut self,
-        peer: PeerId,
-        header: Header,
-        len: usize,
-        fill: F,
-    ) -> std::result::Result<(), Refused> {
-        let position = self.position[self.map.local(peer) as usize] as usize;
-        let outbound = self.outbound(peer);
-        let (Some(cell), Some(place)) = (outbound.producer.cell(), outbound.producer.place(len)) else {
-            return Err(outbound.full());
-        };
-        let writing = (len >= LONG_RECORD as usize).then(|| Distance::time(len));
-        outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
-        outbound.producer.take(place, len);
-        outbound.producer.publish(len);
-        let sent = outbound.notify();
-        if let (Some(writing), Some(inbound)) = (writing, self.active.get_mut(position)) {
-            inbound.learn(writing);
-        }
-        sent
     }
 
     /// The inbound ring of `peer`, when it has ever sent.
@@ -397,9 +343,7 @@ impl Transport for Shm {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         assert!(len <= self.segment.layout.max_copy as usize, "a packet of {len} bytes");
-        if len >= LONG_RECORD as usize && self.must_wait(peer) {
-            return Err(Refused::Full);
-        }
+        // Who finds no cell has no turn to wait for, and none to take.
         let outbound = self.outbound(peer);
         let Some(cell) = outbound.producer.cell() else { return Err(outbound.full()) };
         if len <= INLINE_BYTES {
@@ -407,13 +351,7 @@ impl Transport for Shm {
             outbound.producer.publish(len);
             return outbound.notify();
         }
-        let local = self.map.local(peer);
-        let Some(slot) = self.slot(local) else { return self.send_in_data_area(peer, header, len, fill) };
-        let outbound = self.outbound(peer);
-        let place = outbound.producer.place_in_slot(slot);
-        outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
-        outbound.producer.publish(len);
-        outbound.notify()
+        self.send_record(peer, header, cell, len, fill)
     }
 
     #[inline]

@@ -40,6 +40,14 @@ pub struct Writing {
     timed: Option<(u64, u64)>,
 }
 
+impl Writing {
+    /// Whether it took as long as to far ones, when that tells anything; called as soon as it has been written.
+    #[inline]
+    pub(crate) fn was_slow(self) -> Option<bool> {
+        self.timed.map(|(began, lines)| past::ticks().wrapping_sub(began) > lines * FAR)
+    }
+}
+
 impl Distance {
     /// A payload of so many bytes is about to be written.
     #[inline]
@@ -76,13 +84,14 @@ impl Distance {
 
     /// It has been written.
     #[inline]
-    pub(crate) fn end(&mut self, writing: Writing) {
-        if let Some((began, lines)) = writing.timed {
-            self.learn(past::ticks().wrapping_sub(began) > lines * FAR);
+    pub(super) fn end(&mut self, writing: Writing) {
+        if let Some(slow) = writing.was_slow() {
+            self.learn(slow);
         }
     }
 
-    fn learn(&mut self, slow: bool) {
+    /// A payload that tells something was written, as slowly as to far ones or not.
+    pub(crate) fn learn(&mut self, slow: bool) {
         if slow == self.is_far {
             self.otherwise = 0;
             return;

@@ -1,23 +1,31 @@
 //! The ring that one process sends to us on, and whose turn it is when both send long records.
 //!
 //! # Turns
-//! Between distant cores two processes that send to each other at the same time do best by turns: read one record, put one into the slot that it
-//! came in ([`crate::slots`]), whose lines are at hand. Who first writes all that there is room for writes to lines that the other
-//! holds, and when the slots have run out to the data area, whose lines the other has just read: those take 30 ns each. So a long
-//! record is refused (as if there were no room) while a packet of its receiver waits here, if there is no slot for it or it would be the
-//! second since a long one was read; and the long record that was waited for ends a burst of reading. Without any software, a window of 64
-//! messages in both directions moves 3 GB/s between distant cores, and by turns 15 to 26.
+//! Between distant cores two processes that send to each other at the same time do best by turns: read one record, put one into
+//! the slot that it came in ([`crate::slots`]), whose lines are at hand. Who first writes all that there is room for writes to
+//! lines that the other holds, and when the slots have run out to the data area, whose lines the other has just read: those
+//! take 30 ns each. So a long record is refused (as if there were no room) while a packet of its receiver waits here, if there
+//! is no slot for it or it would be the second since a long one was read; and the long record that was waited for ends a burst
+//! of reading. Without any software, a window of 64 messages in both directions moves 3 GB/s between distant cores, and by
+//! turns 15 to 26.
 //!
 //! Near cores lose more by so many turns than they gain. Which ones they are shows in the time that records in the data area take
-//! ([`Distance`]); of those that wait for their turn, one in [`PROBE_EVERY`] goes there for that.
+//! ([`Distance`]); of those that wait for their turn, one in [`PROBE_EVERY`] goes there for that, if there is room.
 //!
-//! It is a matter of speed alone. Nobody can wait for each other: only a packet that lies here makes a sender wait, and never for more
-//! than [`PATIENCE`] tries, whatever it does in between.
+//! That time is the writing of a record together with what fills it: packing, or reading a buffer that is in no cache. A short
+//! one tells that cores are near whatever was in it. A long one tells nothing: only after [`DOUBTFUL`] long ones in a row is a
+//! record filled in memory of our own and the copy from there timed alone, and so is every probe. It is these that make cores
+//! distant.
+//!
+//! A record takes its turn when it has left: one that finds no room has not been sent, and waits for nothing more.
+//!
+//! It is a matter of speed alone. Nobody can wait for each other: only a packet that lies here makes a sender wait, and never
+//! for more than [`PATIENCE`] tries, whatever it does in between.
 
 use crate::layout::INLINE_BYTES;
 use crate::raw::RawRing;
 use crate::ring::{Consumer, Front, LONG_RECORD, RingMemory};
-use crate::rounds::distance::{Distance, Writing};
+use crate::rounds::distance::Distance;
 use crate::slots::{Held, SLOT};
 use weft_types::PeerId;
 
@@ -26,6 +34,20 @@ use weft_types::PeerId;
 const PATIENCE: u8 = 16;
 /// Of so many records that waited for their turn one goes to the data area though there is a slot.
 const PROBE_EVERY: u32 = 256;
+/// Records in the data area in a row that were slow with what filled them, after which the copy of one is timed alone. It is
+/// copied twice: where every record is packed slowly, one in nine.
+const DOUBTFUL: u8 = 8;
+
+/// How a record leaves whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It has not waited.
+    AtOnce,
+    /// It has waited for its turn.
+    Waited,
+    /// It has waited, and shall tell how far the process is, though there may be a slot for it.
+    Probe,
+}
 
 /// One process that sends to us.
 #[derive(Debug)]
@@ -39,10 +61,12 @@ pub(super) struct Inbound {
     has_sent: bool,
     /// Tries of a long record that were refused since the last one was sent.
     refused: u8,
-    /// Whether the record that is sent next has waited for its turn.
-    has_waited: bool,
-    /// Records that have waited.
+    /// Whether a burst of reading has ended for that record since its last try: if it does not come back it was given up.
+    was_called: bool,
+    /// Records that have waited and left.
     waited: u32,
+    /// Records in a row that were slow with what filled them.
+    slow: u8,
     /// How far away the process is.
     distance: Distance,
 }
@@ -56,8 +80,9 @@ impl Inbound {
             local,
             has_sent: false,
             refused: 0,
-            has_waited: false,
+            was_called: false,
             waited: 0,
+            slow: 0,
             distance: Distance::default(),
         }
     }
@@ -75,57 +100,70 @@ impl Inbound {
         self.consumer.release(front)
     }
 
-    /// Whether a long record to this process must wait until something of it was read.
+    /// How a long record to this process leaves, if there is room; or none: it must wait until something of it was read.
     #[inline]
-    pub(super) fn is_its_turn(&mut self) -> bool {
-        self.distance.is_far() && self.is_its_turn_far_away()
+    pub(super) fn turn(&mut self) -> Option<Leave> {
+        if self.distance.is_far() { self.turn_far_away() } else { Some(Leave::AtOnce) }
     }
 
     #[inline(never)]
-    fn is_its_turn_far_away(&mut self) -> bool {
+    fn turn_far_away(&mut self) -> Option<Leave> {
         let waits = (self.has_sent || self.slots.is_empty())
             && self.refused < PATIENCE
             && self.consumer.front().is_some();
         if waits {
             self.refused += 1;
-        } else {
-            self.has_waited = self.refused != 0;
-            self.waited = self.waited.wrapping_add(u32::from(self.has_waited));
-            self.refused = 0;
-            self.has_sent = true;
+            self.was_called = false;
+            return None;
         }
-        waits
-    }
-
-    /// Whether the record that is sent now shall tell how far the process is, though there may be a slot for it.
-    #[inline]
-    pub(super) fn is_probe(&self) -> bool {
-        self.has_waited && self.waited.is_multiple_of(PROBE_EVERY)
+        Some(match self.refused {
+            0 => Leave::AtOnce,
+            _ if self.waited.wrapping_add(1).is_multiple_of(PROBE_EVERY) => Leave::Probe,
+            _ => Leave::Waited,
+        })
     }
 
     /// A slot for a record to this process.
     #[inline]
-    pub(super) fn take_slot(&mut self) -> Option<u32> {
-        match std::mem::take(&mut self.has_waited) {
-            true => self.slots.take_last(),
-            false => self.slots.take(),
+    pub(super) fn take_slot(&mut self, leave: Leave) -> Option<u32> {
+        match leave {
+            Leave::AtOnce => self.slots.take(),
+            Leave::Waited | Leave::Probe => self.slots.take_last(),
         }
     }
 
-    /// A long record has been written to the data area.
+    /// A long record has left.
     #[inline]
-    pub(super) fn learn(&mut self, writing: Writing) {
-        self.has_waited = false;
-        self.distance.end(writing);
-        if !self.distance.is_far() {
-            self.refused = 0;
+    pub(super) fn sent(&mut self) {
+        self.waited = self.waited.wrapping_add(u32::from(self.refused != 0));
+        self.refused = 0;
+        self.has_sent = true;
+    }
+
+    /// Whether a long record that is written to the data area now shall be filled elsewhere first.
+    #[inline]
+    pub(super) fn is_timed_alone(&self, leave: Leave) -> bool {
+        leave == Leave::Probe || self.slow == DOUBTFUL
+    }
+
+    /// A long record has been written to the data area, as slowly as to a distant core or not; `alone`: without what filled it.
+    #[inline]
+    pub(super) fn learn(&mut self, slow: bool, alone: bool) {
+        if slow && !alone {
+            self.slow = (self.slow + 1).min(DOUBTFUL);
+            return;
+        }
+        self.distance.learn(slow);
+        if !slow || self.distance.is_far() {
+            self.slow = 0;
         }
     }
 
-    /// Whether a long record to this process waits, and may leave now that one of its was read.
+    /// Whether a burst of reading ends, as a long record to this process waits and may leave now that one of its was read. Once
+    /// for each of its tries: a send may be given up.
     #[inline]
-    pub(super) fn is_our_turn(&self) -> bool {
-        self.refused != 0 && !self.has_sent
+    pub(super) fn is_our_turn(&mut self) -> bool {
+        self.refused != 0 && !self.has_sent && !std::mem::replace(&mut self.was_called, true)
     }
 }
 
@@ -228,6 +266,81 @@ mod tests {
         a.active[0].distance = Distance::default();
         assert_eq!(send(&mut b, A, LONG), Ok(()));
         assert_eq!(send(&mut a, B, LONG), Ok(()), "near ones take no turns");
+    }
+
+    #[test]
+    fn a_record_that_found_no_room_has_taken_no_turn() {
+        let (mut a, mut b) = distant();
+        for len in [LONG, 8] {
+            assert_eq!(send(&mut b, A, len), Ok(()));
+        }
+        assert_eq!(a.receive(B, Drop), Some(LONG));
+        let sent = (0..).take_while(|_| send(&mut a, B, 8).is_ok()).count();
+        for _ in 0..2 * PATIENCE {
+            assert_eq!(send(&mut a, B, LONG), Err(Refused::Full), "no cell");
+        }
+        (0..sent).for_each(|_| assert_eq!(b.receive(A, Drop), Some(8)));
+        assert_eq!(send(&mut a, B, LONG), Ok(()), "it leaves in the slot that has come, at its first try");
+        assert_eq!(send(&mut a, B, LONG), Err(Refused::Full), "that was its turn");
+    }
+
+    #[test]
+    fn a_probe_that_finds_no_room_leaves_in_a_slot() {
+        let (mut a, mut b) = distant();
+        let most = a.layout().max_copy as usize;
+        for _ in 0..a.layout().slots {
+            assert_eq!(send(&mut a, B, most), Ok(()), "in a new slot");
+            assert_eq!(b.receive(A, Drop), Some(most));
+        }
+        while send(&mut a, B, most).is_ok() {}
+        while send(&mut a, B, LONG).is_ok() {}
+        assert_eq!(send(&mut a, B, 8), Ok(()), "there are cells");
+        assert_eq!(send(&mut b, A, LONG), Ok(()));
+        a.active[0].waited = PROBE_EVERY - 1;
+        assert_eq!(send(&mut a, B, LONG), Err(Refused::Full), "it waits for its turn");
+        assert_eq!(a.receive(B, Drop), Some(LONG));
+        assert_eq!(send(&mut a, B, LONG), Ok(()));
+        assert!(a.active[0].slots.is_empty());
+        assert_eq!(a.active[0].waited, PROBE_EVERY);
+    }
+
+    #[test]
+    fn a_send_that_was_given_up_ends_one_burst() {
+        let (mut a, mut b) = distant();
+        assert_eq!(send(&mut a, B, LONG), Ok(()), "nothing waits");
+        for _ in 0..8 {
+            assert_eq!(send(&mut b, A, LONG), Ok(()));
+        }
+        assert_eq!(send(&mut a, B, LONG), Err(Refused::Full));
+        for expected in [1, 7] {
+            let mut count = Count::default();
+            assert!(a.poll(32, &mut 32, &mut count).is_none());
+            assert_eq!(count.0, expected);
+        }
+    }
+
+    #[test]
+    fn only_records_timed_alone_make_cores_distant() {
+        let (mut a, b) = distant();
+        let inbound = &mut a.active[0];
+        inbound.distance = Distance::default();
+        for _ in 0..100 {
+            (0..DOUBTFUL).for_each(|_| {
+                assert!(!inbound.is_timed_alone(Leave::AtOnce));
+                inbound.learn(true, false);
+            });
+            assert!(inbound.is_timed_alone(Leave::AtOnce));
+            inbound.learn(false, true);
+        }
+        assert!(!inbound.distance.is_far(), "only what filled them was slow");
+        (0..DOUBTFUL).for_each(|_| inbound.learn(true, false));
+        inbound.learn(true, true);
+        assert!(inbound.is_timed_alone(Leave::AtOnce) && !inbound.distance.is_far());
+        inbound.learn(true, true);
+        assert!(inbound.distance.is_far());
+        (0..100).for_each(|_| inbound.learn(false, false));
+        assert!(!inbound.distance.is_far(), "short times tell");
+        drop(b);
     }
 
     #[test]

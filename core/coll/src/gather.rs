@@ -14,7 +14,8 @@ pub(crate) fn gather(b: &mut Builder, group: Group, root: u32, bytes: u64, in_pl
     add_gather(b, group, root, Range::new(Buffer::Send, 0, bytes), Buffer::Recv, in_place, shape);
 }
 
-/// Appends a gather of every rank's `own` block to the beginning of `into`, at the root; its own is in its place already when `in_place`.
+/// Appends a gather of every rank's `own` block to the beginning of `into`, at the root; its own is in its place already when
+/// `in_place`.
 pub(crate) fn add_gather(
     b: &mut Builder,
     group: Group,

@@ -1,8 +1,8 @@
 //! Collectives on intercommunicators (section 6.2.3): what one group gives the other gets.
 //!
-//! Ranks of the schedules are those of the hidden communicator of both groups: the first group's members, then the second's. The
-//! rooted operations are those of an intracommunicator of the root and the other group. Reductions go through rank 0 of each group, so
-//! that all members of a group get the same bits.
+//! Ranks of the schedules are those of the hidden communicator of both groups: the first group's members, then the second's.
+//! The rooted operations are those of an intracommunicator of the root and the other group. Reductions go through rank 0 of
+//! each group, so that all members of a group get the same bits.
 
 use crate::alltoall::Blocks;
 use crate::call::{Block, Call, Group, Vector};
@@ -215,8 +215,8 @@ pub fn plan_inter(call: &InterCall<'_>, sides: Sides, model: &Model) -> Schedule
     }
 }
 
-/// The operation on an intracommunicator of the other group and the root, which comes last and has no data of its own there; but for a
-/// broadcast, whose root has.
+/// The operation on an intracommunicator of the other group and the root, which comes last and has no data of its own there;
+/// but for a broadcast, whose root has.
 fn with_root<'a>(sides: Sides, root: Root, model: &Model, call: impl FnOnce(u32) -> Call<'a>) -> Schedule {
     let (members, base, rank, root_number) = match root {
         Root::Elsewhere => return Schedule::default(),
@@ -232,8 +232,8 @@ fn and_nothing(blocks: &[Block]) -> Vec<Block> {
     blocks.iter().copied().chain([Block::default()]).collect()
 }
 
-/// Every pair of members of different groups exchanges its blocks, at most `window` exchanges at a time. The round of a pair is the
-/// same at both ends, so that nobody waits for somebody who waits for him.
+/// Every pair of members of different groups exchanges its blocks, at most `window` exchanges at a time. The round of a pair is
+/// the same at both ends, so that nobody waits for somebody who waits for him.
 fn spread(sides: Sides, send: impl Fn(u32) -> Range, recv: Blocks<'_>, window: usize) -> Schedule {
     let mut b = Builder::new();
     b.count_ranks_from(sides.remote_base());
@@ -277,7 +277,8 @@ fn allgather_through_first(sides: Sides, sent: u64, received: u64) -> Schedule {
     b.finish()
 }
 
-/// Everybody sends to rank 0 of the other group, which alone knows there how long the blocks are; it broadcasts them in one piece.
+/// Everybody sends to rank 0 of the other group, which alone knows there how long the blocks are; it broadcasts them in one
+/// piece.
 fn allgatherv_through_first(sides: Sides, sent: u64, blocks: &[Block]) -> Schedule {
     let mut b = Builder::new();
     let all = b.packed_scratch(blocks.iter().map(|block| block.bytes).sum());

@@ -13,8 +13,8 @@ pub struct Edge {
     pub block: Range,
 }
 
-/// Sends and receives a block along each edge. Blocks without data are left out, at both ends alike (their lengths agree). Receives
-/// come first, so that data that arrive at once find their place.
+/// Sends and receives a block along each edge. Blocks without data are left out, at both ends alike (their lengths agree).
+/// Receives come first, so that data that arrive at once find their place.
 pub fn exchange(outgoing: &[Edge], incoming: &[Edge]) -> Schedule {
     let mut b = Builder::new();
     for edge in incoming.iter().filter(|edge| edge.block.bytes > 0) {

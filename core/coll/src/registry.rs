@@ -62,7 +62,8 @@ pub fn plan(call: &Call<'_>, group: Group, model: &Model) -> Schedule {
     choose(call, group, model).build(call, group, model)
 }
 
-/// This rank's schedule for a call, by the first rule that fits it (those of earlier `rules` first), and by the model when none does.
+/// This rank's schedule for a call, by the first rule that fits it (those of earlier `rules` first), and by the model when none
+/// does.
 pub fn plan_by(call: &Call<'_>, group: Group, model: &Model, rules: &[&Rules]) -> Schedule {
     let chosen = choose_by(call, group, model, rules);
     match chosen.rule {

@@ -1,9 +1,9 @@
 //! Reductions whose result does not depend on where ranks run, on message sizes or on the chosen algorithm.
 //!
-//! The operands are combined along one tree over the ranks in order, whatever the call: the binomial tree over absolute ranks, in
-//! which rank `r` combines what `r + 1`, `r + 2`, `r + 4`, ... hold for the ranks from there on. `MPI_Reduce` to any root,
-//! `MPI_Allreduce` and `MPI_Reduce_scatter` of the same data give the same bits. With a power of two of ranks that is the balanced tree,
-//! which recursive doubling and Rabenseifner's algorithm compute, too. Scans combine by doubling.
+//! The operands are combined along one tree over the ranks in order, whatever the call: the binomial tree over absolute ranks,
+//! in which rank `r` combines what `r + 1`, `r + 2`, `r + 4`, ... hold for the ranks from there on. `MPI_Reduce` to any root,
+//! `MPI_Allreduce` and `MPI_Reduce_scatter` of the same data give the same bits. With a power of two of ranks that is the
+//! balanced tree, which recursive doubling and Rabenseifner's algorithm compute, too. Scans combine by doubling.
 
 use crate::call::{Call, Group, Vector};
 use crate::model::Model;

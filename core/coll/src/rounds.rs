@@ -7,8 +7,8 @@
 //! A call is cut into *pieces* of what a cell can carry, a round each, so that a member writes the next pieces while
 //! others read the last ones:
 //!
-//! - **flat**: every writer writes its piece, every reader reads all. One round a piece. A reduction reads what two members wrote and
-//!   writes its result in one pass, so two members move no byte more than in any other way, and wait once.
+//! - **flat**: every writer writes its piece, every reader reads all. One round a piece. A reduction reads what two members
+//!   wrote and writes its result in one pass, so two members move no byte more than in any other way, and wait once.
 //! - **two phases** (reductions of longer vectors among more than two): everybody writes what others combine of its piece; each
 //!   member combines its part of all and writes that; each reads the parts. Two rounds a piece, and no element is combined
 //!   twice. The second round of a piece comes after the first one of the next, so that nobody only waits.
@@ -25,7 +25,8 @@ pub use script::{Room, Script, is_one_round};
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.
 const AHEAD: u64 = 2;
-/// The same of a call that nobody attends to: what is written when it starts is what others find while this member does something else.
+/// The same of a call that nobody attends to: what is written when it starts is what others find while this member does
+/// something else.
 const AHEAD_UNATTENDED: u64 = 7;
 /// The same in two phases, where contributions stay until the results made of them are written.
 const AHEAD_IN_TWO_PHASES: u64 = 4;
@@ -171,7 +172,8 @@ pub trait Payloads {
 
 /// The program's arguments of one call. Positions are packed bytes.
 pub trait Operands {
-    /// Copies from what this member contributes (the receive argument when in place). `past`: past the caches, if that can be done.
+    /// Copies from what this member contributes (the receive argument when in place). `past`: past the caches, if that can be
+    /// done.
     fn take(&self, at: u64, to: &mut [u8], past: bool);
     /// Copies to the result.
     fn give(&mut self, at: u64, from: &[u8]);
@@ -242,8 +244,8 @@ impl Run {
         Run { script, first, written: u64::from(shown), read: 0, unattended: false }
     }
 
-    /// The same for a nonblocking call: its member does other things between two steps, so that every payload wakes whoever may sleep
-    /// for it. (Where all wait for all, otherwise he does who sees the round whole.)
+    /// The same for a nonblocking call: its member does other things between two steps, so that every payload wakes whoever may
+    /// sleep for it. (Where all wait for all, otherwise he does who sees the round whole.)
     #[must_use]
     pub fn unattended(self) -> Run {
         Run { unattended: true, ..self }

@@ -7,10 +7,10 @@
 //! alltoall                                   -> spread               window=8
 //! ```
 //!
-//! The first rule that fits a call decides, if its algorithm can do the call; otherwise the next. Ranges include both ends;
-//! one that is not written is everything. Bytes are those of the message, the vector or one rank's block (the sum of all
-//! blocks of `allgatherv`), 0 where the ranks know different numbers (`gatherv`, `scatterv`, `alltoallv`, `alltoallw`, `barrier`). Statements end with
-//! the line or a semicolon. All ranks of a communicator must have the same rules.
+//! The first rule that fits a call decides, if its algorithm can do the call; otherwise the next. Ranges include both ends; one
+//! that is not written is everything. Bytes are those of the message, the vector or one rank's block (the sum of all blocks of
+//! `allgatherv`), 0 where the ranks know different numbers (`gatherv`, `scatterv`, `alltoallv`, `alltoallw`, `barrier`).
+//! Statements end with the line or a semicolon. All ranks of a communicator must have the same rules.
 
 use crate::algorithms;
 use crate::call::{Call, Group};

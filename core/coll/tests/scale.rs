@@ -1,8 +1,8 @@
 //! What is chosen at a thousand to a million ranks and what it takes, by the cost formulas and message by message. The
 //! table is kept in `scale/table.txt`: a change of a formula, a parameter or an algorithm is a difference there.
 //!
-//! `cargo test --profile fast -p weft-coll --test scale` looks at the rows of up to 10,000 ranks, and at what is chosen in the others; with
-//! `WEFT_UPDATE=1` it writes the whole table and its picture anew (some minutes, 4 GiB).
+//! `cargo test --profile fast -p weft-coll --test scale` looks at the rows of up to 10,000 ranks, and at what is chosen in the
+//! others; with `WEFT_UPDATE=1` it writes the whole table and its picture anew (some minutes, 4 GiB).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

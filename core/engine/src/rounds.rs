@@ -1,5 +1,5 @@
-//! Collectives of a communicator whose members are all on this node, by flags and payloads in shared memory: binds the pure scripts of
-//! `weft_coll::rounds` to the cells of `weft_shm::rounds` and to the program's memory.
+//! Collectives of a communicator whose members are all on this node, by flags and payloads in shared memory: binds the pure
+//! scripts of `weft_coll::rounds` to the cells of `weft_shm::rounds` and to the program's memory.
 
 use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
@@ -24,8 +24,8 @@ impl Engine {
         })
     }
 
-    /// Takes memory for the cells (`slots`: for the long payloads) of a communicator, for one member to tell to the others; 0 when
-    /// there is none.
+    /// Takes memory for the cells (`slots`: for the long payloads) of a communicator, for one member to tell to the others; 0
+    /// when there is none.
     pub fn take_block(&mut self, members: u32, slots: bool) -> u64 {
         let Some(shm) = self.fabric.shm_mut() else { return 0 };
         let crowded = shm.is_crowded();
@@ -37,8 +37,8 @@ impl Engine {
         block.map_or(0, weft_shm::pool::Block::word)
     }
 
-    /// Takes memory for the long payloads of one call that comes again and again, unattended; 0 when there is none in which the call
-    /// is short enough for that.
+    /// Takes memory for the long payloads of one call that comes again and again, unattended; 0 when there is none in which the
+    /// call is short enough for that.
     pub fn take_block_for(&mut self, members: u32, what: (Shape, u64, u64)) -> u64 {
         let Some(shm) = self.fabric.shm_mut() else { return 0 };
         let crowded = shm.is_crowded();
@@ -62,7 +62,8 @@ impl Engine {
         }
     }
 
-    /// Whether this process can reach memory that others take, and can leave rounds with them: that takes a barrier which acts on all.
+    /// Whether this process can reach memory that others take, and can leave rounds with them: that takes a barrier which acts
+    /// on all.
     pub fn can_map_blocks(&mut self) -> bool {
         self.fabric.shm_mut().is_some_and(|shm| !shm.is_blind() && shm.pool().is_ok())
     }
@@ -206,8 +207,8 @@ impl Rounds {
         Room::alike(self.0.slot_bytes(), self.0.is_crowded())
     }
 
-    /// The room by which it is judged whether a nonblocking call is too long for these cells: that of the slots; without slots that of
-    /// wanted ones. `others_have`: of those that the other members may have, as well as it is known here.
+    /// The room by which it is judged whether a nonblocking call is too long for these cells: that of the slots; without slots
+    /// that of wanted ones. `others_have`: of those that the other members may have, as well as it is known here.
     pub fn room_later(&self, others_have: bool) -> Room {
         let (size, crowded) = (self.0.members(), self.0.is_crowded());
         match self.0.has_slots() {
@@ -417,11 +418,12 @@ pub fn needs_slots(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<
     Some(script.payload() > IN_CELL as u64)
 }
 
-/// Rounds of the longest nonblocking calls that go by cells: two times what a member writes at their start. What is longer would wait for
-/// attention again and again, where a message waits once.
+/// Rounds of the longest nonblocking calls that go by cells: two times what a member writes at their start. What is longer
+/// would wait for attention again and again, where a message waits once.
 const MOST_UNATTENDED: u64 = 14;
 
-/// As [`needs_slots`] for a nonblocking call; `None` also for what is too long for one in that room. The same at all members if the room is.
+/// As [`needs_slots`] for a nonblocking call; `None` also for what is too long for one in that room. The same at all members if
+/// the room is.
 pub fn needs_slots_later(what: (Shape, u64, u64), size: u32, room: Room) -> Option<bool> {
     let script = script(what, Group { rank: 0, size }, false, room)?;
     (script.rounds() <= MOST_UNATTENDED).then(|| script.payload() > IN_CELL as u64)

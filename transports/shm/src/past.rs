@@ -5,7 +5,8 @@
 //! time: 2 GB/s on the machines this was measured on. What is written past the caches is read from memory, from which the
 //! processor fetches ahead: 22 us for 256 KiB through shared memory where stores into the cache took 130 us.
 
-/// Copies so that the bytes of `to` end up in no cache. Whatever is stored after it is seen after it by others that load with Acquire.
+/// Copies so that the bytes of `to` end up in no cache. Whatever is stored after it is seen after it by others that load with
+/// Acquire.
 ///
 /// # Panics
 /// When the two are not equally long.
@@ -32,8 +33,8 @@ fn stream(from: &[u8], to: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     for (from, to) in from.chunks_exact(LINE).zip(to.chunks_exact_mut(LINE)) {
         let (from, to) = (from.as_ptr().cast::<__m128i>(), to.as_mut_ptr().cast::<__m128i>());
-        // SAFETY: both are 64 bytes, and `to` begins a line, so that it is aligned. The fence below comes before anything that tells
-        // others, or this thread's Rust code, of these bytes.
+        // SAFETY: both are 64 bytes, and `to` begins a line, so that it is aligned. The fence below comes before anything that
+        // tells others, or this thread's Rust code, of these bytes.
         unsafe {
             let line = [
                 _mm_loadu_si128(from),

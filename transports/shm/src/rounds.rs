@@ -1,10 +1,10 @@
 //! Collectives inside a node: flags and payloads that every member writes for itself and all others read.
 //!
-//! A communicator has one block of shared memory ([`crate::pool`]). Each member owns an *area* of it: a line that says how far it has
-//! come, and [`CELLS`] cells that it alone writes. An operation is one or more *rounds*, which all members number alike. In a
-//! round a member may write its cell (a stamp and a payload), and may read the cells of others once their stamps are
-//! there. Payloads longer than a cell lie in *slots*: one after the other in a ring that the member has in a second block, which is there
-//! once somebody needed it; the cell says where.
+//! A communicator has one block of shared memory ([`crate::pool`]). Each member owns an *area* of it: a line that says how far
+//! it has come, and [`CELLS`] cells that it alone writes. An operation is one or more *rounds*, which all members number alike.
+//! In a round a member may write its cell (a stamp and a payload), and may read the cells of others once their stamps are
+//! there. Payloads longer than a cell lie in *slots*: one after the other in a ring that the member has in a second block,
+//! which is there once somebody needed it; the cell says where.
 //!
 //! ```text
 //! block    head: who has joined, has left  area of member 0, of member 1, ...
@@ -14,10 +14,12 @@
 //! ```
 //!
 //! # Rules
-//! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished r.
-//! - B. Member j may write its cell of round r when all others have finished round r - 8.
-//!   In its ring it writes behind the payload before, when all others have finished the last round that had the place. Two members change
-//!   rings with every lap of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same (`laps.rs`).
+//! - A. The payload of member j in round r may be read by i from when it sees j's stamp of r until it says that it has finished
+//!   r.
+//! - B. Member j may write its cell of round r when all others have finished round r - 8. In its ring it writes behind the
+//!   payload before, when all others have finished the last round that had the place. Two members change rings with every lap
+//!   of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same
+//!   (`laps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -28,14 +30,14 @@
 //! belongs to: its finishing is before the stamp in j's program order, and the stamp is Release; so the reader may write
 //! on that knowledge as if it had loaded the number itself ([`Pace::heard_of`]).
 //!
-//! Sleeping: who waits for stamps or for room sleeps on its process's bell, as if it waited for a packet ([`crate::bell`]). Who makes
-//! something true that others may sleep for passes the light barrier and rings those that are armed: after a stamp that
-//! *few* wait for ([`Rounds::publish`] then [`Rounds::wake`]), after seeing a round whole for which *all* wait for all, and after
-//! finishing. In the second case a stamp itself wakes nobody. That suffices: of the members of such a round the last to
-//! store its stamp (in the order of its stores' visibility) either sees the round whole before it sleeps, or finds it whole at its look after
-//! arming and the heavy barrier; either way it rings all who are armed. A sleeper whose heavy barrier came before the ringer's
-//! look at its word is seen armed; otherwise its own look after that barrier comes after all stamps that the ringer had
-//! seen (they happen before the ringer's barrier, by Acquire), and so sees the round whole.
+//! Sleeping: who waits for stamps or for room sleeps on its process's bell, as if it waited for a packet ([`crate::bell`]). Who
+//! makes something true that others may sleep for passes the light barrier and rings those that are armed: after a stamp that
+//! *few* wait for ([`Rounds::publish`] then [`Rounds::wake`]), after seeing a round whole for which *all* wait for all, and
+//! after finishing. In the second case a stamp itself wakes nobody. That suffices: of the members of such a round the last to
+//! store its stamp (in the order of its stores' visibility) either sees the round whole before it sleeps, or finds it whole at
+//! its look after arming and the heavy barrier; either way it rings all who are armed. A sleeper whose heavy barrier came
+//! before the ringer's look at its word is seen armed; otherwise its own look after that barrier comes after all stamps that
+//! the ringer had seen (they happen before the ringer's barrier, by Acquire), and so sees the round whole.
 //!
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
@@ -254,7 +256,8 @@ impl Rounds {
         }
     }
 
-    /// Says that this member has joined and what calls it has behind it. Nobody begins a call before all have said so, [`Rounds::absent`].
+    /// Says that this member has joined and what calls it has behind it. Nobody begins a call before all have said so,
+    /// [`Rounds::absent`].
     pub fn join_in(&mut self, calls: u32) {
         self.memory.join_in(calls);
         self.wake(self.others());
@@ -265,7 +268,8 @@ impl Rounds {
         (self.others() | 1 << self.me()) & !self.memory.joined()
     }
 
-    /// Begins the call of that number, which is the same at all members; false when some have left, and [`Rounds::way_of`] has the answer.
+    /// Begins the call of that number, which is the same at all members; false when some have left, and [`Rounds::way_of`] has
+    /// the answer.
     #[inline(always)]
     pub fn begin(&mut self, number: u32) -> bool {
         leaving::begin(&self.memory, number)
@@ -281,8 +285,8 @@ impl Rounds {
         }
     }
 
-    /// Leaves the cells: the call under way fails, and those that wait for this member learn that it will not come. `cause`: not 0; counts when
-    /// there is none yet.
+    /// Leaves the cells: the call under way fails, and those that wait for this member learn that it will not come. `cause`:
+    /// not 0; counts when there is none yet.
     #[cold]
     pub fn leave(&mut self, cause: u64) {
         leaving::Words::set_cause(&self.memory, cause);
@@ -338,8 +342,8 @@ impl Rounds {
         self.pace.next
     }
 
-    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0; `all`: all write in the round and wait for
-    /// all, as members know alike.
+    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0; `all`: all write in the
+    /// round and wait for all, as members know alike.
     #[inline]
     pub fn has_room(&mut self, round: u64, long: usize, all: bool) -> bool {
         self.pace.has_room(&self.memory, self.memory.reach(round, long, all))
@@ -350,8 +354,8 @@ impl Rounds {
         self.pace.behind(&self.memory, self.memory.reach(round, long, all))
     }
 
-    /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in the ring; once
-    /// for a round then. `all` as for [`Rounds::has_room`].
+    /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in
+    /// the ring; once for a round then. `all` as for [`Rounds::has_room`].
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
@@ -364,7 +368,8 @@ impl Rounds {
         self.memory.room(round, long, len, all)
     }
 
-    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`]. `all` as for [`Rounds::has_room`].
+    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`]. `all` as for
+    /// [`Rounds::has_room`].
     #[inline]
     pub fn begin_writing(&mut self, bytes: usize, all: bool) -> Writing {
         // What goes to and fro is quickly written, near or far.
@@ -447,7 +452,8 @@ impl Rounds {
         self.memory.is_crowded()
     }
 
-    /// Bytes of the longest payload of a call that nobody may attend to: the same at all members that have slots, and at all that have none.
+    /// Bytes of the longest payload of a call that nobody may attend to: the same at all members that have slots, and at all
+    /// that have none.
     #[inline]
     pub fn slot_bytes(&self) -> usize {
         self.memory.slot_bytes()
@@ -459,8 +465,8 @@ impl Rounds {
         self.memory.attended_slot_bytes()
     }
 
-    /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go on when
-    /// this one makes way.
+    /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go
+    /// on when this one makes way.
     pub fn shares_processor(&self, of: u64) -> bool {
         self.memory.shares_processor(of)
     }

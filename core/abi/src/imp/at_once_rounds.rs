@@ -1,8 +1,8 @@
 //! The short forms of collectives inside a node: one thread, a communicator that has its cells, a predefined datatype without
 //! gaps. As in [`super::at_once`], whatever is wrong, rare or not yet agreed on is left to the full form.
 //!
-//! - *One round*: what a member writes fits one payload, so the call is: write, wait for the others' stamps, read. When the others
-//!   do not come at once, the script goes on where this stopped: it finds the own stamp in the cell.
+//! - *One round*: what a member writes fits one payload, so the call is: write, wait for the others' stamps, read. When the
+//!   others do not come at once, the script goes on where this stopped: it finds the own stamp in the cell.
 //! - *Any length*, by the script of `weft_coll::rounds`, straight between the program's memory and the slots ([`plain`]).
 
 use std::ffi::{c_int, c_void};
@@ -103,8 +103,8 @@ impl Payloads<'_> {
     }
 }
 
-/// Runs a call in one round, or if it needs more, or the others are not there soon, by its script. `shown`: bytes of a payload; `write` is
-/// told whether it is best written past the caches; `meanwhile`: what is to be done between writing and reading.
+/// Runs a call in one round, or if it needs more, or the others are not there soon, by its script. `shown`: bytes of a payload;
+/// `write` is told whether it is best written past the caches; `meanwhile`: what is to be done between writing and reading.
 ///
 /// # Safety
 /// That of [`plain::at_any_length`].

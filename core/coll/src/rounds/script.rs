@@ -34,8 +34,8 @@ impl Room {
     }
 }
 
-/// Whether a call surely goes in one round, whatever else is true of it: what a short form may do without a script. The converse does
-/// not hold.
+/// Whether a call surely goes in one round, whatever else is true of it: what a short form may do without a script. The
+/// converse does not hold.
 #[inline]
 pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize) -> bool {
     let blocks = shape.blocks(members);
@@ -90,8 +90,8 @@ pub(super) enum Phase {
 }
 
 impl Script {
-    /// Cuts a call. `bytes`: the whole of a vector or of a broadcast; of one block where each member gives one or gives one to each.
-    /// `element`: bytes that stay together.
+    /// Cuts a call. `bytes`: the whole of a vector or of a broadcast; of one block where each member gives one or gives one to
+    /// each. `element`: bytes that stay together.
     pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, room: Room) -> Script {
         let blocks = shape.blocks(group.size);
         let element = element.max(1);
@@ -302,7 +302,8 @@ impl Script {
         }
     }
 
-    /// Copies what this member gives to itself, whole, not piece by piece between the others', which would fetch each from farther away.
+    /// Copies what this member gives to itself, whole, not piece by piece between the others', which would fetch each from
+    /// farther away.
     pub(super) fn keep(&self, operands: &mut impl Operands) {
         let (me, len) = (u64::from(self.group.rank), self.bytes as usize);
         match self.shape {

@@ -1,5 +1,5 @@
-//! Every operation on intercommunicators of all small and some larger groups against its definition (section 6.2.3): what one group
-//! gives the other gets; nothing else is touched.
+//! Every operation on intercommunicators of all small and some larger groups against its definition (section 6.2.3): what one
+//! group gives the other gets; nothing else is touched.
 
 use crate::case::{UNTOUCHED, pattern};
 use crate::reductions::{join, operand};

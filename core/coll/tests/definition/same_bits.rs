@@ -1,6 +1,6 @@
-//! Results bit by bit: the same at all ranks with every algorithm, and in reproducible mode the same whatever the call, the length, the
-//! model and the root. Operands are floating-point numbers of very different size, whose sums show the order of combination, and an
-//! operation that hashes its operands, which shows it exactly.
+//! Results bit by bit: the same at all ranks with every algorithm, and in reproducible mode the same whatever the call, the
+//! length, the model and the root. Operands are floating-point numbers of very different size, whose sums show the order of
+//! combination, and an operation that hashes its operands, which shows it exactly.
 
 use crate::case::layouts;
 use crate::world::{Memory, Operation, Random, Sends, World};

@@ -1,9 +1,9 @@
 //! How far members are from one another, as the time shows that it takes to write what another one has read; and so how long
 //! payloads are written: into the writer's cache, or past it ([`crate::past`]).
 //!
-//! The kernel's tables tell which cores share a cache, but not where a virtual machine's cores are, which its host moves about. So a
-//! writer times the long payloads that it writes into its cache. While they go slowly it writes past it, but for one payload in 64, so that
-//! it notices when the others are near again.
+//! The kernel's tables tell which cores share a cache, but not where a virtual machine's cores are, which its host moves about.
+//! So a writer times the long payloads that it writes into its cache. While they go slowly it writes past it, but for one
+//! payload in 64, so that it notices when the others are near again.
 //!
 //! Nothing depends on it but the time: each payload is complete with its stamp either way.
 

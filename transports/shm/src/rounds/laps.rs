@@ -1,7 +1,8 @@
 //! Where in its ring a member puts its long payloads.
 //!
-//! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished that. What is
-//! short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to and fro ([`Part::Turns`]).
+//! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished
+//! that. What is short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to
+//! and fro ([`Part::Turns`]).
 
 use super::CELLS;
 
@@ -11,12 +12,14 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// Most bytes of a payload: what one round carries of each member.
 const MOST: usize = 64 << 10;
-/// Where ranks share cores: rounds of attended calls of which the payloads fit a ring. Each round costs changes of processes, so payloads are longer there,
-/// and who writes waits sooner until others have read. At least as many as a member writes ahead of its own reading in one phase.
+/// Where ranks share cores: rounds of attended calls of which the payloads fit a ring. Each round costs changes of processes,
+/// so payloads are longer there, and who writes waits sooner until others have read. At least as many as a member writes ahead
+/// of its own reading in one phase.
 const ATTENDED: usize = 2;
-/// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its own reading, and no more, so
-/// that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us,
-/// 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB 105 / 101 / 92; between far ones as fast as past the caches.
+/// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its
+/// own reading, and no more, so that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB
+/// / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us, 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB
+/// 105 / 101 / 92; between far ones as fast as past the caches.
 const TURNS_LAP: usize = ATTENDED * MOST;
 /// Bytes of the smallest ring with such a lap.
 const TURNS_FROM: usize = 1 << 20;
@@ -29,9 +32,10 @@ const NEAR_LAP: usize = NEAR * (CELLS as usize + 1);
 /// Bytes of the smallest ring with such a lap.
 const NEAR_FROM: usize = 4 * NEAR_LAP;
 
-/// Bytes of the longest payload that has a place by cell. Between two members with cores of their own a line that its writer wrote and the other has
-/// read since costs more to write again than one that has left both their caches: 4 KiB by cell .66 us, in a long lap .25 to .46, 8 KiB in a lap
-/// like [`NEAR_LAP`] 1.1 to 1.4 us and .42 to .8. Up to 1 KiB it is the same between near cores, and between distant ones a place by cell is faster.
+/// Bytes of the longest payload that has a place by cell. Between two members with cores of their own a line that its writer
+/// wrote and the other has read since costs more to write again than one that has left both their caches: 4 KiB by cell .66 us,
+/// in a long lap .25 to .46, 8 KiB in a lap like [`NEAR_LAP`] 1.1 to 1.4 us and .42 to .8. Up to 1 KiB it is the same between
+/// near cores, and between distant ones a place by cell is faster.
 const fn at_hand(crowded: bool) -> usize {
     if crowded { 4096 } else { 1024 }
 }
@@ -43,8 +47,9 @@ const fn at_hand_stride(crowded: bool) -> usize {
 
 /// Bytes of a member's ring where there is plenty of memory; `crowded`: where ranks share cores.
 ///
-/// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are written
-/// again: a line there costs a third of one that the other has just read. Where ranks share cores each round costs a change of processes, so payloads are to be as long as they can be.
+/// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are
+/// written again: a line there costs a third of one that the other has just read. Where ranks share cores each round costs a
+/// change of processes, so payloads are to be as long as they can be.
 const fn wanted_ring(members: u32, crowded: bool) -> usize {
     match (members, crowded) {
         (0..=2, _) => 2 << 20,
@@ -71,8 +76,9 @@ pub(super) const fn stay_at_hand(payload: u64, crowded: bool) -> bool {
     payload <= at_hand(crowded) as u64
 }
 
-/// Bytes of the longest payload of calls that nobody may attend to in rings of the wanted size; `crowded`: where ranks share cores.
-/// Which calls need long payloads follows from this (not crowded) and not from the ring that the members have, so that it is the same at all of them whatever became of it.
+/// Bytes of the longest payload of calls that nobody may attend to in rings of the wanted size; `crowded`: where ranks share
+/// cores. Which calls need long payloads follows from this (not crowded) and not from the ring that the members have, so that
+/// it is the same at all of them whatever became of it.
 pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
     Parts::of(members, wanted_ring(members, crowded), crowded).slot_bytes()
 }
@@ -82,9 +88,10 @@ pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
 enum Part {
     /// Of any length.
     Any,
-    /// Of two members in rounds in which both write. When the part is full, each goes on at the beginning of the same part of the other's ring:
-    /// it writes where the other has written and it has read. A line that its last writer writes again, while the other one's cache has it, costs
-    /// several times as much. Both count alike, as their rounds are, so that what one writes into a ring the other writes into the other ring, at the same place.
+    /// Of two members in rounds in which both write. When the part is full, each goes on at the beginning of the same part of
+    /// the other's ring: it writes where the other has written and it has read. A line that its last writer writes again, while
+    /// the other one's cache has it, costs several times as much. Both count alike, as their rounds are, so that what one
+    /// writes into a ring the other writes into the other ring, at the same place.
     Turns,
     /// Up to [`NEAR`].
     Near,
@@ -140,7 +147,8 @@ impl Parts {
         }
     }
 
-    /// Bytes of the longest payload of which those of so many rounds and what is left over at the end of a lap, less than one more, fit a lap.
+    /// Bytes of the longest payload of which those of so many rounds and what is left over at the end of a lap, less than one
+    /// more, fit a lap.
     const fn longest(self, rounds: usize) -> usize {
         self.any / (rounds + 1) / LINE * LINE
     }
@@ -163,8 +171,9 @@ impl Parts {
 
 /// Where the payloads of one member go.
 ///
-/// In each part of the ring they follow one another. Where they may be too long for those of [`CELLS`] rounds to fit, [`Laps::displaces`] says which
-/// round must be finished first, whosever payload lay there: where they go to and fro, the other's lies in the other ring at the same place.
+/// In each part of the ring they follow one another. Where they may be too long for those of [`CELLS`] rounds to fit,
+/// [`Laps::displaces`] says which round must be finished first, whosever payload lay there: where they go to and fro, the
+/// other's lies in the other ring at the same place.
 #[derive(Debug)]
 pub(super) struct Laps {
     parts: Parts,
@@ -222,8 +231,8 @@ impl Laps {
         self.parts.part(len, all) == Part::Turns
     }
 
-    /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its bytes, at most [`Laps::attended`];
-    /// `all`: all write in the round, and attend to it. Once for a round.
+    /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its
+    /// bytes, at most [`Laps::attended`]; `all`: all write in the round, and attend to it. Once for a round.
     #[inline]
     pub(super) fn place(&mut self, round: u64, len: usize, all: bool) -> (usize, bool) {
         let part = self.parts.part(len, all);

@@ -1,27 +1,28 @@
 //! How the members of a communicator leave its cells together.
 //!
-//! Cells end before their communicator when a member is lost, or when the members' calls do not match. One member finds that out, at
-//! some call of its own, while others are some calls ahead or behind and may not look at anything for long. From some call on
-//! all must go another way, and it must be the same call at all of them. Calls are numbered alike at all members.
+//! Cells end before their communicator when a member is lost, or when the members' calls do not match. One member finds that
+//! out, at some call of its own, while others are some calls ahead or behind and may not look at anything for long. From some
+//! call on all must go another way, and it must be the same call at all of them. Calls are numbered alike at all members.
 //!
-//! - Before it does anything in the cells for a call, a member says that it has *begun* it, and then looks whether there is a *cause* to
-//!   leave.
-//! - Who finds a cause sets it, unless another did, and its bit in *gone*: it writes nothing more, and whoever waits for it leaves in
-//!   its turn.
+//! - Before it does anything in the cells for a call, a member says that it has *begun* it, and then looks whether there is a
+//!   *cause* to leave.
+//! - Who finds a cause sets it, unless another did, and its bit in *gone*: it writes nothing more, and whoever waits for it
+//!   leaves in its turn.
 //! - The cells *end* before the first call that nobody had begun by then. Every member that sees the cause when it
 //!   begins a call finds that number out, and the first that says it decides.
 //!
-//! So every call below the end was begun in the cells, and ends there, well or with the cause; calls from the end on go another way
-//! at all members. Nobody waits for anybody to agree.
+//! So every call below the end was begun in the cells, and ends there, well or with the cause; calls from the end on go another
+//! way at all members. Nobody waits for anybody to agree.
 //!
 //! # Memory ordering
-//! Beginning and finding the end are Dekker's pattern: a beginner stores `begun`, passes the light barrier and loads `cause`; a finder, for
-//! whom the cause is set, passes the heavy barrier and loads all `begun` (see [`crate::bell`] for the barriers). So of a member's
-//! call either the finder sees that it was begun, and the end lies behind it; or the member sees the cause before it does anything
-//! for the call, and asks for the end itself. The finder need not be who set the cause: it has seen it, and the barrier orders that, too.
-//! Who sees the cause takes back that it has begun before it asks, so that it does not push the end on; when another finder saw it
-//! meanwhile, the end lies behind that call, and the member begins it after all. `gone` is set with Release after the member's
-//! last stamp and loaded with Acquire before stamps are looked at again: who misses a stamp then will miss it for ever.
+//! Beginning and finding the end are Dekker's pattern: a beginner stores `begun`, passes the light barrier and loads `cause`; a
+//! finder, for whom the cause is set, passes the heavy barrier and loads all `begun` (see [`crate::bell`] for the barriers). So
+//! of a member's call either the finder sees that it was begun, and the end lies behind it; or the member sees the cause before
+//! it does anything for the call, and asks for the end itself. The finder need not be who set the cause: it has seen it, and
+//! the barrier orders that, too. Who sees the cause takes back that it has begun before it asks, so that it does not push the
+//! end on; when another finder saw it meanwhile, the end lies behind that call, and the member begins it after all. `gone` is
+//! set with Release after the member's last stamp and loaded with Acquire before stamps are looked at again: who misses a stamp
+//! then will miss it for ever.
 //!
 //! `tests/loom_rounds.rs` checks that no call goes one way at one member and the other way at another.
 

@@ -24,7 +24,8 @@ struct Head {
     returned: AtomicU32,
     /// Members that have joined, one bit each.
     joined: AtomicU64,
-    /// Why members leave before the end of the communicator, those that have, and the first call that goes another way: see [`leaving`].
+    /// Why members leave before the end of the communicator, those that have, and the first call that goes another way: see
+    /// [`leaving`].
     cause: AtomicU64,
     gone: AtomicU64,
     end: AtomicU64,
@@ -221,8 +222,8 @@ impl Memory {
         unsafe { &(*self.cell(member, round)).at }
     }
 
-    /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long one, otherwise 0;
-    /// `all`: all write in the round, and attend to it.
+    /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long
+    /// one, otherwise 0; `all`: all write in the round, and attend to it.
     #[inline(always)]
     pub(super) fn reach(&self, round: u64, long: usize, all: bool) -> u64 {
         if long == 0 { round } else { self.reach_of_long(round, long, all) }
@@ -259,8 +260,9 @@ impl Memory {
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
-        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there, since all count the places that go to
-        // and fro alike; `&mut self` keeps other threads away, and the view of payloads leaves out this one.
+        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there, since all
+        // count the places that go to and fro alike; `&mut self` keeps other threads away, and the view of payloads leaves out
+        // this one.
         let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
         (room, Payloads { memory: self, but: Some(round % CELLS) })
     }
@@ -408,7 +410,8 @@ impl leaving::Words for Memory {
     }
 
     fn heavy_barrier(&self) {
-        // Where the kernel has none all members' light barriers are fences; who alone may not ask for it joins no cells (`Shm::is_blind`).
+        // Where the kernel has none all members' light barriers are fences; who alone may not ask for it joins no cells
+        // (`Shm::is_blind`).
         sys::membarrier();
         fence(Ordering::SeqCst);
     }

@@ -51,7 +51,7 @@ struct LaneContacts {
 impl Contacts for LaneContacts {
     fn is_known(&self, peer: PeerId) -> bool {
         let (desk, bell) = &mut *self.counter.lock();
-        let known = desk.find(self.lane, peer).is_some();
+        let known = desk.is_known(self.lane, peer);
         // Once: who waits asks again and again.
         if !known && desk.has_letters() {
             bell.ring(0);
@@ -63,7 +63,7 @@ impl Contacts for LaneContacts {
 impl LaneContacts {
     fn text(&self, peer: PeerId) -> Result<String> {
         let failed = |why: String| Error::new(ErrorClass::OTHER, why);
-        match self.counter.lock().0.find(self.lane, peer) {
+        match self.counter.lock().0.card(self.lane, peer) {
             Some(Ok(card)) => Ok(card.clone()),
             Some(Err(why)) => {
                 Err(failed(format!("process {} cannot be reached in lane {}: {why}", peer.0, self.lane)))
@@ -132,6 +132,12 @@ impl Process {
             (Some(open), Some(end)) => open.widen(end),
             (Some(_), None) => {}
             (None, end) => self.lanes.open(lane, &self.engine, end)?,
+        }
+        if let Some(lanes) = self.wide.as_ref().filter(|_| wide) {
+            // What the others were told before this one was there.
+            let gone = &self.engine.gone()[..lanes.told];
+            gone.iter().for_each(|&peer| self.lanes.at(lane).hear_lost(peer));
+            self.engine.bell().ring(lane);
         }
         Ok(())
     }

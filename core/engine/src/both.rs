@@ -29,7 +29,8 @@ pub struct Both {
     fabric_first: bool,
     /// When the fabric was looked at last and had nothing; `None` when it had something.
     quiet_since: Option<Instant>,
-    /// Deaths on other nodes, of which the launcher tells through this one's memory.
+    /// Deaths on other nodes, of which the launcher tells through this one's memory; and in lanes other than lane 0 what lane 0
+    /// has heard of processes there.
     deaths: ToldDeaths,
     /// Whether what was told last was a farewell.
     only_parted: bool,
@@ -69,6 +70,13 @@ impl Both {
     pub(crate) fn hear_lost(&mut self, peer: PeerId) {
         if !self.shm.is_here(peer) {
             self.deaths.hear(peer, Departure::Death, Instant::now());
+        }
+    }
+
+    /// As [`crate::Transports::hear_parted`].
+    pub(crate) fn hear_parted(&mut self, peer: PeerId, farewell: Farewell) {
+        if !self.shm.is_here(peer) {
+            self.deaths.hear(peer, Departure::Farewell(farewell), Instant::now());
         }
     }
 
@@ -226,7 +234,7 @@ impl Transport for Both {
     }
 
     fn farewell_of(&self, peer: PeerId) -> Farewell {
-        if self.shm.is_here(peer) { self.shm.farewell_of(peer) } else { Farewell::NONE }
+        if self.shm.is_here(peer) { self.shm.farewell_of(peer) } else { self.deaths.farewell_of(peer) }
     }
 
     fn has_only_parted(&self) -> bool {
@@ -267,7 +275,11 @@ impl Transport for Both {
         if self.deaths.is_empty() {
             return None;
         }
-        let (peer, _) = self.deaths.next(Instant::now())?;
+        let (peer, departure) = self.deaths.next(Instant::now())?;
+        if matches!(departure, Departure::Farewell(_)) {
+            self.only_parted = true;
+            return Some(peer);
+        }
         // The fabric would find out by its retries, seconds later.
         self.fabric.give_up(peer);
         Some(peer)

@@ -67,6 +67,13 @@ impl Forced {
         }
     }
 
+    /// As [`crate::Transports::hear_parted`]. Farewells of this node's processes lie in its memory.
+    pub(crate) fn hear_parted(&mut self, peer: PeerId, farewell: Farewell) {
+        if let Some(node) = self.node.as_mut().filter(|node| !node.shm.is_here(peer)) {
+            node.deaths.hear(peer, Departure::Farewell(farewell), Instant::now());
+        }
+    }
+
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.fabric.is_idle()
@@ -89,7 +96,7 @@ impl Forced {
         }
         let node = self.node.as_mut().filter(|node| !node.deaths.is_empty())?;
         let (peer, departure) = node.deaths.next(Instant::now())?;
-        if departure == Departure::Farewell {
+        if matches!(departure, Departure::Farewell(_)) {
             self.only_parted = true;
             return Some(peer);
         }
@@ -112,8 +119,8 @@ impl Forced {
 
     /// As [`Transport::farewell_of`]; of a process that has only parted messages may still be under way.
     pub(crate) fn farewell_of(&self, peer: PeerId) -> Farewell {
-        let node = self.node.as_ref().filter(|node| node.shm.is_here(peer));
-        node.map_or(Farewell::NONE, |node| node.shm.farewell_of(peer))
+        let Some(node) = &self.node else { return Farewell::NONE };
+        if node.shm.is_here(peer) { node.shm.farewell_of(peer) } else { node.deaths.farewell_of(peer) }
     }
 
     pub(crate) fn declare_lost(&mut self, peer: PeerId) {
@@ -143,7 +150,10 @@ impl Node {
         self.deaths.looked(moved, now);
         self.shm.progress();
         while let Some(peer) = self.shm.lost() {
-            let departure = if self.shm.has_only_parted() { Departure::Farewell } else { Departure::Death };
+            let departure = match self.shm.has_only_parted() {
+                true => Departure::Farewell(self.shm.farewell_of(peer)),
+                false => Departure::Death,
+            };
             self.deaths.hear(peer, departure, now);
         }
         moved || !self.deaths.is_empty()

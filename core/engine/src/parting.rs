@@ -132,6 +132,20 @@ impl Engine {
         self.fabric.set_farewell(farewell);
     }
 
+    /// Those that have said farewell to this process, and what they have said. When there is more, [`Engine::losses`] has
+    /// changed.
+    pub fn farewells(&self) -> impl Iterator<Item = (PeerId, Farewell)> {
+        self.state.partings.said.iter().map(|(&peer, &farewell)| (peer, farewell))
+    }
+
+    /// Another lane of this process has heard the farewell of a process of another node, which may never have met this one.
+    pub fn hear_parted(&mut self, peer: PeerId, farewell: Farewell) {
+        let known = self.state.partings.said.get(&peer).copied().unwrap_or_default();
+        if known.and(farewell) != known {
+            self.fabric.hear_parted(peer, farewell);
+        }
+    }
+
     /// A process says that it has ended MPI, or a part of it, after a loss. It may begin again, so that it is not cut off.
     #[cold]
     #[inline(never)]

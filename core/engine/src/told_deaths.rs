@@ -1,4 +1,4 @@
-//! [`ToldDeaths`]: deaths that the launcher has told of, and farewells in the node's memory, kept back while the fabric may still
+//! [`ToldDeaths`]: deaths that the launcher or another lane has told of, and farewells of the node's memory or another lane, kept back while the fabric may still
 //! bring what the dead, or those that said farewell, have sent.
 //!
 //! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that
@@ -6,9 +6,9 @@
 //! wait in a socket or are on the wire. So a death is told when the fabric has been silent for a while *and* for many looks,
 //! since a process that computes looks seldom.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
-use weft_types::PeerId;
+use weft_types::{Farewell, PeerId};
 
 /// How long the fabric must have been silent: many round trips.
 const SILENCE: Duration = Duration::from_millis(50);
@@ -22,8 +22,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 pub(crate) enum Departure {
     /// It died.
     Death,
-    /// It has ended MPI after a loss.
-    Farewell,
+    /// It has ended MPI after a loss, and said this.
+    Farewell(Farewell),
 }
 
 /// See the module. Times are arguments.
@@ -34,6 +34,8 @@ pub(crate) struct ToldDeaths {
     /// Since when looks have found nothing, and how many.
     silent_since: Option<Instant>,
     looks: u32,
+    /// What those have said whose farewells were made known.
+    parted: BTreeMap<PeerId, Farewell>,
 }
 
 impl ToldDeaths {
@@ -73,9 +75,18 @@ impl ToldDeaths {
         }
         self.told.pop_front();
         if self.told.is_empty() {
-            *self = ToldDeaths::default();
+            *self = ToldDeaths { parted: std::mem::take(&mut self.parted), ..ToldDeaths::default() };
+        }
+        if let Departure::Farewell(farewell) = departure {
+            let said = self.parted.entry(peer).or_default();
+            *said = said.and(farewell);
         }
         Some((peer, departure))
+    }
+
+    /// What a process has said, as far as it was made known.
+    pub(crate) fn farewell_of(&self, peer: PeerId) -> Farewell {
+        self.parted.get(&peer).copied().unwrap_or(Farewell::NONE)
     }
 }
 
@@ -83,14 +94,15 @@ impl ToldDeaths {
 mod tests {
     use super::{Departure, LONGEST, LOOKS, SILENCE, ToldDeaths};
     use std::time::{Duration, Instant};
-    use weft_types::PeerId;
+    use weft_types::{Farewell, PeerId};
 
     const A: PeerId = PeerId(3);
     const B: PeerId = PeerId(5);
+    const SAID: Departure = Departure::Farewell(Farewell { life: 2, world: false });
 
     /// Of whom it is told, as it was heard.
     fn told_of((peer, departure): (PeerId, Departure)) -> PeerId {
-        assert_eq!(departure == Departure::Farewell, peer == B);
+        assert_eq!(departure == SAID, peer == B);
         peer
     }
 
@@ -135,12 +147,14 @@ mod tests {
         let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
         deaths.hear(A, Departure::Death, now);
         assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, SILENCE * 9 / 10), []);
-        deaths.hear(B, Departure::Farewell, now);
+        deaths.hear(B, SAID, now);
         assert_eq!(look(&mut deaths, &mut now, LOOKS - 1, SILENCE * 9 / 10), []);
+        assert_eq!(deaths.farewell_of(B), Farewell::NONE, "it is not known yet");
         assert_eq!(look(&mut deaths, &mut now, 4, SILENCE), [A, B]);
+        assert_eq!([A, B].map(|peer| deaths.farewell_of(peer).life), [0, 2]);
 
         deaths.hear(A, Departure::Death, now);
-        deaths.hear(B, Departure::Farewell, now);
+        deaths.hear(B, SAID, now);
         let until = now + LONGEST;
         while now < until {
             assert_eq!(deaths.next(now), None);
@@ -156,7 +170,7 @@ mod tests {
         let (mut deaths, mut now) = (ToldDeaths::default(), Instant::now());
         deaths.hear(A, Departure::Death, now);
         now += LONGEST - SILENCE / 10;
-        deaths.hear(B, Departure::Farewell, now);
+        deaths.hear(B, SAID, now);
         now += SILENCE / 10;
         deaths.looked(true, now);
         let mut next = || deaths.next(now).map(told_of);

@@ -13,7 +13,7 @@ use weft_engine::{
     Completion, Contacts, Directory, Engine, EngineConfig, Envelope, Fabric, NodeLocal, PeerCard, RequestId,
     Selector, SendMode, Started, Transports, Wide,
 };
-use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
+use weft_types::{ContextId, Error, ErrorClass, Farewell, PeerId, Rank, Result, Tag};
 
 const CONTEXT: ContextId = ContextId(4);
 /// Longer than anything here takes, and no measure of anything.
@@ -230,6 +230,44 @@ fn a_death_that_another_lane_has_found_out_ends_what_waits_after_what_was_sent()
     while !ends[0].is_quiet() {
         assert!(begun.elapsed() < PATIENCE, "it keeps something for the dead");
         ends[0].progress();
+    }
+}
+
+#[test]
+fn a_farewell_that_another_lane_has_heard_ends_what_waits_after_what_was_sent() {
+    let world = Farewell { life: 0, world: true };
+    let processes = processes(Place::Apart);
+    let lane = Lane::told();
+    let mut ends = lanes(&processes, &lane);
+    first_words(&mut ends);
+    let _ = send(&mut ends[1], 0, &filled(8, 2), SendMode::Standard);
+    while !ends[1].is_quiet() {
+        ends.iter_mut().for_each(move_on);
+    }
+    // Of communicators younger than what is over nothing ends.
+    ends[0].hear_parted(PeerId(1), Farewell { life: 1, world: false });
+    ends[0].hear_parted(PeerId(1), world);
+    let (last, never) = (filled(8, 0), filled(8, 0));
+    let last_word = receive(&mut ends[0], 1, &last);
+    let silence = receive(&mut ends[0], 1, &never);
+    assert_eq!(end(&mut ends, 0, last_word).error, None);
+    assert!(is_filled(&last, 2));
+    let error = end(&mut ends, 0, silence).error.expect("nobody is left to send");
+    assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
+    assert!(ends[0].gone().is_empty(), "it lives");
+    assert_eq!(ends[0].farewells().collect::<Vec<_>>(), [(PeerId(1), Farewell { life: 1, world: true })]);
+    // Also of one that was never met, and is not known how to reach.
+    let lane = Lane::default();
+    let mut ends = lanes(&processes, &lane);
+    let room = filled(8, 0);
+    let silence = receive(&mut ends[0], 1, &room);
+    let Started::Pending(waits) = send(&mut ends[0], 1, &filled(8, 1), SendMode::Standard) else {
+        panic!("nothing can have left")
+    };
+    ends[0].hear_parted(PeerId(1), world);
+    for request in [silence, waits] {
+        let error = end(&mut ends, 0, request).error.expect("it takes and sends nothing");
+        assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
     }
 }
 

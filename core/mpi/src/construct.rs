@@ -415,7 +415,7 @@ impl Construction {
         // nodes.
         let wide = !process.engine.are_here(comm.processes());
         comm.lane = if !wide || agreed.flags & context::WIDE != 0 { agreed.lane(context) } else { 0 };
-        process.open_lane(comm.lane, wide)?;
+        process.open_lane_of(&comm, wide)?;
         comm.age = self.age.max(agreed.age);
         process.life = process.life.max(comm.age.0);
         let (lane, age, number) = (comm.lane, comm.age, comm.size);

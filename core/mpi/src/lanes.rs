@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::{Callback, Ending, Engine, EngineBell, MessageId, RequestId, Selector, Status, Wide};
-use weft_types::{Handle, HandleKind, PeerId, Result};
+use weft_types::{Farewell, Handle, HandleKind, PeerId, Result};
 
 /// Lanes a process can have, with lane 0.
 pub const LANES: u32 = 8;
@@ -250,6 +250,11 @@ impl Lane {
     /// A process of another node is lost, as lane 0 has found out.
     pub(crate) fn hear_lost(&self, peer: PeerId) {
         self.with(|inner| inner.engine.hear_lost(peer));
+    }
+
+    /// A process of another node has said farewell, as lane 0 has heard.
+    pub(crate) fn hear_parted(&self, peer: PeerId, farewell: Farewell) {
+        self.with(|inner| inner.engine.hear_parted(peer, farewell));
     }
 
     /// Its bell, which alone knows its end on the fabric.

@@ -109,30 +109,34 @@ impl Letters {
         }
     }
 
-    /// Takes in what has arrived.
+    /// Takes in what has arrived. What is broken, or breaks off, does not keep back what lies behind it: its error comes last.
     fn collect(&mut self, engine: &mut Engine) -> Result<()> {
+        let mut end = Ok(());
         while let Some((message, status)) = engine.improbe(EVERYTHING) {
-            self.receive(engine, message, PeerId(status.source.0), status.bytes as usize)?;
+            end = end.and(self.receive(engine, message, PeerId(status.source.0), status.bytes as usize));
         }
         // In order of arrival, so that letters of one sender keep theirs.
         while let Some(first) = self.arriving.front()
             && engine.is_complete(first.request)
         {
-            let Some(Arriving { from, request, room }) = self.arriving.pop_front() else { break };
-            if let Some(error) = engine.take(request).error {
-                return Err(error);
-            }
-            let mut bytes = vec![0; room.len()];
-            room.send_buf(0, room.len()).pack(0, &mut bytes);
-            let mut reader = Reader::new(&bytes);
-            let length = reader.number()? as usize;
-            let key = reader.bytes(length)?;
-            if key == LANES {
-                self.about_lanes.push((from, reader.rest().into()));
-                continue;
-            }
-            let key = key.into();
-            self.kept.entry((from, key)).or_default().push_back(reader.rest().into());
+            let Some(arrived) = self.arriving.pop_front() else { break };
+            end = end.and(self.open(engine, arrived));
+        }
+        end
+    }
+
+    fn open(&mut self, engine: &mut Engine, Arriving { from, request, room }: Arriving) -> Result<()> {
+        if let Some(error) = engine.take(request).error {
+            return Err(error);
+        }
+        let mut bytes = vec![0; room.len()];
+        room.send_buf(0, room.len()).pack(0, &mut bytes);
+        let mut reader = Reader::new(&bytes);
+        let length = reader.number()? as usize;
+        let key = reader.bytes(length)?;
+        match key == LANES {
+            true => self.about_lanes.push((from, reader.rest().into())),
+            false => self.kept.entry((from, key.into())).or_default().push_back(reader.rest().into()),
         }
         Ok(())
     }

@@ -407,6 +407,11 @@ impl Process {
     fn push_last_words(&mut self, begun: Instant) {
         loop {
             let since = begun.elapsed();
+            if self.wide.is_some() {
+                // What lanes have for processes that they have not talked to waits for letters, here and there.
+                self.engine.progress();
+                self.progress_wide();
+            }
             let mut are_left = self.engine.push_last_words(since);
             for (_, lane) in self.lanes.iter() {
                 are_left |= lane.with(|inner| inner.engine.push_last_words(since));

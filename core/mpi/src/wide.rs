@@ -12,13 +12,15 @@
 
 mod desk;
 
+use crate::comm::Comm;
 use crate::fabric::Opener;
 use crate::lanes::LANES;
 use crate::process::Process;
 use desk::{Desk, Letter};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_engine::{Contacts, Directory, Engine, EngineBell, OfiCard, OfiDirectory, PeerCard, Wide};
-use weft_types::{Error, ErrorClass, PeerId, Result};
+use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
 
 /// What a process needs for lanes that reach other nodes.
 #[derive(Debug)]
@@ -29,6 +31,10 @@ pub(crate) struct WideLanes {
     begun: bool,
     /// Losses that lane 0 knows of and has told the others.
     told: usize,
+    /// The same of farewells.
+    parted: BTreeMap<PeerId, Farewell>,
+    /// Lane 0's count of losses at the last look for those.
+    losses: u32,
 }
 
 /// The desk, and who is woken by what lies there.
@@ -51,7 +57,7 @@ struct LaneContacts {
 impl Contacts for LaneContacts {
     fn is_known(&self, peer: PeerId) -> bool {
         let (desk, bell) = &mut *self.counter.lock();
-        let known = desk.find(self.lane, peer).is_some();
+        let known = desk.is_known(self.lane, peer);
         // Once: who waits asks again and again.
         if !known && desk.has_letters() {
             bell.ring(0);
@@ -63,7 +69,7 @@ impl Contacts for LaneContacts {
 impl LaneContacts {
     fn text(&self, peer: PeerId) -> Result<String> {
         let failed = |why: String| Error::new(ErrorClass::OTHER, why);
-        match self.counter.lock().0.find(self.lane, peer) {
+        match self.counter.lock().0.card(self.lane, peer) {
             Some(Ok(card)) => Ok(card.clone()),
             Some(Err(why)) => {
                 Err(failed(format!("process {} cannot be reached in lane {}: {why}", peer.0, self.lane)))
@@ -91,7 +97,7 @@ impl OfiDirectory for LaneContacts {
 impl WideLanes {
     pub(crate) fn new(opener: Opener, engine: &Engine) -> WideLanes {
         let counter = Counter(Arc::new(Mutex::new((Desk::default(), engine.bell()))));
-        WideLanes { opener, counter, begun: false, told: 0 }
+        WideLanes { opener, counter, begun: false, told: 0, parted: BTreeMap::new(), losses: 0 }
     }
 
     /// What carries the messages of such lanes.
@@ -133,10 +139,37 @@ impl Process {
             (Some(_), None) => {}
             (None, end) => self.lanes.open(lane, &self.engine, end)?,
         }
+        if let Some(lanes) = self.wide.as_ref().filter(|_| wide) {
+            // What the others were told before this one was there.
+            let (open, gone) = (self.lanes.at(lane), &self.engine.gone()[..lanes.told]);
+            gone.iter().for_each(|&peer| open.hear_lost(peer));
+            lanes.parted.iter().for_each(|(&peer, &farewell)| open.hear_parted(peer, farewell));
+            let unreachable: Vec<PeerId> = lanes.counter.lock().0.unreachable(lane).collect();
+            unreachable.into_iter().for_each(|peer| open.hear_lost(peer));
+            self.engine.bell().ring(lane);
+        }
         Ok(())
     }
 
-    /// Writes and takes in letters about lanes, and tells them of losses. Whether there was anything.
+    /// Opens the lane of a communicator just agreed upon, as [`Process::open_lane`]. If that fails the others, which have the
+    /// communicator, are told that this process takes no part in its lane.
+    ///
+    /// # Errors
+    /// As [`Process::open_lane`].
+    pub(crate) fn open_lane_of(&mut self, comm: &Comm, wide: bool) -> Result<()> {
+        let opened = self.open_lane(comm.lane, wide);
+        if let Err(error) = &opened
+            && let Some(lanes) = self.wide.as_ref().filter(|_| wide)
+        {
+            let me = PeerId(self.job.rank);
+            let others = comm.processes().filter(|&peer| peer != me);
+            lanes.counter.lock().0.cannot(comm.lane, &error.to_string(), others);
+            self.progress_wide();
+        }
+        opened
+    }
+
+    /// Writes and takes in letters about lanes, and tells them of losses and farewells. Whether there was anything.
     pub(crate) fn progress_wide(&mut self) -> bool {
         let Some(wide) = self.wide.as_mut().filter(|wide| wide.begun) else { return false };
         let mut moved = false;
@@ -145,7 +178,13 @@ impl Process {
             moved = true;
             // What is no letter is dropped: nobody waits for it.
             if let Ok(letter) = Letter::parse(&body) {
-                news |= 1 << wide.counter.lock().0.heard(from, letter);
+                let is_refusal = matches!(letter, Letter::Answer(_, Err(_)));
+                let lane = wide.counter.lock().0.heard(from, letter);
+                news |= 1 << lane;
+                // Of a lane that is not open here it is remembered.
+                if is_refusal && let Some(lane) = self.lanes.get(lane) {
+                    lane.hear_lost(from);
+                }
             }
         }
         loop {
@@ -154,7 +193,11 @@ impl Process {
             let Some((to, letter)) = next else { break };
             moved = true;
             if let Err(error) = self.letters.send_about_lanes(&mut self.engine, to, &letter.emit()) {
-                news |= 1 << wide.counter.lock().0.failed(to, &letter, error.to_string());
+                let lane = wide.counter.lock().0.failed(to, &letter, error.to_string());
+                news |= 1 << lane;
+                if let Some(lane) = self.lanes.get(lane) {
+                    lane.hear_lost(to);
+                }
             }
         }
         let gone = self.engine.gone();
@@ -164,6 +207,15 @@ impl Process {
             }
             wide.told = gone.len();
             news = u32::MAX;
+        }
+        if self.engine.losses() != wide.losses {
+            wide.losses = self.engine.losses();
+            for (peer, farewell) in self.engine.farewells() {
+                if wide.parted.insert(peer, farewell) != Some(farewell) {
+                    self.lanes.iter().for_each(|(_, lane)| lane.hear_parted(peer, farewell));
+                    news = u32::MAX;
+                }
+            }
         }
         if news != 0 {
             let bell = self.engine.bell();

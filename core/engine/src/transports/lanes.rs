@@ -3,7 +3,7 @@
 use super::Transports;
 use crate::both::Both;
 use crate::contacts::Wide;
-use weft_types::{Error, PeerId, Result};
+use weft_types::{Error, Farewell, PeerId, Result};
 
 impl Transports {
     /// Whether there is more than one lane.
@@ -38,6 +38,15 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.hear_lost(peer),
             Transports::Both(both) => both.hear_lost(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
+        }
+    }
+
+    /// Another lane has heard the farewell of a process of another node. What it has sent in this one comes first.
+    pub(crate) fn hear_parted(&mut self, peer: PeerId, farewell: Farewell) {
+        match self {
+            Transports::Fabric(forced) => forced.hear_parted(peer, farewell),
+            Transports::Both(both) => both.hear_parted(peer, farewell),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
         }
     }

@@ -6,8 +6,10 @@
 //! lane, too: it does, when it makes the same communicator.
 //!
 //! Invariants:
-//! * Nobody is reached whose own directory cannot answer: a process knows how an asker is found before it tells how it is found
-//!   itself, and the asker sends nothing before it has heard that.
+//! * Nobody is written to whose own directory cannot answer. Letters and a lane's messages go different ways, and of the two a
+//!   message may be first. So how a process is found ([`Desk::card`]) and whether it may be written to ([`Desk::is_known`]) are
+//!   two things: its question tells the first, its answer the second, because whoever answers has had the question and knows
+//!   how the asker is found. Two that want each other both ask.
 //! * Of each lane and process there is one question and one answer at most. Memory is one card for each process talked to in a
 //!   lane.
 
@@ -69,8 +71,10 @@ impl Letter {
 pub(crate) struct Desk {
     /// How this process's own ends are found.
     own: [Option<Card>; LANES as usize],
-    /// How others' are.
+    /// How others' are, as their questions and answers say.
     cards: HashMap<(u32, PeerId), Card>,
+    /// Who has answered, or cannot: those may be written to, or it fails.
+    answered: HashSet<(u32, PeerId)>,
     /// Who was asked and has not answered.
     asked: HashSet<(u32, PeerId)>,
     /// Who has asked about a lane that is not open here.
@@ -80,14 +84,20 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// How a process is found in a lane; if that is not known it is asked.
-    pub(crate) fn find(&mut self, lane: u32, peer: PeerId) -> Option<&Card> {
-        if !self.cards.contains_key(&(lane, peer))
+    /// Whether a process may be written to in a lane, or is known not to be reached; if neither it is asked.
+    pub(crate) fn is_known(&mut self, lane: u32, peer: PeerId) -> bool {
+        let answered = self.answered.contains(&(lane, peer));
+        if !answered
             && let Some(Ok(own)) = &self.own[lane as usize]
             && self.asked.insert((lane, peer))
         {
             self.leaving.push_back((peer, Letter::Ask(lane, own.clone())));
         }
+        answered
+    }
+
+    /// How a process is found in a lane. That it can be does not mean that it may be written to.
+    pub(crate) fn card(&self, lane: u32, peer: PeerId) -> Option<&Card> {
         self.cards.get(&(lane, peer))
     }
 
@@ -99,6 +109,20 @@ impl Desk {
         self.own[lane as usize] = Some(card);
     }
 
+    /// This process takes no part in a lane, although it was to: those it would talk to are told, who may be waiting for it
+    /// already.
+    pub(crate) fn cannot(&mut self, lane: u32, why: &str, peers: impl IntoIterator<Item = PeerId>) {
+        self.opened(lane, Err(why.to_owned()));
+        let letter = || Letter::Answer(lane, Err(why.to_owned()));
+        self.leaving.extend(peers.into_iter().map(|peer| (peer, letter())));
+    }
+
+    /// Those that cannot be reached in a lane.
+    pub(crate) fn unreachable(&self, lane: u32) -> impl Iterator<Item = PeerId> {
+        let cards = self.cards.iter().filter(move |((of, _), card)| *of == lane && card.is_err());
+        cards.map(|(&(_, peer), _)| peer)
+    }
+
     /// How this process's own end of a lane is found, if it was opened, or why it cannot be.
     pub(crate) fn own(&self, lane: u32) -> Option<&Card> {
         self.own[lane as usize].as_ref()
@@ -106,27 +130,37 @@ impl Desk {
 
     /// A letter has come. The lane that it is about, in which somebody may wait for it.
     pub(crate) fn heard(&mut self, from: PeerId, letter: Letter) -> u32 {
-        let (lane, card) = match letter {
+        match letter {
             Letter::Ask(lane, card) => {
                 match &self.own[lane as usize] {
                     Some(own) => self.leaving.push_back((from, Letter::Answer(lane, own.clone()))),
                     None => self.owed.push((lane, from)),
                 }
-                (lane, Ok(card))
+                self.cards.entry((lane, from)).or_insert(Ok(card));
+                lane
             }
-            Letter::Answer(lane, card) => (lane, card),
-        };
-        self.asked.remove(&(lane, from));
-        self.cards.entry((lane, from)).or_insert(card);
-        lane
+            Letter::Answer(lane, card) => {
+                self.settle(lane, from, card);
+                lane
+            }
+        }
     }
 
     /// A letter could not be written. The lane that it was about.
     pub(crate) fn failed(&mut self, to: PeerId, letter: &Letter, why: String) -> u32 {
         let (Letter::Ask(lane, _) | Letter::Answer(lane, _)) = *letter;
-        self.asked.remove(&(lane, to));
-        self.cards.entry((lane, to)).or_insert(Err(why));
+        self.settle(lane, to, Err(why));
         lane
+    }
+
+    /// Nothing more is waited for. That a process cannot be reached holds whatever else it has said.
+    fn settle(&mut self, lane: u32, peer: PeerId, card: Card) {
+        self.asked.remove(&(lane, peer));
+        self.answered.insert((lane, peer));
+        match card {
+            Ok(_) => drop(self.cards.entry((lane, peer)).or_insert(card)),
+            Err(_) => drop(self.cards.insert((lane, peer), card)),
+        }
     }
 
     /// Whether there are letters to be written.
@@ -208,6 +242,39 @@ mod tests {
             self.collect();
             true
         }
+
+        /// Whoever may be written to can answer.
+        fn check(&mut self) {
+            for (at, to, lane) in (0..PROCESSES * PROCESSES * 2).map(|n| (n / 8, n / 2 % 4, 1 + n as u32 % 2))
+            {
+                let peer = PeerId(to as u32);
+                if self.desks[at].answered.contains(&(lane, peer))
+                    && self.desks[at].card(lane, peer).is_some_and(Card::is_ok)
+                {
+                    let known = self.desks[to].card(lane, PeerId(at as u32));
+                    assert_eq!(known, Some(&Ok(card(at, lane))), "{to} is written to by {at} and knows it");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_cannot_after_all_tells_those_that_wait_and_is_known_for_it() {
+        let mut desks: [Desk; 2] = Default::default();
+        desks.iter_mut().zip(0..).for_each(|(desk, at)| desk.opened(1, Ok(card(at, 1))));
+        assert!(!desks[0].is_known(1, PeerId(1)));
+        let (_, ask) = desks[0].next().expect("it asks");
+        desks[1].heard(PeerId(0), ask);
+        desks[1].cannot(1, "no memory", [PeerId(0)]);
+        while let Some((to, letter)) = desks[1].next() {
+            assert_eq!(to, PeerId(0));
+            desks[0].heard(PeerId(1), letter);
+        }
+        assert!(desks[0].is_known(1, PeerId(1)));
+        assert_eq!(desks[0].card(1, PeerId(1)), Some(&Err("no memory".to_owned())));
+        assert_eq!(desks[0].unreachable(1).collect::<Vec<_>>(), [PeerId(1)]);
+        assert_eq!(desks[0].unreachable(2).count(), 0);
+        assert!(!desks[1].is_known(1, PeerId(0)) && !desks[1].has_letters(), "it asks nobody any more");
     }
 
     proptest! {
@@ -226,22 +293,26 @@ mod tests {
                     Step::Open(at, lane, well) => open(&mut world, at, lane, well),
                     // Only an open lane has an engine that wants anything.
                     Step::Want(at, to, lane) if at != to && world.desks[at].own(lane).is_some_and(Card::is_ok) => {
-                        world.desks[at].find(lane, PeerId(to as u32));
+                        world.desks[at].is_known(lane, PeerId(to as u32));
                         wants.insert((at, to, lane));
                     }
                     Step::Want(..) => {}
                     Step::Deliver(choice) => drop(world.deliver(choice)),
                 }
                 world.collect();
+                world.check();
             }
             for at in 0..PROCESSES {
                 (1..3).for_each(|lane| open(&mut world, at, lane, true));
             }
             world.collect();
-            while world.deliver(0) {}
+            while world.deliver(0) {
+                world.check();
+            }
             for (at, to, lane) in wants {
                 let theirs = world.desks[to].own(lane).expect("all are open").clone();
-                prop_assert_eq!(world.desks[at].find(lane, PeerId(to as u32)), Some(&theirs));
+                prop_assert!(world.desks[at].is_known(lane, PeerId(to as u32)));
+                prop_assert_eq!(world.desks[at].card(lane, PeerId(to as u32)), Some(&theirs));
             }
         }
 

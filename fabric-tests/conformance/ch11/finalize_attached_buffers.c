@@ -4,6 +4,7 @@
  *
  * Covers: 11.2.2, 3.6, 2.9
  * Ranks: 2 3 5
+ * Leaves: yes
  */
 #include "check.h"
 

@@ -48,7 +48,8 @@ cargo_tests() {
     local log status counts skips why
     log=$(mktemp)
     skips=$(mktemp)
-    WEFT_TEST_SKIPS=$skips "$@" 2>&1 | tee "$log" |
+    # Started in the background, a shell passes ignored signals on to all its children, and ranks would not end by them.
+    WEFT_TEST_SKIPS=$skips env --default-signal=INT,QUIT,HUP "$@" 2>&1 | tee "$log" |
         grep --line-buffered -vE '^(running [0-9]+ tests?|test .* \.\.\. ok|)$|^ *(Compiling|Downloaded|Downloading|Running|Doc-tests|Finished) '
     status=${PIPESTATUS[0]}
     counts=$(awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$log")

@@ -199,7 +199,7 @@ static void live_session(void) {
     MPI_Session session;
     MPI_Comm comm = of_session(&session);
     MPI_Finalize();
-    if (rank == 1) sleep(3);
+    if (rank == 1) sleep(5);
     MPI_Barrier(comm);
     MPI_Comm_disconnect(&comm);
     MPI_Session_finalize(&session);
@@ -210,7 +210,7 @@ static void live_new_session(void) {
     MPI_Session session;
     MPI_Finalize();
     MPI_Comm comm = of_session(&session);
-    if (rank == 1) sleep(3);
+    if (rank == 1) sleep(5);
     MPI_Barrier(comm);
     MPI_Comm_disconnect(&comm);
     MPI_Session_finalize(&session);

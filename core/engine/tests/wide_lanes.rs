@@ -198,24 +198,34 @@ fn a_lane_of_one_node_comes_to_reach_others_with_what_is_under_way() {
     assert!(is_filled(&room, 7));
 }
 
+/// Process 1 sends its last message, which is on its way when this returns.
+fn leave_a_last_word(ends: &mut [Engine; 2]) {
+    let _ = send(&mut ends[1], 0, &filled(8, 2), SendMode::Standard);
+    while !ends[1].is_quiet() {
+        ends.iter_mut().for_each(move_on);
+    }
+}
+
+/// Process 0 receives that, and nothing after it.
+fn hear_the_last_word_and_no_more(ends: &mut [Engine; 2]) {
+    let (last, never) = (filled(8, 0), filled(8, 0));
+    let last_word = receive(&mut ends[0], 1, &last);
+    let silence = receive(&mut ends[0], 1, &never);
+    assert_eq!(end(ends, 0, last_word).error, None);
+    assert!(is_filled(&last, 2));
+    let error = end(ends, 0, silence).error.expect("nobody is left to send");
+    assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
+}
+
 #[test]
 fn a_death_that_another_lane_has_found_out_ends_what_waits_after_what_was_sent() {
     for place in [Place::Forced, Place::Apart] {
         let (lane, processes) = (Lane::told(), processes(place));
         let mut ends = lanes(&processes, &lane);
         first_words(&mut ends);
-        let _ = send(&mut ends[1], 0, &filled(8, 2), SendMode::Standard);
-        while !ends[1].is_quiet() {
-            ends.iter_mut().for_each(move_on);
-        }
+        leave_a_last_word(&mut ends);
         ends[0].hear_lost(PeerId(1));
-        let (last, never) = (filled(8, 0), filled(8, 0));
-        let last_word = receive(&mut ends[0], 1, &last);
-        let silence = receive(&mut ends[0], 1, &never);
-        assert_eq!(end(&mut ends, 0, last_word).error, None);
-        assert!(is_filled(&last, 2));
-        let error = end(&mut ends, 0, silence).error.expect("nobody is left to send");
-        assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
+        hear_the_last_word_and_no_more(&mut ends);
     }
     // Also of one that is not known how to reach: what waits for that ends.
     let (lane, processes) = (Lane::default(), processes(Place::Forced));
@@ -240,20 +250,11 @@ fn a_farewell_that_another_lane_has_heard_ends_what_waits_after_what_was_sent() 
     let lane = Lane::told();
     let mut ends = lanes(&processes, &lane);
     first_words(&mut ends);
-    let _ = send(&mut ends[1], 0, &filled(8, 2), SendMode::Standard);
-    while !ends[1].is_quiet() {
-        ends.iter_mut().for_each(move_on);
-    }
+    leave_a_last_word(&mut ends);
     // Of communicators younger than what is over nothing ends.
     ends[0].hear_parted(PeerId(1), Farewell { life: 1, world: false });
     ends[0].hear_parted(PeerId(1), world);
-    let (last, never) = (filled(8, 0), filled(8, 0));
-    let last_word = receive(&mut ends[0], 1, &last);
-    let silence = receive(&mut ends[0], 1, &never);
-    assert_eq!(end(&mut ends, 0, last_word).error, None);
-    assert!(is_filled(&last, 2));
-    let error = end(&mut ends, 0, silence).error.expect("nobody is left to send");
-    assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
+    hear_the_last_word_and_no_more(&mut ends);
     assert!(ends[0].gone().is_empty(), "it lives");
     assert_eq!(ends[0].farewells().collect::<Vec<_>>(), [(PeerId(1), Farewell { life: 1, world: true })]);
     // Also of one that was never met, and is not known how to reach.

@@ -1,5 +1,5 @@
-//! [`ToldDeaths`]: deaths that the launcher or another lane has told of, and farewells of the node's memory or another lane, kept back while the fabric may still
-//! bring what the dead, or those that said farewell, have sent.
+//! [`ToldDeaths`]: deaths that the launcher or another lane has told of, and farewells of the node's memory or another lane,
+//! kept back while the fabric may still bring what the dead, or those that said farewell, have sent.
 //!
 //! The launcher's word and messages go different ways, and what a process sent before it died counts. A look at a fabric that
 //! finds nothing does not say that nothing is there: of a message in pieces some may have come, which are no news, and others

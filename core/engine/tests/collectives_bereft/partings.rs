@@ -234,7 +234,8 @@ impl Member {
             }
             Deed::Message { from, to, bytes, .. } if *to == me => {
                 let memory = Scratch::new(*bytes);
-                // Where nobody but the dead could send, only the first receive from anybody would hear of that: the others wait for the process itself.
+                // Where nobody but the dead could send, only the first receive from anybody would hear of that: the others wait
+                // for the process itself.
                 let alone = comm.members.iter().all(|&member| member == self.me || member == plan.dies);
                 let named = self.me != plan.asks_anybody || self.life == 2 || alone;
                 let selector = Selector {

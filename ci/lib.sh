@@ -3,6 +3,14 @@
 # A step calls `step NAME`, then pass, fail, skip or cargo_tests, then `finish`.
 set -uo pipefail
 
+# A shell that was started in the background passes ignored signals on to all its children (and cannot take that back itself): ranks of a
+# test would not end by them. So a step begins once more with the defaults.
+if [ -z "${WEFT_CI_SIGNALS:-}" ]; then
+    export WEFT_CI_SIGNALS=default
+    exec env --default-signal=INT,QUIT,HUP bash "$0" "$@"
+fi
+unset WEFT_CI_SIGNALS
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 command -v cargo >/dev/null 2>&1 || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
@@ -48,8 +56,7 @@ cargo_tests() {
     local log status counts skips why
     log=$(mktemp)
     skips=$(mktemp)
-    # Started in the background, a shell passes ignored signals on to all its children, and ranks would not end by them.
-    WEFT_TEST_SKIPS=$skips env --default-signal=INT,QUIT,HUP "$@" 2>&1 | tee "$log" |
+    WEFT_TEST_SKIPS=$skips "$@" 2>&1 | tee "$log" |
         grep --line-buffered -vE '^(running [0-9]+ tests?|test .* \.\.\. ok|)$|^ *(Compiling|Downloaded|Downloading|Running|Doc-tests|Finished) '
     status=${PIPESTATUS[0]}
     counts=$(awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$log")

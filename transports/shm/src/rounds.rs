@@ -465,9 +465,10 @@ impl Rounds {
         self.memory.attended_slot_bytes()
     }
 
-    /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go
-    /// on when this one makes way.
-    pub fn shares_processor(&self, of: u64) -> bool {
-        self.memory.shares_processor(of)
+    /// Tells on which processor this member runs, and whether it should make way, as it waits for `of`: one of them was last seen
+    /// on the same processor, which can only go on then, or one that is behind this member and so has something to read. That
+    /// one would have to be let in sooner or later; now it uses the time until those on other processors are there.
+    pub fn makes_way(&self, of: u64) -> bool {
+        self.memory.makes_way(of)
     }
 }

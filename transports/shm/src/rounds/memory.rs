@@ -332,14 +332,16 @@ impl Memory {
         }
     }
 
-    pub(super) fn shares_processor(&self, of: u64) -> bool {
+    pub(super) fn makes_way(&self, of: u64) -> bool {
         let here = sys::processor() + 1;
         let own = &self.course(self.me).processor;
         if own.load(Ordering::Relaxed) != here {
             own.store(here, Ordering::Relaxed);
         }
-        let mut members = (0..self.members).filter(|member| of >> member & 1 == 1);
-        members.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here)
+        // A count that is behind the times costs a change of processes, no more.
+        let has_work = |member: u32| of >> member & 1 == 1 || self.finished(member) < self.finished;
+        let mut others = (0..self.members).filter(|&member| member != self.me);
+        others.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here && has_work(member))
     }
 }
 

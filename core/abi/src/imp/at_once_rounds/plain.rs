@@ -109,8 +109,8 @@ impl Steps for PlainCall {
         &mut self.rounds
     }
 
-    fn shares_processor(&self) -> bool {
-        self.rounds.cells_here().shares_processor(self.missing())
+    fn makes_way(&self) -> bool {
+        self.rounds.cells_here().makes_way(self.missing())
     }
 }
 

@@ -376,6 +376,18 @@ impl Rounds {
         self.distance.begin(if self.memory.goes_to_and_fro(bytes, all) { 0 } else { bytes })
     }
 
+    /// The same of a result that is combined into the own payload of that many bytes, of which all members combine a part.
+    #[inline]
+    pub fn begin_combining(&mut self, bytes: usize) -> Writing {
+        self.distance.begin_combining(bytes / self.members() as usize)
+    }
+
+    /// The others, one bit each, for whom what is written so goes past the caches: not for those on this processor.
+    #[inline]
+    pub fn past(&self, writing: Writing) -> u64 {
+        if writing.past { self.memory.elsewhere() } else { 0 }
+    }
+
     /// It has been written, and is not published yet.
     #[inline]
     pub fn has_written(&mut self, writing: Writing) {

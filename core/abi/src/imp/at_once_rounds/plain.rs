@@ -153,6 +153,11 @@ impl Operands for Plain {
     }
 
     #[inline]
+    fn put(&self, from: &[u8], to: &mut [u8]) {
+        copy_past_caches(from, to);
+    }
+
+    #[inline]
     fn keep(&mut self, from: u64, at: u64, len: usize) {
         if !self.keeps {
             // SAFETY: as in `take`; contribution and result are apart unless this member keeps what it has.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, SendMode, Started};
-use weft_types::{Error, ErrorClass, Handle, Result, abi};
+use weft_types::{Error, ErrorClass, Handle, Result};
 
 /// Bytes that a message takes of the buffer beside its data. `MPI_BSEND_OVERHEAD` is only the most it may take, and 512 in the
 /// standard ABI; buffers that were measured with another library's constant (96 to 128) serve here, too.

@@ -88,7 +88,7 @@ fn attach(object: On, errhandler: MPI_Errhandler) -> Result<(), Raised> {
 unsafe fn attached(object: On, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
     let handle = gate::with(|process| {
         let handle = *place(process, object)?.0;
-        gate::always(|always| always.errhandlers.retain(handle));
+        gate::always(|always| always.errhandlers.hand_out(handle));
         Ok(handle)
     })
     .map_err(|error: Error| Raised::from(error).or_on(object))?;

@@ -1,7 +1,7 @@
 //! Where everything lies in the node segment: pure arithmetic on the number of local ranks.
 //!
 //! ```text
-//! 0          header (one page): magic, versions and the figures below
+//! 0          header: magic, versions and the figures below, what the launcher tells ([`crate::words`])
 //! slots      one 128-byte slot per rank
 //! inbound    one bit per (receiver, sender): "this ring is in use"
 //! rings      receiver 0: from sender 0, from sender 1, ...; receiver 1: ...
@@ -22,7 +22,7 @@ pub const PAGE: u64 = 4096;
 /// Largest base page of a supported machine.
 const LARGEST_PAGE: u64 = 65536;
 /// Bytes of the segment header.
-pub const HEADER_BYTES: u64 = 4096;
+pub const HEADER_BYTES: u64 = 5 * PAGE;
 /// Bytes of a rank's slot.
 pub const SLOT_BYTES: u64 = 128;
 /// Bytes of a control cell: a pair of cache lines, the second of which only payloads above [`FIRST_LINE`] touch.

@@ -9,7 +9,7 @@
 //! Pure. Times are those at which words were read here, so that a word which was long on its way makes a pause longer, and a
 //! verdict later; several that were read at one time count as one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Ranks say every two seconds that they ask in vain; who has not said it for so long has heard something, or does not look.
@@ -18,6 +18,9 @@ const PAUSE: Duration = Duration::from_secs(7);
 const LEAST_WORDS: u32 = 3;
 /// Most pairs that are watched; of others nothing is concluded until some of these are over.
 const MOST_PAIRS: usize = 1 << 16;
+
+/// Most pairs of hosts that are named to the user: more than a screen helps nobody.
+const MOST_TOLD: usize = 6;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +66,8 @@ struct Pair {
 #[derive(Debug, Default)]
 pub struct Ways {
     pairs: BTreeMap<(usize, usize), Pair>,
+    /// Hosts between which nothing passes, as the user was told.
+    told: BTreeSet<[usize; 2]>,
 }
 
 impl Ways {
@@ -86,6 +91,12 @@ impl Ways {
             }));
         }
         steps
+    }
+
+    /// Whether the user is to be told of two ranks, on these hosts, that cannot reach each other: of the first of each two hosts.
+    pub fn is_to_be_told(&mut self, mut hosts: [usize; 2]) -> bool {
+        hosts.sort_unstable();
+        self.told.len() < MOST_TOLD && self.told.insert(hosts)
     }
 
     /// A rank has ended MPI, or its process: nobody has to reach it.

@@ -68,6 +68,16 @@ fn words_that_were_held_up_prove_nothing() {
 }
 
 #[test]
+fn the_user_is_told_once_of_two_hosts_and_of_a_few() {
+    let mut ways = Ways::default();
+    assert_eq!(
+        [[0, 1], [1, 0], [1, 1], [0, 1]].map(|hosts| ways.is_to_be_told(hosts)),
+        [true, false, true, false]
+    );
+    assert_eq!((0..100).filter(|&host| ways.is_to_be_told([host, 200])).count(), MOST_TOLD - 2);
+}
+
+#[test]
 fn who_is_gone_is_forgotten_and_one_verdict_is_given() {
     let (mut ways, mut now) = (Ways::default(), Instant::now());
     say(&mut ways, &mut now, 14, &[(0, 1), (1, 0), (2, 0)]);

@@ -129,8 +129,11 @@ impl Head {
                     self.tell(rank, Kind::Word, &frames::Word::Asks(about as u32).emit());
                 }
                 Step::Cut { one, other, time } => {
-                    let name = |rank: usize| self.hosts[self.host_of[rank]].name.clone();
-                    eprint!("{}", report::cut((one, &name(one)), (other, &name(other)), time));
+                    let hosts = [one, other].map(|rank| self.host_of[rank]);
+                    if self.ways.is_to_be_told(hosts) {
+                        let [first, second] = hosts.map(|host| self.hosts[host].name.as_str());
+                        eprint!("{}", report::cut((one, first), (other, second), time));
+                    }
                     for (rank, about) in [(one, other), (other, one)] {
                         self.tell(rank, Kind::Word, &frames::Word::Unreachable(about as u32).emit());
                     }

@@ -48,7 +48,9 @@ impl Job {
                     self.tell_word(Word::Asks { local: rank as u32, peer: peer(about) })
                 }
                 Step::Cut { one, other, time } => {
-                    eprint!("{}", report::cut((one, &self.host), (other, &self.host), time));
+                    if self.ways.is_to_be_told([0, 0]) {
+                        eprint!("{}", report::cut((one, &self.host), (other, &self.host), time));
+                    }
                     self.tell_word(Word::Unreachable { local: one as u32, peer: peer(other) });
                     self.tell_word(Word::Unreachable { local: other as u32, peer: peer(one) });
                 }

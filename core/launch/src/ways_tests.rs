@@ -103,10 +103,10 @@ proptest! {
                 both = if looks[0] && looks[1] { both + 1 } else { 0 };
                 longest = longest.max(both);
                 since_both = if both > 0 { 0 } else { since_both + 1 };
-                for rank in 0..2 {
+                for (rank, looks) in looks.into_iter().enumerate() {
                     // Words take up to a second, in any order.
                     let late = Duration::from_millis(seed.rotate_left(turn + 7 * rank as u32) % 1000);
-                    if looks[rank] && !met {
+                    if looks && !met {
                         let steps = ways.in_vain(rank, &[1 - rank], PATIENCE, now + late);
                         if steps.iter().any(|step| matches!(step, Step::Cut { .. })) {
                             prop_assert!(cut.is_none(), "one verdict");

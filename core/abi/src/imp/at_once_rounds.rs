@@ -406,7 +406,7 @@ pub(crate) unsafe fn reduce(
             call,
             bytes,
             part,
-            |room, past| show(sendbuf.cast(), room, past != 0),
+            |room, past| show(sendbuf.cast(), room, past >> root & 1 == 1),
             || {},
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast(), bytes);

@@ -109,8 +109,8 @@ impl Steps for PlainCall {
         &mut self.rounds
     }
 
-    fn makes_way(&self) -> bool {
-        self.rounds.cells_here().makes_way(self.missing())
+    fn makes_way(&self, behind_too: bool) -> bool {
+        self.rounds.cells_here().makes_way(self.missing(), behind_too)
     }
 }
 

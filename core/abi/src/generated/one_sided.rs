@@ -55,6 +55,47 @@ unsafe extern "C" fn PMPI_Put(
             }),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        origin_addr: *const c_void,
+        origin_count: c_int,
+        origin_datatype: MPI_Datatype,
+        target_rank: c_int,
+        target_disp: MPI_Aint,
+        target_count: c_int,
+        target_datatype: MPI_Datatype,
+        win: MPI_Win,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once::put(
+                origin_addr,
+                i64::from(origin_count),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                i64::from(target_count),
+                target_datatype,
+                win,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            in_full(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe {
@@ -71,24 +112,8 @@ unsafe extern "C" fn PMPI_Put(
         };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::put(
-            origin_addr,
-            i64::from(origin_count),
-            origin_datatype,
-            target_rank,
-            target_disp,
-            i64::from(target_count),
-            target_datatype,
-            win,
-        )
-    };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
     unsafe {
-        in_full(
+        alone(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -153,6 +178,47 @@ unsafe extern "C" fn PMPI_Put_c(
             }),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        origin_addr: *const c_void,
+        origin_count: MPI_Count,
+        origin_datatype: MPI_Datatype,
+        target_rank: c_int,
+        target_disp: MPI_Aint,
+        target_count: MPI_Count,
+        target_datatype: MPI_Datatype,
+        win: MPI_Win,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once::put(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            in_full(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe {
@@ -169,24 +235,8 @@ unsafe extern "C" fn PMPI_Put_c(
         };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::put(
-            origin_addr,
-            origin_count,
-            origin_datatype,
-            target_rank,
-            target_disp,
-            target_count,
-            target_datatype,
-            win,
-        )
-    };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
     unsafe {
-        in_full(
+        alone(
             origin_addr,
             origin_count,
             origin_datatype,

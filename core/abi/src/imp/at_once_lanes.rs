@@ -86,12 +86,10 @@ impl<'a> Message<'a> {
             return unsafe { self.locked().send(buf, dest, tag) };
         };
         let comm = self.comm;
-        let peer = comm.group.peer(Rank(dest as u32));
-        let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
         let mut own = lane.own(self.mine)?;
-        let sent = own.inner.engine.send_at_once(envelope, data);
+        let sent = comm.send_at_once(&mut own.inner.engine, Rank(dest as u32), Tag(tag), data);
         own.end();
         sent.then_some(())
     }

@@ -236,24 +236,28 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             let full = unsafe_block("", &format!("in_full({names})"));
             format!("{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}")
         };
+        // All have the same arguments, so nothing is saved and moved on the way to them: the entry point is a question and a jump.
+        let mut way = |name: &str, module: &str| {
+            let _ = writeln!(
+                text,
+                "}}\n#[inline(never)]\nunsafe extern \"C\" fn {name}({}) -> {result} {{\n{}",
+                parameters.join(", "),
+                ask(module),
+            );
+        };
         let with_threads = match at_once_where {
             AtOnce::Alone => "in_full",
-            // Another function has the same arguments: nothing is saved and moved on the way to it.
             AtOnce::Always => {
-                let _ = writeln!(
-                    text,
-                    "}}\n#[inline(never)]\nunsafe extern \"C\" fn with_threads({}) -> {result} {{\n{}",
-                    parameters.join(", "),
-                    ask("at_once_lanes"),
-                );
+                way("with_threads", "at_once_lanes");
                 "with_threads"
             }
         };
+        way("alone", "at_once");
         let _ = writeln!(
             text,
             "}}\nif !gate::is_active_alone() {{\n{};\n}}\n{}",
             unsafe_block("return ", &format!("{with_threads}({names})")),
-            ask("at_once"),
+            unsafe_block("", &format!("alone({names})")),
         );
     }
     text.push_str("}\n");

@@ -16,9 +16,19 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
         raise::finish_on_comm("MPI_Barrier", comm, call())
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(comm: MPI_Comm) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Locked, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(comm: MPI_Comm) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer = unsafe { imp::at_once::barrier(comm) };
+        let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Alone::new(), comm) };
         if let Some(code) = answer {
             return code;
         }
@@ -27,7 +37,7 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(comm) };
+        return unsafe { with_threads(comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(comm) }
@@ -64,6 +74,31 @@ unsafe extern "C" fn PMPI_Bcast(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(
+                imp::at_once_rounds::Locked,
+                buffer,
+                i64::from(count),
+                datatype,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buffer, count, datatype, root, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         buffer: *mut c_void,
         count: c_int,
@@ -72,7 +107,16 @@ unsafe extern "C" fn PMPI_Bcast(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer = unsafe { imp::at_once::bcast(buffer, i64::from(count), datatype, root, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(
+                imp::at_once_rounds::Alone::new(),
+                buffer,
+                i64::from(count),
+                datatype,
+                root,
+                comm,
+            )
+        };
         if let Some(code) = answer {
             return code;
         }
@@ -81,7 +125,7 @@ unsafe extern "C" fn PMPI_Bcast(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(buffer, count, datatype, root, comm) };
+        return unsafe { with_threads(buffer, count, datatype, root, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(buffer, count, datatype, root, comm) }
@@ -116,6 +160,24 @@ unsafe extern "C" fn PMPI_Bcast_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buffer: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(imp::at_once_rounds::Locked, buffer, count, datatype, root, comm)
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buffer, count, datatype, root, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         buffer: *mut c_void,
         count: MPI_Count,
@@ -124,7 +186,9 @@ unsafe extern "C" fn PMPI_Bcast_c(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer = unsafe { imp::at_once::bcast(buffer, count, datatype, root, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(imp::at_once_rounds::Alone::new(), buffer, count, datatype, root, comm)
+        };
         if let Some(code) = answer {
             return code;
         }
@@ -133,7 +197,7 @@ unsafe extern "C" fn PMPI_Bcast_c(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(buffer, count, datatype, root, comm) };
+        return unsafe { with_threads(buffer, count, datatype, root, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(buffer, count, datatype, root, comm) }
@@ -488,7 +552,7 @@ unsafe extern "C" fn PMPI_Allgather(
         )
     }
     #[inline(never)]
-    unsafe extern "C" fn alone(
+    unsafe extern "C" fn with_threads(
         sendbuf: *const c_void,
         sendcount: c_int,
         sendtype: MPI_Datatype,
@@ -499,7 +563,8 @@ unsafe extern "C" fn PMPI_Allgather(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::allgather(
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Locked,
                 sendbuf,
                 i64::from(sendcount),
                 sendtype,
@@ -515,12 +580,38 @@ unsafe extern "C" fn PMPI_Allgather(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgather_c` (6.7 Gather-to-all).
@@ -562,6 +653,35 @@ unsafe extern "C" fn PMPI_Allgather_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         sendcount: MPI_Count,
@@ -573,7 +693,16 @@ unsafe extern "C" fn PMPI_Allgather_c(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
         };
         if let Some(code) = answer {
             return code;
@@ -581,12 +710,9 @@ unsafe extern "C" fn PMPI_Allgather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgatherv` (6.7 Gather-to-all).
@@ -715,7 +841,7 @@ unsafe extern "C" fn PMPI_Alltoall(
         )
     }
     #[inline(never)]
-    unsafe extern "C" fn alone(
+    unsafe extern "C" fn with_threads(
         sendbuf: *const c_void,
         sendcount: c_int,
         sendtype: MPI_Datatype,
@@ -726,7 +852,8 @@ unsafe extern "C" fn PMPI_Alltoall(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::alltoall(
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Locked,
                 sendbuf,
                 i64::from(sendcount),
                 sendtype,
@@ -742,12 +869,38 @@ unsafe extern "C" fn PMPI_Alltoall(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoall_c` (6.8 All-to-All Scatter/Gather).
@@ -789,6 +942,35 @@ unsafe extern "C" fn PMPI_Alltoall_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         sendcount: MPI_Count,
@@ -800,7 +982,16 @@ unsafe extern "C" fn PMPI_Alltoall_c(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
         };
         if let Some(code) = answer {
             return code;
@@ -808,12 +999,9 @@ unsafe extern "C" fn PMPI_Alltoall_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoallv` (6.8 All-to-All Scatter/Gather).

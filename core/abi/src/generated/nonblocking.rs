@@ -125,12 +125,9 @@ unsafe extern "C" fn PMPI_Irecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(buf, count, datatype, source, tag, comm, request) }
+    unsafe { way(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irecv_c` (3.7.2 Communication Initiation).
@@ -203,12 +200,9 @@ unsafe extern "C" fn PMPI_Irecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(buf, count, datatype, source, tag, comm, request) }
+    unsafe { way(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irsend` (3.7.2 Communication Initiation).
@@ -333,12 +327,9 @@ unsafe extern "C" fn PMPI_Isend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { way(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isend_c` (3.7.2 Communication Initiation).
@@ -411,12 +402,9 @@ unsafe extern "C" fn PMPI_Isend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { way(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isendrecv` (3.7.2 Communication Initiation).

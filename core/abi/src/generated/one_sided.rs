@@ -96,24 +96,10 @@ unsafe extern "C" fn PMPI_Put(
             )
         }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe {
-            in_full(
-                origin_addr,
-                origin_count,
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                win,
-            )
-        };
-    }
+    let way = if gate::is_active_alone() { alone } else { in_full };
     // SAFETY: the program keeps the contract of the procedure.
     unsafe {
-        alone(
+        way(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -219,24 +205,10 @@ unsafe extern "C" fn PMPI_Put_c(
             )
         }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe {
-            in_full(
-                origin_addr,
-                origin_count,
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                win,
-            )
-        };
-    }
+    let way = if gate::is_active_alone() { alone } else { in_full };
     // SAFETY: the program keeps the contract of the procedure.
     unsafe {
-        alone(
+        way(
             origin_addr,
             origin_count,
             origin_datatype,

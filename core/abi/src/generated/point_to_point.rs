@@ -220,12 +220,9 @@ unsafe extern "C" fn PMPI_Recv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(buf, count, datatype, source, tag, comm, status) }
+    unsafe { way(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Recv_c` (3.2.4 Blocking Receive).
@@ -297,12 +294,9 @@ unsafe extern "C" fn PMPI_Recv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(buf, count, datatype, source, tag, comm, status) }
+    unsafe { way(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Get_count` (3.2.5 Return Status).

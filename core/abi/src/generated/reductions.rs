@@ -38,6 +38,35 @@ unsafe extern "C" fn PMPI_Reduce(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -48,20 +77,27 @@ unsafe extern "C" fn PMPI_Reduce(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer =
-            unsafe { imp::at_once::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
         if let Some(code) = answer {
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe { way(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Reduce_c` (6.9.1 Reduce).
@@ -97,6 +133,35 @@ unsafe extern "C" fn PMPI_Reduce_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -107,19 +172,27 @@ unsafe extern "C" fn PMPI_Reduce_c(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer = unsafe { imp::at_once::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
         if let Some(code) = answer {
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
     }
-    if !gate::is_active_alone() {
-        // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
-    }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { alone(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe { way(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Type_get_value_index` (6.9.4 MINLOC and MAXLOC).
@@ -219,6 +292,33 @@ unsafe extern "C" fn PMPI_Allreduce(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -228,8 +328,17 @@ unsafe extern "C" fn PMPI_Allreduce(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer =
-            unsafe { imp::at_once::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                comm,
+            )
+        };
         if let Some(code) = answer {
             return code;
         }
@@ -238,7 +347,7 @@ unsafe extern "C" fn PMPI_Allreduce(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, count, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(sendbuf, recvbuf, count, datatype, op, comm) }
@@ -276,6 +385,33 @@ unsafe extern "C" fn PMPI_Allreduce_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -285,7 +421,17 @@ unsafe extern "C" fn PMPI_Allreduce_c(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, count, datatype, op, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                comm,
+            )
+        };
         if let Some(code) = answer {
             return code;
         }
@@ -294,7 +440,7 @@ unsafe extern "C" fn PMPI_Allreduce_c(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, count, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(sendbuf, recvbuf, count, datatype, op, comm) }
@@ -386,6 +532,33 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                i64::from(recvcount),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -396,7 +569,15 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm)
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                i64::from(recvcount),
+                datatype,
+                op,
+                comm,
+            )
         };
         if let Some(code) = answer {
             return code;
@@ -406,7 +587,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcount, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(sendbuf, recvbuf, recvcount, datatype, op, comm) }
@@ -444,6 +625,33 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                recvcount,
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -453,8 +661,17 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
         comm: MPI_Comm,
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        let answer =
-            unsafe { imp::at_once::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                recvcount,
+                datatype,
+                op,
+                comm,
+            )
+        };
         if let Some(code) = answer {
             return code;
         }
@@ -463,7 +680,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcount, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(sendbuf, recvbuf, recvcount, datatype, op, comm) }
@@ -500,6 +717,33 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                IntArray::I32(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -510,7 +754,15 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm)
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                IntArray::I32(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
         };
         if let Some(code) = answer {
             return code;
@@ -520,7 +772,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
@@ -557,6 +809,33 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
         )
     }
     #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                IntArray::I64(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    }
+    #[inline(never)]
     unsafe extern "C" fn alone(
         sendbuf: *const c_void,
         recvbuf: *mut c_void,
@@ -567,7 +846,15 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
     ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe {
-            imp::at_once::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm)
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                IntArray::I64(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
         };
         if let Some(code) = answer {
             return code;
@@ -577,7 +864,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
     }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
     unsafe { alone(sendbuf, recvbuf, recvcounts, datatype, op, comm) }

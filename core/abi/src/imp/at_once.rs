@@ -22,9 +22,6 @@ use crate::gate;
 use crate::raise::{self, Raised};
 
 pub(crate) use super::at_once_parts::{pready, start};
-pub(crate) use super::at_once_rounds::{
-    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter, reduce_scatter_block,
-};
 pub(crate) use super::at_once_windows::put;
 
 /// Everything was done.

@@ -25,9 +25,14 @@ fn hosts() -> Option<(MutexGuard<'static, ()>, [String; 2])> {
 
 /// Runs the program, and does `harm` when messages flow between all ranks.
 fn run(mode: &str, harm: impl FnOnce()) -> Outcome {
+    run_with("30", mode, harm)
+}
+
+/// As [`run`]; `patience`: of `WEFT_UNREACHABLE_AFTER`.
+fn run_with(patience: &str, mode: &str, harm: impl FnOnce()) -> Outcome {
     let tools = Toolchain::under_test();
     let program = build(tools, &root().join("faults/cut.c"), &[]);
-    Job::new(tools, RANKS, &program).args(&[mode]).run_with(|mark| {
+    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode]).run_with(|mark| {
         let printed = scratch().join("runs").join(mark).join("stdout");
         let begun = Instant::now();
         let flows = || {
@@ -133,6 +138,66 @@ fn a_network_that_drops_datagrams_is_named_and_the_job_goes_on_when_it_is_mended
     outcome.demand(!outcome.stderr.contains("can never go on"), "a network may be mended");
     outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
     outcome.demand_passes(4);
+}
+
+/// What is said of two ranks of the two hosts between which nothing passes.
+fn demand_cut(outcome: &Outcome, [first, second]: &[String; 2]) {
+    for words in [first, second, "cannot reach each other over the network", "weft-doctor --peer", "10.77."] {
+        outcome.demand(outcome.stderr.contains(words), &format!("{words:?} must be said"));
+    }
+    outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+}
+
+#[test]
+fn a_network_that_drops_datagrams_for_good_ends_the_job() {
+    let Some((_turn, hosts)) = hosts() else { return };
+    let program = build(Toolchain::under_test(), &root().join("conformance/ch03/sendrecv.c"), &[]);
+    put_own_addresses_later(&hosts[1]);
+    drop_datagrams(&hosts[1], "add");
+    let job = Job::new(Toolchain::under_test(), 4, &program).env("WEFT_UNREACHABLE_AFTER", "3");
+    let outcome = job.run();
+    drop_datagrams(&hosts[1], "del");
+    outcome.demand(matches!(outcome.ended, Ended::Code(code) if code != 0), "the job must fail");
+    demand_cut(&outcome, &hosts);
+    for words in ["MPI_ERR_OTHER", "runs and cannot be reached", "WEFT_UNREACHABLE_AFTER"] {
+        outcome.demand(outcome.stderr.contains(words), &format!("{words:?} must be said"));
+    }
+    outcome.demand(!outcome.stderr.contains("PROC_ABORTED"), "nobody has died");
+}
+
+#[test]
+fn a_packet_filter_that_comes_up_in_the_middle_of_traffic_ends_the_calls() {
+    let Some((_turn, hosts)) = hosts() else { return };
+    put_own_addresses_later(&hosts[1]);
+    for mode in ["return", "fatal"] {
+        let outcome = run_with("3", mode, || drop_datagrams(&hosts[1], "add"));
+        drop_datagrams(&hosts[1], "del");
+        demand_cut(&outcome, &hosts);
+        if mode == "fatal" {
+            outcome.demand(matches!(outcome.ended, Ended::Code(code) if code != 0), "the job must fail");
+            continue;
+        }
+        outcome.demand(outcome.ended != Ended::TimedOut, "nobody may wait for ever");
+        for rank in 0..RANKS {
+            let told = format!("rank {rank} was told: something else");
+            outcome.demand(outcome.stdout.contains(&told), &format!("{told:?} must be said"));
+        }
+        let answers = outcome.stdout.matches("its mate answers").count();
+        outcome.demand(answers == RANKS as usize, "ranks of one host go on with each other");
+    }
+}
+
+#[test]
+fn a_process_that_computes_or_is_stopped_is_not_called_unreachable() {
+    let Some((_turn, _)) = hosts() else { return };
+    let program = build(Toolchain::under_test(), &root().join("faults/late.c"), &[]);
+    for mode in ["computes", "stops"] {
+        let job = Job::new(Toolchain::under_test(), 4, &program).env("WEFT_UNREACHABLE_AFTER", "1");
+        let outcome = job.args(&[mode]).run();
+        outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+        outcome.demand(!outcome.stderr.contains("cannot reach"), "nothing is wrong with the network");
+        outcome.demand_passes(4);
+    }
 }
 
 /// The process id of mpiexec's agent on a host.

@@ -75,6 +75,21 @@ pub trait Launcher: Send {
         false
     }
 
+    /// Tells the launcher that this process looks at its fabric, and has long asked these `ranks` in vain for a way to them;
+    /// `patience`: seconds that both of a pair have to say so before neither can be reached by the other. To be said every two
+    /// seconds as long as it is so. Never waits; false as for [`Launcher::stall`].
+    fn in_vain(&mut self, ranks: &[u32], patience: u32) -> bool {
+        let _ = (ranks, patience);
+        false
+    }
+
+    /// Tells the launcher that this process has ended MPI, or a part of it, after a loss, and what it leaves behind
+    /// (`weft_types::Farewell::to_word`): processes of other nodes that never met it hear of it in no other way. Launchers other
+    /// than Weft's tell nobody.
+    fn part(&mut self, farewell: u32) {
+        let _ = farewell;
+    }
+
     /// Tells the launcher that this process, which has said [`Launcher::finalize`], uses MPI again (a session).
     fn reopen(&mut self) {}
 }
@@ -156,6 +171,14 @@ impl Launcher for SharedLauncher {
 
     fn stall(&mut self, stall: &Stall) -> bool {
         self.lent().stall(stall)
+    }
+
+    fn in_vain(&mut self, ranks: &[u32], patience: u32) -> bool {
+        self.lent().in_vain(ranks, patience)
+    }
+
+    fn part(&mut self, farewell: u32) {
+        self.lent().part(farewell);
     }
 
     fn reopen(&mut self) {

@@ -266,7 +266,11 @@ impl Transport for Both {
             if self.shm.is_here(peer) {
                 return Some(peer);
             }
-            self.deaths.hear(peer, Departure::Death, Instant::now());
+            let departure = match self.only_parted {
+                true => Departure::Farewell(self.shm.farewell_of(peer)),
+                false => Departure::Death,
+            };
+            self.deaths.hear(peer, departure, Instant::now());
         }
         self.only_parted = false;
         if let Some(peer) = self.fabric.lost() {

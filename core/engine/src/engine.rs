@@ -1,6 +1,7 @@
 //! The engine's doors: see the contract in `README.md`.
 
 use crate::contacts::Wide;
+use crate::in_vain::InVain;
 use crate::internal::Notice;
 use crate::landings::Landings;
 use crate::messages::Messages;
@@ -14,7 +15,7 @@ use crate::types::{
     Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
 };
 use crate::zero_copy::ZeroCopies;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use weft_api::{Handler, Transport};
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_proto::{EntryId, Key, Pattern, Posted, ReceiveLedger, Unexpected, charge};
@@ -26,6 +27,8 @@ use weft_wire::{Header, Kind};
 pub struct Engine {
     pub(crate) fabric: Transports,
     pub(crate) state: State,
+    /// Who gives no answer over the fabric.
+    pub(crate) in_vain: InVain,
 }
 
 /// Everything but the transports, so that a packet can be handled while it still lies in one of them.
@@ -65,6 +68,8 @@ pub(crate) struct State {
     pub(crate) parting: Vec<PeerId>,
     /// Who has ended MPI after a loss, and may have begun again.
     pub(crate) partings: Partings,
+    /// Processes that live and cannot be reached, and what is said of each.
+    pub(crate) unreached: BTreeMap<PeerId, Error>,
     /// See [`Engine::changes`].
     pub(crate) changes: u32,
     /// Whether a watched request has ended since [`Engine::take_ended_watched`].
@@ -102,12 +107,13 @@ impl Engine {
             gone: Vec::new(),
             parting: Vec::new(),
             partings: Partings::default(),
+            unreached: BTreeMap::new(),
             changes: 0,
             ended_watched: false,
             wary: false,
             zero_copies: ZeroCopies::default(),
         };
-        Ok(Engine { fabric: transports, state })
+        Ok(Engine { fabric: transports, state, in_vain: InVain::default() })
     }
 
     /// Starts a send of `buffer` (sections 3.2.1, 3.4, 3.7.2). Local: nothing waits for the receiver.

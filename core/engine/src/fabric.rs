@@ -99,6 +99,36 @@ fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
 }
 
 impl Fabric {
+    /// Whether somebody may be asked in vain; see [`Fabric::in_vain`].
+    #[inline]
+    pub(crate) fn asks_in_vain(&self) -> bool {
+        match self {
+            Fabric::Softroce(rdma) => rdma.asks_in_vain(),
+            Fabric::Verbs(rdma) => rdma.asks_in_vain(),
+            Fabric::Ofi(_) => false,
+        }
+    }
+
+    /// Those that owe an answer, and were not heard for at least so long: they compute, or no way leads there. What libfabric
+    /// drives finds out for itself.
+    pub(crate) fn in_vain(&self, least: Duration) -> Vec<(PeerId, Duration)> {
+        let least = least.as_nanos() as u64;
+        match self {
+            Fabric::Softroce(rdma) => rdma.in_vain(least).collect(),
+            Fabric::Verbs(rdma) => rdma.in_vain(least).collect(),
+            Fabric::Ofi(_) => Vec::new(),
+        }
+    }
+
+    /// By which addresses a process is asked or reached, in words.
+    pub(crate) fn way(&self, peer: PeerId) -> Option<String> {
+        match self {
+            Fabric::Softroce(rdma) => rdma.way(peer),
+            Fabric::Verbs(rdma) => rdma.way(peer),
+            Fabric::Ofi(_) => None,
+        }
+    }
+
     /// Of everything that processes say to each other over fabrics: they understand nobody of another one.
     pub fn version() -> String {
         format!("{}.{:x}", weft_wire::VERSION, weft_rdma::VERSION)

@@ -291,6 +291,11 @@ impl State {
         )
     }
 
+    /// The same, also of one that lives and cannot be reached.
+    pub(crate) fn lost(&self, id: PeerId) -> Error {
+        self.unreached.get(&id).cloned().unwrap_or_else(|| State::gone(id))
+    }
+
     /// A receive that was just posted ends at once when nobody is left who could send to it.
     #[cold]
     #[inline(never)]

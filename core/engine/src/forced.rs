@@ -13,7 +13,7 @@ use crate::told_deaths::{Departure, ToldDeaths};
 use std::sync::Arc;
 use std::time::Instant;
 use weft_api::Transport;
-use weft_shm::Shm;
+use weft_shm::{Inquiry, Shm};
 use weft_types::{Error, Farewell, PeerId, Result as Answer};
 
 /// One way to all peers.
@@ -87,6 +87,16 @@ impl Forced {
             Some(node) if !node.deaths.is_empty() || !node.shm.is_idle() => node.listen(moved),
             _ => moved,
         }
+    }
+
+    /// As [`crate::Transports::asks_in_vain`].
+    pub(crate) fn asks_in_vain(&self) -> bool {
+        self.fabric.asks_in_vain() || self.node.as_ref().is_some_and(|node| node.shm.has_inquiries())
+    }
+
+    /// As [`crate::Transports::inquiries`].
+    pub(crate) fn inquiries(&mut self) -> Vec<Inquiry> {
+        self.node.as_mut().map_or_else(Vec::new, |node| node.shm.inquiries())
     }
 
     pub(crate) fn lost(&mut self) -> Option<PeerId> {

@@ -275,7 +275,11 @@ impl State {
 
     /// The error of everything that depends on a process that is not there: it has ended MPI, or is lost.
     pub(crate) fn absence(&self, id: PeerId) -> Error {
-        if self.partings.said.contains_key(&id) { State::parted(id) } else { State::gone(id) }
+        match self.unreached.get(&id) {
+            Some(error) => error.clone(),
+            None if self.partings.said.contains_key(&id) => State::parted(id),
+            None => State::gone(id),
+        }
     }
 
     /// Whether a process has left a communicator, as it has said itself.

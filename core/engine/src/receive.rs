@@ -1,7 +1,7 @@
 //! Receives that find their message here already, and fetching what an announced message does not bring by itself.
 
 use crate::arrive::{Todo, truncated};
-use crate::engine::{Engine, State, pattern};
+use crate::engine::{Engine, pattern};
 use crate::layouts::plan;
 use crate::messages::Place;
 use crate::peers::LeadTarget;
@@ -60,7 +60,8 @@ impl Engine {
         self.give_announcement_back(peer, credit);
         if self.state.any_dead && !whole && self.state.is_dead(peer) {
             // The rest died with its sender.
-            self.state.finish(slot, Some(State::gone(peer)));
+            let error = self.state.lost(peer);
+            self.state.finish(slot, Some(error));
             return Ok(request);
         }
         match self.state.met(slot, synchronous) {

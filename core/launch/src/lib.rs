@@ -28,6 +28,7 @@ mod run;
 mod spawn;
 mod values;
 pub mod watch;
+pub mod ways;
 
 use command_line::Request;
 

@@ -4,15 +4,18 @@
 //!
 //! Weft's commands, none of which is answered: `weft_start pid=` (MPI begins), `weft_done` (MPI has ended), `weft_survives`
 //! (goes on when others are aborted), `weft_note text=` (one line of diagnosis), `weft_stall` (see [`weft_boot::stall`]),
-//! `weft_reopen` (MPI is used again after `weft_done`), and the fields `weft_message` and `weft_ranks` of `abort`; the latter
+//! `weft_in_vain ranks= patience=` (asked over the fabric in vain, see [`crate::ways`]), `weft_farewell word=` (has ended MPI after a
+//! loss), `weft_reopen` (MPI is used again after `weft_done`), and the fields `weft_message` and `weft_ranks` of `abort`; the latter
 //! is answered by `weft_aborted scope=some` or `all`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use weft_boot::card::parse_rank_list;
 use weft_boot::pmi::mapping;
 use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
 use weft_boot::stall::{self, Stall};
+use weft_types::Farewell;
 
 /// Longest key and value, and name of a key-value space; the same as Hydra's.
 pub(crate) const MAX_KEY: usize = 64;
@@ -27,6 +30,9 @@ const MAX_ENTRIES: usize = 1 << 20;
 pub fn share_of_host(here: usize, size: usize) -> usize {
     (MAX_ENTRIES / size.max(1)).max(1) * here
 }
+
+/// Ranks say of at most so many at a time that they ask them in vain.
+const MOST_IN_VAIN: usize = 64;
 
 /// What the launcher has to do after bytes of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +85,22 @@ pub enum Action {
         rank: usize,
         /// What it tells.
         stall: Box<Stall>,
+    },
+    /// `rank` looks at its fabric, and has long asked others in vain for a way to them.
+    InVain {
+        /// Who.
+        rank: usize,
+        /// Whom it asks.
+        others: Vec<usize>,
+        /// How long both of a pair have to say so.
+        patience: Duration,
+    },
+    /// `rank` has ended MPI, or a part of it, after a loss.
+    Parted {
+        /// Who.
+        rank: usize,
+        /// What it leaves behind.
+        farewell: Farewell,
     },
     /// `rank`, which had ended MPI, uses it again.
     Reopened {
@@ -309,6 +331,22 @@ impl Server {
                     actions.push(Action::Stalled { rank, stall: Box::new(stall) });
                 }
             }
+            "weft_in_vain" => {
+                let size = self.ranks.len();
+                let others = parse_rank_list(word("ranks")).unwrap_or_default().into_iter();
+                let others: Vec<usize> =
+                    others.map(|rank| rank as usize).filter(|&rank| rank < size).take(MOST_IN_VAIN).collect();
+                if let Some(patience) =
+                    command.number("patience").and_then(|seconds: i32| seconds.try_into().ok())
+                {
+                    actions.push(Action::InVain { rank, others, patience: Duration::from_secs(patience) });
+                }
+            }
+            "weft_farewell" => {
+                if let Some(word) = command.get("word").and_then(|word| word.parse().ok()) {
+                    actions.push(Action::Parted { rank, farewell: Farewell::from_word(word) });
+                }
+            }
             "weft_reopen" => actions.push(Action::Reopened { rank }),
             other => {
                 // Answered rather than dropped: the rank is waiting.
@@ -482,7 +520,7 @@ mod tests {
         #[test]
         fn any_order_of_commands_is_survived(talk in prop::collection::vec((0usize..3, prop::sample::select(vec![
             "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=barrier_in\n", "cmd=finalize\n", "cmd=put key=a value=b\n",
-            "cmd=get key=a\n", "cmd=weft_reopen\n", "cmd=weft_stall seen=1-2 call=a needs=.0&1-2\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
+            "cmd=get key=a\n", "cmd=weft_reopen\n", "cmd=weft_in_vain ranks=0-1 patience=3\n", "cmd=weft_farewell word=3\n", "cmd=weft_stall seen=1-2 call=a needs=.0&1-2\n", "mcmd=spawn\n", "endcmd\n", "cmd=weft_start\n", "cmd=weft_done\n", "cmd=abort\n", "cmd=",
         ])), 0..40)) {
             let mut server = server(3);
             for (rank, line) in talk {

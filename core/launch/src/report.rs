@@ -1,10 +1,30 @@
 //! What mpiexec says about a job that failed: who, where, how, and what to look at. At most one screen.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use nix::libc;
 
 use crate::judge::{Cause, End, Judge, Stage};
+
+/// Says that two ranks, each named with its host, cannot reach each other over the network although both have looked for `time`.
+pub fn cut(one: (usize, &str), other: (usize, &str), time: Duration) -> String {
+    let (place, remedy) = match one.1 == other.1 {
+        true => (
+            format!("ranks {} and {} on {}", one.0, other.0, one.1),
+            "weft-doctor looks for reasons".to_owned(),
+        ),
+        false => (
+            format!("rank {} on {} and rank {} on {}", one.0, one.1, other.0, other.1),
+            format!("weft-doctor --peer {} on {} tries the way", other.1, one.1),
+        ),
+    };
+    format!(
+        "mpiexec: {place} cannot reach each other over the network: both run, and for {} s each has asked the other in vain.\n\
+         mpiexec: a packet filter, or a way that is down, drops what they send; {remedy}\n",
+        time.as_secs()
+    )
+}
 
 /// Ranks listed one by one; of more, only the number is told.
 const LISTED: usize = 8;

@@ -31,6 +31,7 @@ use crate::report::{self, Known};
 use crate::resolve;
 use crate::spawn::{self, Keeper, Preparation};
 use crate::watch::{Outside, Watch, Word};
+use crate::ways::Ways;
 
 /// Signals that ask a job to end; the second one ends it at once.
 pub(crate) const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -77,6 +78,8 @@ struct Job {
     typed: Option<Typed>,
     limit: Option<(Instant, Duration)>,
     watch: Watch,
+    /// Ranks that ask each other in vain.
+    ways: Ways,
     /// Who waited for what when the job began to be ended.
     waiting: String,
     /// The rank that called MPI_Abort: it ends itself, once its last words are written.
@@ -120,6 +123,7 @@ impl Job {
             server: Server::new(&plan.job_id, &appnums, plan.universe_size),
             judge: Judge::new(plan.ranks.len()),
             watch: Watch::new(plan.ranks.len(), settings.watchdog_period(), settings.watchdog_abort),
+            ways: Ways::default(),
             waiting: String::new(),
             ranks: Vec::with_capacity(plan.ranks.len()),
             outputs: Outputs::new(plan.ranks.len(), settings.tag_output),
@@ -447,6 +451,7 @@ impl Job {
             }
             Action::Finished { rank } => {
                 self.judge.finished(rank);
+                self.ways.gone(rank);
                 self.watch.gone(rank, stall::now(), now);
                 None
             }
@@ -454,6 +459,12 @@ impl Job {
                 self.watch.stalled(rank, *stall, now);
                 None
             }
+            Action::InVain { rank, others, patience } => {
+                self.in_vain(rank, &others, patience);
+                None
+            }
+            // It lies in the memory that all ranks share.
+            Action::Parted { .. } => None,
             Action::Reopened { rank } => {
                 self.watch.reopened(rank);
                 None

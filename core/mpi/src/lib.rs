@@ -38,6 +38,7 @@ pub mod tool_interface;
 pub mod topology;
 pub mod types;
 pub mod universe;
+mod ways;
 mod wide;
 pub mod window;
 

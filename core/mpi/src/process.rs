@@ -301,6 +301,9 @@ impl Process {
         }
         if self.wide.is_some() {
             moved |= self.progress_wide();
+            if self.engine.asks_in_vain() {
+                moved |= self.look_for_ways();
+            }
         }
         self.requests.progress(&mut self.engine) | self.windows.progress(&mut self.engine) | moved
     }
@@ -389,6 +392,9 @@ impl Process {
     fn part(&mut self, farewell: Farewell) {
         self.say_last_words(farewell);
         self.engine.part(farewell);
+        if self.wide.is_some() {
+            self.launcher.part(farewell.to_word());
+        }
     }
 
     /// What streams goes by no queue, and a farewell would overtake it: it leaves first.

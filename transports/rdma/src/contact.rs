@@ -4,6 +4,7 @@ use crate::flight::{Deed, Holds};
 use crate::handshake::{Hello, Step, Wants};
 use crate::peers::{NO_PAIR, State};
 use crate::transport::{MOST_POSTED, Rdma};
+use std::time::Duration;
 use weft_api::verbs::{
     Access, Data, Hca, MOST_WAYS, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Sending, Work,
     WorkRequest,
@@ -13,6 +14,9 @@ use weft_types::{PeerId, Result};
 /// Silence after which a peer is asked whether it is alive. With the retries, a dead one is known some seven seconds after it
 /// was heard last.
 pub(crate) const SILENCE: Nanos = 2_000_000_000;
+
+/// Silence of a peer that owes an acknowledgement after which it may be that no way leads there. It may as well compute.
+pub(crate) const OVERDUE: Nanos = 2 * SILENCE;
 
 pub(crate) const FIRST_RETRY: Nanos = 20_000_000;
 /// The pause from which on every question goes by another path than the one before, where there is one.
@@ -389,6 +393,30 @@ impl<H: Hca> Rdma<H> {
                 self.say(Step::Ask, index);
             }
         }
+    }
+
+    /// Whether somebody may be asked in vain: a look at a flag or two.
+    #[inline]
+    pub fn asks_in_vain(&self) -> bool {
+        self.overdue || !self.asking.is_empty()
+    }
+
+    /// Those from whom an answer is owed, for a way to them or for what is under way, and that were not heard for at least so
+    /// long. They may compute, or what is sent to them or comes from them is lost.
+    pub fn in_vain(&self, least: Nanos) -> impl Iterator<Item = (PeerId, Duration)> {
+        let now = self.now();
+        let of_messages = self.peers.all().iter().filter(|peer| peer.channel == 0 && !peer.resting);
+        of_messages.filter_map(move |peer| {
+            let since = match peer.state {
+                State::Asking { .. } if peer.life == 0 => peer.made,
+                State::Asking { .. } => peer.heard,
+                State::Open { .. } | State::Parting { .. } if !peer.flight.is_empty() => peer.heard,
+                State::Datagrams if peer.flight.is_busy() => peer.heard,
+                _ => return None,
+            };
+            let silent = now.saturating_sub(since);
+            (silent >= least).then(|| (peer.id, Duration::from_nanos(silent)))
+        })
     }
 
     /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would

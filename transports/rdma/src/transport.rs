@@ -1,7 +1,7 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
 use crate::card::PeerCard;
-use crate::contact::SILENCE;
+use crate::contact::{OVERDUE, SILENCE};
 use crate::flight::Holds;
 use crate::handshake::Hello;
 use crate::one_sided::{FOUND, Registered};
@@ -147,6 +147,8 @@ pub struct Rdma<H> {
     pub(crate) short: u64,
     /// Somebody waits until everything has left.
     pub(crate) leaving: Cell<bool>,
+    /// Whether the last round found somebody who owes an answer for long.
+    pub(crate) overdue: bool,
     /// Peers with messages, in turn.
     pub(crate) ready: VecDeque<u32>,
     pub(crate) lost: VecDeque<PeerId>,
@@ -257,6 +259,7 @@ impl<H: Hca> Rdma<H> {
             turn: 1,
             short: 0,
             leaving: Cell::new(false),
+            overdue: false,
             ready: VecDeque::new(),
             lost: VecDeque::new(),
             ended: VecDeque::new(),
@@ -486,6 +489,8 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         if now >= self.next_round {
             self.next_round = now + SILENCE / 2;
             self.ask_the_silent(now);
+            let overdue = self.in_vain(OVERDUE).next().is_some();
+            self.overdue = overdue;
             self.look_for_unused(now);
         }
         // What was just posted must not make the program's next message wait.

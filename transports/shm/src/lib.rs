@@ -37,9 +37,11 @@ pub mod slots;
 pub mod staging;
 mod sys;
 mod transport;
+mod words;
 
 pub use past::copy_past_caches;
 pub use rounds::Rounds;
-pub use segment::{PeerState, Waking, create, mark_dead, mark_far_dead};
+pub use segment::{PeerState, Waking, create, mark_dead, mark_far_dead, tell};
 pub use sleeping::{LonelyBell, ShmBell};
-pub use transport::{Config, Shm};
+pub use transport::{Config, Inquiry, Shm};
+pub use words::Word;

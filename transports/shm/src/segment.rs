@@ -10,13 +10,14 @@ use crate::bell::Doors;
 use crate::doorbell::Doorbells;
 use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
+use crate::words::{Word, Words};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Farewell, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x05");
 
 /// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for
 /// all.
@@ -56,6 +57,8 @@ struct Header {
     far_count: AtomicU32,
     /// Processes of other nodes that died, by their numbers in the job, as the launcher says (it alone writes).
     far_losses: [AtomicU32; MOST_FAR_LOSSES],
+    /// What else it says.
+    told: Words,
 }
 
 /// Deaths on other nodes that are told here; of more, the fabric tells.
@@ -207,6 +210,20 @@ impl Segment {
         let header = self.header();
         let count = (header.far_count.load(Ordering::Acquire) as usize).min(MOST_FAR_LOSSES);
         header.far_losses[..count].iter().skip(seen as usize).map(|peer| peer.load(Ordering::Relaxed))
+    }
+
+    /// Tells a word of the launcher, and wakes everybody. One caller at a time: the launcher.
+    pub(crate) fn tell(&self, word: Word) -> bool {
+        let told = self.header().told.push(word);
+        if told {
+            self.tell_all();
+        }
+        told
+    }
+
+    /// The launcher's words but for the first `seen`, and how many there are.
+    pub(crate) fn words(&self, seen: u32) -> (impl Iterator<Item = Word> + '_, u32) {
+        self.header().told.after(seen)
     }
 
     fn header(&self) -> &Header {
@@ -400,6 +417,18 @@ pub fn mark_far_dead(file: &File, ranks: u32, peer: u32) -> Result<()> {
     })?;
     Segment::open(file, ranks)?.lose_far(peer);
     Ok(())
+}
+
+/// Tells the `ranks` ranks of a node a word of the launcher, which must not do it twice at the same time. False when the node has
+/// been told too much already, and will not know.
+///
+/// # Errors
+/// As [`mark_dead`].
+pub fn tell(file: &File, ranks: u32, word: Word) -> Result<bool> {
+    let file = file.try_clone().map_err(|error| {
+        Error::new(ErrorClass::OTHER, format!("cannot use the shared-memory segment: {error}"))
+    })?;
+    Ok(Segment::open(file, ranks)?.tell(word))
 }
 
 /// The error for memory that cannot be had, with the remedy.

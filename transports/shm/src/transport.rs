@@ -14,6 +14,7 @@ use crate::sleeping::ShmBell;
 use crate::slots::Fresh;
 use crate::sys::{self, Mapping};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -71,6 +72,10 @@ pub struct Shm {
     named: Departure,
     /// Deaths on other nodes that were seen.
     far_seen: u32,
+    /// Words of the launcher that were seen; what they say of processes of other nodes that have ended MPI, and of ways to them.
+    words_seen: u32,
+    far_farewells: BTreeMap<PeerId, Farewell>,
+    inquiries: Vec<Inquiry>,
     single_copy: SingleCopy,
     /// What the first rank of the node said of its cores.
     agreed: Waking,
@@ -91,6 +96,15 @@ enum Departure {
     Death,
     /// It says that it has ended MPI after a loss.
     Farewell,
+}
+
+/// What the launcher says of the way to a process, by whatever else reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inquiry {
+    /// It asks for a way, and hears nothing of this process.
+    Asks(PeerId),
+    /// It and this process both look for one, and have found none.
+    Unreachable(PeerId),
 }
 
 /// What `examples/pingpong` measured (README.md), cautiously: seconds, bytes per second.
@@ -116,6 +130,18 @@ impl Shm {
     #[inline]
     pub fn is_here(&self, peer: PeerId) -> bool {
         self.map.contains(peer)
+    }
+
+    /// What the launcher has said of ways to processes since the last call.
+    #[inline]
+    pub fn inquiries(&mut self) -> Vec<Inquiry> {
+        std::mem::take(&mut self.inquiries)
+    }
+
+    /// Whether it has said anything of them.
+    #[inline]
+    pub fn has_inquiries(&self) -> bool {
+        !self.inquiries.is_empty()
     }
 
     /// How this process's sends make sure that sleepers wake, for reports.
@@ -479,7 +505,10 @@ impl Transport for Shm {
     }
 
     fn farewell_of(&self, peer: PeerId) -> Farewell {
-        self.segment.slot(self.map.local(peer)).farewell()
+        match self.map.contains(peer) {
+            true => self.segment.slot(self.map.local(peer)).farewell(),
+            false => self.far_farewells.get(&peer).copied().unwrap_or(Farewell::NONE),
+        }
     }
 
     fn set_farewell(&mut self, farewell: Farewell) {

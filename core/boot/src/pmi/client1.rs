@@ -4,6 +4,7 @@ use weft_types::{Error, ErrorClass, Result};
 
 use super::channel::LauncherSocket;
 use super::wire1::{Command, LineBuffer, encode_word};
+use crate::card::ranks_text;
 use crate::launcher::{Aborter, Launcher};
 use crate::stall::Stall;
 
@@ -213,6 +214,19 @@ impl Launcher for Client {
     fn stall(&mut self, stall: &Stall) -> bool {
         // A launcher that is stopped must not block a rank that has nothing to do with it.
         self.dialect == Dialect::Weft && self.channel.send_if_room(stall.command().emit().as_bytes())
+    }
+
+    fn in_vain(&mut self, ranks: &[u32], patience: u32) -> bool {
+        let command =
+            Command::new("weft_in_vain").with("ranks", ranks_text(ranks)).with("patience", patience);
+        self.dialect == Dialect::Weft && self.channel.send_if_room(command.emit().as_bytes())
+    }
+
+    fn part(&mut self, farewell: u32) {
+        if self.dialect == Dialect::Weft {
+            // Without the launcher there is nobody to hear it.
+            let _ = self.tell(&Command::new("weft_farewell").with("word", farewell));
+        }
     }
 
     fn reopen(&mut self) {

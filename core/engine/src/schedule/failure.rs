@@ -31,7 +31,7 @@ impl Engine {
             && matches!(error.class(), ErrorClass::TRUNCATE | ErrorClass::PROC_ABORTED)
             && let Some(lost) = self.state.any_lost_of(&*active.run.channel.peers)
         {
-            active.error = Some(State::gone(lost));
+            active.error = Some(self.state.lost(lost));
         } else if let Some(error) = &active.error
             && error.class() == ErrorClass::TRUNCATE
             && let channel = &active.run.channel
@@ -47,7 +47,7 @@ impl Engine {
         if self.state.gone.is_empty() {
             return None;
         }
-        self.state.any_lost_of(&*run.channel.peers).map(State::gone)
+        self.state.any_lost_of(&*run.channel.peers).map(|lost| self.state.lost(lost))
     }
 
     /// Somebody is gone: ends the runs of all communicators that had him. Those that the device has it ends itself.
@@ -119,7 +119,9 @@ impl Engine {
         if self.state.is_dead(peer) || self.state.has_left(peer, run.channel.context) {
             return;
         }
-        let lost = active.error.as_ref().is_some_and(|error| error.class() == ErrorClass::PROC_ABORTED);
+        let lost = active.error.as_ref().is_some_and(|error| {
+            error.class() == ErrorClass::PROC_ABORTED || !self.state.unreached.is_empty()
+        });
         if lost && peer != self.state.config.me {
             if let Some(lost) = self.state.any_lost_of(&*run.channel.peers) {
                 self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);

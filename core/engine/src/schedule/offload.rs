@@ -6,7 +6,7 @@
 
 use super::bound::{Bound, Run};
 use super::{Active, Operation, Reduction};
-use crate::engine::{Engine, State};
+use crate::engine::Engine;
 use crate::transports::Transports;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -259,7 +259,7 @@ impl Engine {
             let lowered = active.run.lowered.get().expect("it was handed over");
             match outcome {
                 Outcome::Done => lowered.unstage(),
-                Outcome::Lost(peer) => active.error = Some(State::gone(peer)),
+                Outcome::Lost(peer) => active.error = Some(self.state.lost(peer)),
                 Outcome::Failed(error) => active.error = Some(error),
             }
             if let Run::Own(bound) = &mut active.run

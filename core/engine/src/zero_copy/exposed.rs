@@ -19,7 +19,7 @@
 use super::stage::{BYTES, STAGED};
 use super::transfer::{Plan, Way, range_of};
 use super::{Cache, MOST_BYTES, MOST_REGIONS};
-use crate::engine::{Engine, State};
+use crate::engine::Engine;
 use crate::requests::{Buffer, Phase};
 use crate::types::{RequestId, Started};
 use weft_api::verbs::Access;
@@ -99,7 +99,7 @@ impl Engine {
                     Err(Refused::Full) if looked => {}
                     // A row of puts is not to pile up here while the device could take them.
                     Err(Refused::Full) => self.look_at_device(),
-                    Err(Refused::Dead) => return Err(State::gone(peer)),
+                    Err(Refused::Dead) => return Err(self.state.lost(peer)),
                 }
             }
             return self.operate(peer, Way::WritePacked, to, None, bytes, Buffer::Send(data), &can);

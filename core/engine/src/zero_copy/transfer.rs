@@ -389,7 +389,7 @@ impl Engine {
             let gone = failed && self.fabric.is_gone(peer);
             let error = match (failed, gone) {
                 (false, _) => None,
-                (true, true) => Some(State::gone(peer)),
+                (true, true) => Some(self.state.lost(peer)),
                 (true, false) => Some(denied(peer)),
             };
             self.state.finish(slot, error);

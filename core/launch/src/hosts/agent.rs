@@ -16,8 +16,9 @@ use nix::unistd::Pid;
 
 use weft_boot::pmi::wire1::Command;
 use weft_boot::stall;
+use weft_types::{Farewell, PeerId};
 
-use super::frames::{self, Answer, Frame, Kind, Orders, Question, Reader};
+use super::frames::{self, Answer, Frame, Kind, Orders, Question, Reader, Word};
 use super::gather::{Gather, Step};
 use super::local::{self, Common, LocalRank, Places};
 use crate::judge::End;
@@ -218,6 +219,7 @@ impl Agent {
                 }
             }
             (Kind::Lost, _) => self.tell_of_loss(frame.number),
+            (Kind::Word, _) => self.tell_word(frame),
             (Kind::Finish, _) => self.finish()?,
             (Kind::Left, _) => self.leave_fence(),
             (Kind::Channel, Some(index)) => {
@@ -311,6 +313,24 @@ impl Agent {
         if let Err(why) = told {
             self.tell(Kind::CannotTell, lost, why.as_bytes());
         }
+    }
+
+    /// Tells ranks here a word of the head. Where that cannot be done they wait on as if it had not been said.
+    fn tell_word(&mut self, frame: &Frame) {
+        let Some(common) = &self.common else { return };
+        let Ok(memory) = common.memory.try_clone().map(File::from) else { return };
+        let here = self.ranks.iter().position(|rank| rank.rank == frame.number).map(|index| index as u32);
+        let word = match (Word::parse(&frame.content), here) {
+            (Some(Word::Asks(peer)), Some(local)) => weft_shm::Word::Asks { local, peer: PeerId(peer) },
+            (Some(Word::Unreachable(peer)), Some(local)) => {
+                weft_shm::Word::Unreachable { local, peer: PeerId(peer) }
+            }
+            (Some(Word::Farewell(word)), None) => {
+                weft_shm::Word::Farewell(PeerId(frame.number), Farewell::from_word(word))
+            }
+            _ => return,
+        };
+        let _ = weft_shm::tell(&memory, self.ranks.len() as u32, word);
     }
 
     fn listen_to_all(&mut self) -> io::Result<()> {

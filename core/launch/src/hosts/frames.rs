@@ -56,6 +56,8 @@ pub enum Kind {
     Entered,
     /// To the agent: the fence is over for all ranks of the host.
     Left,
+    /// To the agent: tell rank `number` here, or all ranks here, a word (see [`Word`]).
+    Word,
     /// To the head: the ranks of the host cannot be told that rank `number` has died, and why.
     CannotTell,
 }
@@ -63,9 +65,9 @@ pub enum Kind {
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 20] = [
+        const ALL: [Kind; 21] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye, Lost, Puts, Entered, Left, CannotTell,
+            Took, Line, Bye, Lost, Puts, Entered, Left, Word, CannotTell,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -200,6 +202,42 @@ impl Answer {
             clock: u64::from_le_bytes(*clock),
             states: states.collect::<Option<_>>()?,
         })
+    }
+}
+
+/// The content of a [`Kind::Word`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// To the rank of the frame: this one asks it over the fabric, and hears nothing of it.
+    Asks(u32),
+    /// To the rank of the frame: no way leads to this one.
+    Unreachable(u32),
+    /// To all: the rank of the frame, of another host, has left this behind (`weft_types::Farewell::to_word`).
+    Farewell(u32),
+}
+
+impl Word {
+    /// The bytes.
+    pub fn emit(self) -> [u8; 5] {
+        let (kind, value) = match self {
+            Word::Asks(rank) => (0, rank),
+            Word::Unreachable(rank) => (1, rank),
+            Word::Farewell(word) => (2, word),
+        };
+        let [a, b, c, d] = value.to_le_bytes();
+        [kind, a, b, c, d]
+    }
+
+    /// Reads [`Word::emit`].
+    pub fn parse(content: &[u8]) -> Option<Word> {
+        let (&kind, value) = content.split_first()?;
+        let value = u32::from_le_bytes(value.try_into().ok()?);
+        match kind {
+            0 => Some(Word::Asks(value)),
+            1 => Some(Word::Unreachable(value)),
+            2 => Some(Word::Farewell(value)),
+            _ => None,
+        }
     }
 }
 

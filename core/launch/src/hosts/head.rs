@@ -30,6 +30,7 @@ use crate::pmi_server::{Action, Server};
 use crate::report::{self, Known};
 use crate::run::{ENDING, NOTE, PASSED_ON};
 use crate::watch::{Outside, Watch};
+use crate::ways::Ways;
 
 /// A connection may take longer to be made than an agent may be silent later.
 pub(super) const PATIENCE_AT_START: Duration = Duration::from_secs(60);
@@ -67,6 +68,8 @@ pub(super) struct Head {
     pub(super) server: Server,
     pub(super) judge: Judge,
     pub(super) watch: Watch,
+    /// Ranks that ask each other in vain.
+    pub(super) ways: Ways,
     /// Losses that not all hosts know of yet.
     pub(super) losses: Vec<Loss>,
     /// Deaths and aborts that wait for words of other hosts.
@@ -162,6 +165,7 @@ impl Head {
             server: Server::on_nodes(&job_id, &appnums, universe, dealing::nodes(&host_of).to_string()),
             judge: Judge::new(size),
             watch: Watch::new(size, settings.watchdog_period(), settings.watchdog_abort),
+            ways: Ways::default(),
             losses: Vec::new(),
             queue: Queue::default(),
             inside: vec![None; size],
@@ -478,6 +482,7 @@ impl Head {
             }
             Action::Finished { rank } => {
                 self.judge.finished(rank);
+                self.ways.gone(rank);
                 self.watch.gone(rank, stall::now(), now);
                 None
             }
@@ -492,6 +497,14 @@ impl Head {
             }
             Action::Stalled { rank, stall } => {
                 self.stalled(rank, *stall);
+                None
+            }
+            Action::InVain { rank, others, patience } => {
+                self.in_vain(rank, &others, patience);
+                None
+            }
+            Action::Parted { rank, farewell } => {
+                self.parted(rank, farewell);
                 None
             }
             Action::Reopened { rank } => {

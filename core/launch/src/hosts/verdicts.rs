@@ -133,6 +133,7 @@ impl Head {
             return;
         }
         let now = Instant::now();
+        self.ways.gone(rank);
         let order = self.judge.ended(rank, end, now);
         let others_are_told = matches!(order, Some(crate::judge::Order::Tell(_))) || self.is_being_told(rank);
         if !others_are_told {

@@ -1,9 +1,10 @@
 //! The head's part of the watchdog and of deaths: what ranks of several hosts tell, in one time, when others know of a loss,
 //! and what hosts say as wholes.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_boot::stall::{self, Stall};
+use weft_types::Farewell;
 
 use super::SILENCE;
 use super::clocks::{self, Clock};
@@ -12,6 +13,7 @@ use super::head::{Head, PATIENCE_AT_START};
 use crate::judge::Cause;
 use crate::report;
 use crate::watch::Word;
+use crate::ways::Step;
 
 /// A rank that died while the others go on, and when the hosts were told (nanoseconds of [`stall::now`]).
 pub(super) struct Loss {
@@ -115,6 +117,38 @@ impl Head {
                 self.ask_host(index);
             }
         }
+    }
+
+    /// A rank asks others in vain over its fabric: those are asked, or it is certain that no way leads there.
+    pub(super) fn in_vain(&mut self, rank: usize, others: &[usize], patience: Duration) {
+        let running: Vec<usize> =
+            others.iter().copied().filter(|&other| self.judge.is_running(other)).collect();
+        for step in self.ways.in_vain(rank, &running, patience, Instant::now()) {
+            match step {
+                Step::Ask { rank, about } => {
+                    self.tell(rank, Kind::Word, &frames::Word::Asks(about as u32).emit());
+                }
+                Step::Cut { one, other, time } => {
+                    let hosts = [one, other].map(|rank| self.host_of[rank]);
+                    if self.ways.is_to_be_told(hosts) {
+                        let [first, second] = hosts.map(|host| self.hosts[host].name.as_str());
+                        eprint!("{}", report::cut((one, first), (other, second), time));
+                    }
+                    for (rank, about) in [(one, other), (other, one)] {
+                        self.tell(rank, Kind::Word, &frames::Word::Unreachable(about as u32).emit());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A rank has ended MPI after a loss: those of other hosts hear of it, who may never have met it. On its own host its word
+    /// lies in the memory that the ranks share.
+    pub(super) fn parted(&mut self, rank: usize, farewell: Farewell) {
+        let content = frames::Word::Farewell(farewell.to_word()).emit();
+        let own = self.host_of[rank];
+        let hosts = self.hosts.iter_mut().enumerate().filter(|(index, host)| *index != own && !host.gone);
+        hosts.for_each(|(_, host)| frames::emit(Kind::Word, rank as u32, &content, &mut host.out));
     }
 
     /// Whether hosts are being told that a rank is gone.

@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weft_boot::stall;
+use weft_shm::Word;
+use weft_types::PeerId;
 
 use super::Job;
 use crate::judge::{End, Order};
 use crate::report;
 use crate::spawn;
+use crate::ways::Step;
 
 impl Job {
     /// Tells those that go on that `lost` has died, in the memory that they share: whoever sleeps there is woken. Where that
@@ -33,6 +36,34 @@ impl Job {
         }
     }
 
+    /// A rank asks others in vain over its fabric: those are asked, or it is certain that no way leads there. A word that cannot be
+    /// told leaves them waiting.
+    pub(super) fn in_vain(&mut self, rank: usize, others: &[usize], patience: Duration) {
+        let running: Vec<usize> =
+            others.iter().copied().filter(|&other| self.judge.is_running(other)).collect();
+        for step in self.ways.in_vain(rank, &running, patience, Instant::now()) {
+            let peer = |rank: usize| PeerId(rank as u32);
+            match step {
+                Step::Ask { rank, about } => {
+                    self.tell_word(Word::Asks { local: rank as u32, peer: peer(about) })
+                }
+                Step::Cut { one, other, time } => {
+                    if self.ways.is_to_be_told([0, 0]) {
+                        eprint!("{}", report::cut((one, &self.host), (other, &self.host), time));
+                    }
+                    self.tell_word(Word::Unreachable { local: one as u32, peer: peer(other) });
+                    self.tell_word(Word::Unreachable { local: other as u32, peer: peer(one) });
+                }
+            }
+        }
+    }
+
+    fn tell_word(&self, word: Word) {
+        if let Ok(memory) = self.memory.try_clone() {
+            let _ = weft_shm::tell(&File::from(memory), self.ranks.len() as u32, word);
+        }
+    }
+
     /// Judges ranks that died by a signal, for whom another one may be about to end the job.
     pub(super) fn judge_deaths(&mut self) -> io::Result<()> {
         let running: Vec<usize> = self.judge.running().filter(|&rank| rank < self.ranks.len()).collect();
@@ -53,6 +84,7 @@ impl Job {
         if !self.judge.is_running(rank) {
             return Ok(());
         }
+        self.ways.gone(rank);
         let order = self.judge.ended(rank, end, Instant::now());
         if !matches!(order, Some(Order::Tell(_))) {
             self.watch.gone(rank, stall::now(), Instant::now());

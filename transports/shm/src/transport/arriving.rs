@@ -1,11 +1,12 @@
 //! Rings that others begin to send on, and deaths, which are announced in the same way.
 
-use super::{Departure, Inbound, NOT_ACTIVE, Shm};
+use super::{Departure, Inbound, Inquiry, NOT_ACTIVE, Shm};
 use crate::arrivals::take_in;
 use crate::raw::RawRing;
 use crate::ring::Consumer;
 use crate::segment::PeerState;
-use weft_types::PeerId;
+use crate::words::Word;
+use weft_types::{Farewell, PeerId};
 
 impl Shm {
     /// Takes in the rings that were announced since the last look.
@@ -38,9 +39,30 @@ impl Shm {
             let far = self.segment.far_losses(self.far_seen).map(|peer| (PeerId(peer), Departure::Death));
             self.lost.extend(far);
             self.far_seen += (self.lost.len() - before) as u32;
+            self.take_words();
         }
         self.arrivals = seen;
-        moved || !self.lost.is_empty()
+        moved || !self.lost.is_empty() || !self.inquiries.is_empty()
+    }
+
+    /// Takes in what else the launcher has said.
+    fn take_words(&mut self) {
+        let (words, seen) = self.segment.words(self.words_seen);
+        for word in words {
+            match word {
+                Word::Farewell(peer, farewell) if !self.map.contains(peer) => {
+                    let said = self.far_farewells.entry(peer).or_insert(Farewell::NONE);
+                    *said = said.and(farewell);
+                    self.lost.push((peer, Departure::Farewell));
+                }
+                Word::Asks { local, peer } if local == self.me => self.inquiries.push(Inquiry::Asks(peer)),
+                Word::Unreachable { local, peer } if local == self.me => {
+                    self.inquiries.push(Inquiry::Unreachable(peer));
+                }
+                _ => {}
+            }
+        }
+        self.words_seen = seen;
     }
 
     fn activate(&mut self, local: u32) {

@@ -6,6 +6,7 @@ use crate::peers::PeerMap;
 use crate::segment::{Inbound as Arrived, Segment, Waking};
 use crate::single_copy::SingleCopy;
 use crate::sys::{self, Mapping};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -72,6 +73,9 @@ impl Shm {
             lost: Vec::new(),
             named: Departure::Death,
             far_seen: 0,
+            words_seen: 0,
+            far_farewells: BTreeMap::new(),
+            inquiries: Vec::new(),
             single_copy,
             agreed: waking,
             fenced: !registered,
@@ -114,6 +118,9 @@ impl Shm {
             lost: Vec::new(),
             named: Departure::Death,
             far_seen: 0,
+            words_seen: 0,
+            far_farewells: BTreeMap::new(),
+            inquiries: Vec::new(),
             single_copy: self.single_copy.another(),
             agreed: self.agreed,
             fenced: self.fenced,

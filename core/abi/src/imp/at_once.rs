@@ -24,6 +24,23 @@ use crate::raise::{self, Raised};
 pub(crate) use super::at_once_parts::{pready, start};
 pub(crate) use super::at_once_windows::put;
 
+/// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for the full form. A call
+/// of nothing that stays one: of a function that is inlined nothing would be told.
+#[cold]
+#[inline(never)]
+fn rare() {
+    std::hint::black_box(());
+}
+
+/// `done`, which is usually true.
+#[inline(always)]
+pub(super) fn usually(done: bool) -> bool {
+    if !done {
+        rare();
+    }
+    done
+}
+
 /// Everything was done.
 pub(super) const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
 

@@ -58,7 +58,7 @@ use weft_types::{Error, ErrorClass};
 
 pub(crate) use self::abort::{abort, abort_ranks};
 pub(crate) use self::blocked::Blocked;
-pub(crate) use self::own::own;
+pub(crate) use self::own::{Own, own};
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
 
@@ -79,6 +79,10 @@ pub(crate) const MULTIPLE: u32 = 64;
 /// Bit of the phase, beside [`MULTIPLE`]: the program has asked for MPI_THREAD_MULTIPLE by its name, so its functions may run
 /// in any thread. A session of another level, or of none, has threads of its own and says nothing of that.
 pub(crate) const ANY_THREAD: u32 = 128;
+
+/// Bit of the phase: neither [`WORLD`] nor [`SESSION`]. Kept by [`change_phase`], so that the short forms of calls learn from one
+/// test of bits whether they may go on.
+const CLOSED: u32 = 256;
 
 struct Gate {
     phase: AtomicU32,
@@ -141,7 +145,7 @@ const _: () = {
 unsafe impl Sync for Gate {}
 
 static GATE: Gate = Gate {
-    phase: AtomicU32::new(0),
+    phase: AtomicU32::new(CLOSED),
     process: UnsafeCell::new(None),
     starting: Mutex::new(()),
     always: Mutex::new(Always::new()),
@@ -163,7 +167,11 @@ pub(crate) fn phase() -> u32 {
 
 /// Sets and clears phase bits.
 pub(crate) fn change_phase(set: u32, clear: u32) {
-    let _ = GATE.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bits| Some((bits | set) & !clear));
+    let changed = |bits| {
+        let bits = (bits | set) & !(clear | CLOSED);
+        Some(if bits & (WORLD | SESSION) == 0 { bits | CLOSED } else { bits })
+    };
+    let _ = GATE.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
 }
 
 /// Fails unless the World Model or a session is active.
@@ -262,9 +270,7 @@ pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
 /// Whether the World Model or a session is active, without locks.
 #[inline(always)]
 pub(crate) fn is_active_alone() -> bool {
-    // One comparison: at least one of the two lowest bits, and not the third.
-    const { assert!(WORLD | SESSION == 3 && LOCKED == 4) };
-    (phase() & (WORLD | SESSION | LOCKED)).wrapping_sub(1) < 3
+    phase() & (CLOSED | LOCKED) == 0
 }
 
 /// The process, when [`is_active_alone`].
@@ -280,8 +286,7 @@ pub(crate) unsafe fn process_alone<'a>() -> &'a mut Process {
 /// Whether the World Model or a session is active and calls take locks.
 #[inline(always)]
 pub(crate) fn is_active_with_threads() -> bool {
-    const { assert!(WORLD | SESSION == 3 && LOCKED == 4) };
-    phase() & (WORLD | SESSION | LOCKED) > LOCKED
+    phase() & (CLOSED | LOCKED) == LOCKED
 }
 
 /// Lends the process. Only after [`start`], which every caller's phase check implies.

@@ -153,7 +153,7 @@ impl Here {
     /// # Safety
     /// As [`Here::get`].
     #[inline]
-    unsafe fn get_or_make<'a>() -> Option<&'a Here> {
+    pub(crate) unsafe fn get_or_make<'a>() -> Option<&'a Here> {
         // SAFETY: the caller's promise.
         unsafe { Here::get().or_else(|| Here::make()) }
     }

@@ -37,8 +37,10 @@ pub struct Callback {
 pub enum AtOnce {
     /// At every thread level; with threads the form for lanes.
     Always,
-    /// Below `MPI_THREAD_MULTIPLE`.
+    /// Below `MPI_THREAD_SERIALIZED`.
     Alone,
+    /// At every thread level; the form is told how it reaches the process.
+    Rounds,
 }
 
 /// One procedure.
@@ -329,6 +331,7 @@ fn procedure(
         width: facts.get(base, "-", "width").is_some(),
         at_once: facts.get(base, "-", "at-once").map(|value| match value {
             "alone" => AtOnce::Alone,
+            "rounds" => AtOnce::Rounds,
             _ => AtOnce::Always,
         }),
         fortran_2008: cell("f08_interface")?.to_owned(),

@@ -6,19 +6,43 @@ use crate::types::{Ending, Envelope, RequestId, Soon, Status};
 use weft_api::{Handler, Transport};
 use weft_datatype::RecvBuf;
 use weft_proto::{Key, Pattern, charge};
+use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
+
+/// Number of a process among those that an engine has talked to. It stays as long as the engine, and means nothing to another
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetPeer(pub u32);
 
 impl Engine {
     /// The first part of [`Engine::send`], for callers that count instructions: a small message that may leave now. False
     /// says that nothing was sent.
     #[inline(always)]
     pub fn send_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
-        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
+        let Some(met) = self.met(to.peer) else { return false };
+        self.send_to_met_at_once(met, (to.context, to.source, to.tag), bytes)
+    }
+
+    /// The number of a process that this engine has talked to.
+    #[inline(always)]
+    pub fn met(&self, peer: PeerId) -> Option<MetPeer> {
+        self.state.peers.index(peer).map(MetPeer)
+    }
+
+    /// As [`Engine::send_at_once`] with channel, own rank there and tag, to a process whose number the caller has kept.
+    #[inline(always)]
+    pub fn send_to_met_at_once(
+        &mut self,
+        to: MetPeer,
+        (context, source, tag): (ContextId, Rank, Tag),
+        bytes: &[u8],
+    ) -> bool {
+        let Some(peer) = self.state.peers.get_mut(to.0) else { return false };
         if bytes.len() > peer.max_inline as usize || charge(bytes.len() as u32) > peer.window.open() {
             return false;
         }
         // An open window says: connected, alive, and nothing queues that this message could overtake.
-        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        let header = Header::new(Kind::Eager, context, source, tag);
         let sent = self.fabric.send_now(peer.route, header, bytes);
         if sent {
             peer.window.spend_open(charge(bytes.len() as u32));

@@ -37,6 +37,7 @@ mod wait;
 pub mod world;
 mod zero_copy;
 
+pub use at_once::MetPeer;
 pub use both::{Both, BothBell};
 pub use contacts::{Contacts, Wide};
 pub use engine::Engine;

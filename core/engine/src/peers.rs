@@ -118,6 +118,12 @@ impl Peers {
         self.peers.get_mut(index as usize)
     }
 
+    /// The peer of an index, when there is one.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Peer> {
+        self.peers.get_mut(index as usize)
+    }
+
     /// Number of peers met; their indices are below.
     pub(crate) fn len(&self) -> u32 {
         self.peers.len() as u32

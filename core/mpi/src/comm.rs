@@ -1,7 +1,9 @@
 //! Communicators: a group, a hidden channel, and what hangs on them (chapter 7).
 
+mod routes;
 mod sides;
 
+pub use routes::Routes;
 pub(crate) use sides::Everyone;
 pub use sides::{Inter, Sides};
 
@@ -53,6 +55,8 @@ pub struct Comm {
     pub size: u32,
     /// The processes that ranks name: the members, or an intercommunicator's remote group. See [`Comm::local_group`].
     pub group: Arc<Group>,
+    /// Ways to the ranks used last.
+    pub routes: Routes,
     /// The two groups of an intercommunicator.
     pub inter: Option<Box<Inter>>,
     /// The error handler attached (section 9.3.1).
@@ -90,6 +94,7 @@ impl Comm {
             rank,
             size: group.size(),
             group,
+            routes: Routes::default(),
             inter: None,
             errhandler,
             name: Box::default(),

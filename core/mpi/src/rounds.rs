@@ -379,8 +379,9 @@ pub trait Steps {
     fn missing(&self) -> u64;
     /// Its cells.
     fn rounds(&mut self) -> &mut Rounds;
-    /// Whether a member on this processor can go on sooner than this one.
-    fn makes_way(&self) -> bool;
+    /// Whether to let in another member that runs on this processor: one that it waits for, or (`behind_too`: each such question reads
+    /// a line of every member, which they write to) one that is behind and has something to read.
+    fn makes_way(&self, behind_too: bool) -> bool;
 }
 
 impl Steps for UnderWay {
@@ -397,8 +398,8 @@ impl Steps for UnderWay {
         &mut self.rounds
     }
 
-    fn makes_way(&self) -> bool {
-        self.rounds.cells_here().makes_way(self.missing())
+    fn makes_way(&self, behind_too: bool) -> bool {
+        self.rounds.cells_here().makes_way(self.missing(), behind_too)
     }
 }
 

@@ -376,10 +376,12 @@ impl Rounds {
         self.distance.begin(if self.memory.goes_to_and_fro(bytes, all) { 0 } else { bytes })
     }
 
-    /// The same of a result that is combined into the own payload of that many bytes, of which all members combine a part.
+    /// The same of a result that is combined into the own payload of that many bytes, of which all members combine a part: past the
+    /// caches where ranks share cores only, where that was measured to help.
     #[inline]
     pub fn begin_combining(&mut self, bytes: usize) -> Writing {
-        self.distance.begin_combining(bytes / self.members() as usize)
+        let part = if self.memory.is_crowded() { bytes / self.members() as usize } else { 0 };
+        self.distance.begin_combining(part)
     }
 
     /// The others, one bit each, for whom what is written so goes past the caches: not for those on this processor.
@@ -486,7 +488,8 @@ impl Rounds {
     /// Tells on which processor this member runs, and whether it should make way, as it waits for `of`: one of them was last seen
     /// on the same processor, which can only go on then, or one that is behind this member and so has something to read. That
     /// one would have to be let in sooner or later; now it uses the time until those on other processors are there.
-    pub fn makes_way(&self, of: u64) -> bool {
-        self.memory.makes_way(of)
+    /// `behind_too`: whether the latter are asked for, which reads a line of every member that it writes to in each round.
+    pub fn makes_way(&self, of: u64, behind_too: bool) -> bool {
+        self.memory.makes_way(of, behind_too)
     }
 }

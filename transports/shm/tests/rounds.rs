@@ -33,19 +33,20 @@ fn members(count: u32) -> Vec<Rounds> {
 fn who_waits_makes_way_for_those_that_it_waits_for_and_those_behind_it() {
     let mut all = members(3);
     let [first, second, third] = all.as_mut_slice() else { unreachable!("three members") };
-    assert!(!first.makes_way(0b110), "nobody knows where the others run");
-    assert!(second.makes_way(0b001), "who is waited for said that it runs here");
-    assert!(!second.makes_way(0b100), "that one did not");
-    assert!(!first.makes_way(0b100));
-    assert!(!third.makes_way(0), "nobody is behind");
+    assert!(!first.makes_way(0b110, true), "nobody knows where the others run");
+    assert!(second.makes_way(0b001, true), "who is waited for said that it runs here");
+    assert!(!second.makes_way(0b100, true), "that one did not");
+    assert!(!first.makes_way(0b100, true));
+    assert!(!third.makes_way(0, true), "nobody is behind");
     // The first writes a round, which it has finished with that.
     first.publish(0, SIGNATURE);
     first.end(1);
-    assert!(first.makes_way(0), "the others have something to read");
-    assert!(!second.makes_way(0), "who is behind makes way for nobody");
+    assert!(first.makes_way(0, true), "the others have something to read");
+    assert!(!first.makes_way(0, false), "who is not asked for");
+    assert!(!second.makes_way(0, true), "who is behind makes way for nobody");
     second.end(1);
-    assert!(first.makes_way(0));
+    assert!(first.makes_way(0, true));
     third.end(1);
-    assert!(!first.makes_way(0));
-    assert!(first.makes_way(0b010));
+    assert!(!first.makes_way(0, true));
+    assert!(first.makes_way(0b010, true));
 }

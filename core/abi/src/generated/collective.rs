@@ -15,17 +15,32 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
         };
         raise::finish_on_comm("MPI_Barrier", comm, call())
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(comm: MPI_Comm) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Locked, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(comm: MPI_Comm) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Alone::new(), comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(comm) };
+        return unsafe { with_threads(comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::barrier(comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(comm) }
+    unsafe { alone(comm) }
 }
 
 /// `MPI_Bcast` (6.4 Broadcast).
@@ -58,17 +73,62 @@ unsafe extern "C" fn PMPI_Bcast(
             }),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(
+                imp::at_once_rounds::Locked,
+                buffer,
+                i64::from(count),
+                datatype,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buffer, count, datatype, root, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(
+                imp::at_once_rounds::Alone::new(),
+                buffer,
+                i64::from(count),
+                datatype,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buffer, count, datatype, root, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(buffer, count, datatype, root, comm) };
+        return unsafe { with_threads(buffer, count, datatype, root, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::bcast(buffer, i64::from(count), datatype, root, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buffer, count, datatype, root, comm) }
+    unsafe { alone(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Bcast_c` (6.4 Broadcast).
@@ -99,17 +159,48 @@ unsafe extern "C" fn PMPI_Bcast_c(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        buffer: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(imp::at_once_rounds::Locked, buffer, count, datatype, root, comm)
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buffer, count, datatype, root, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buffer: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::bcast(imp::at_once_rounds::Alone::new(), buffer, count, datatype, root, comm)
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buffer, count, datatype, root, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(buffer, count, datatype, root, comm) };
+        return unsafe { with_threads(buffer, count, datatype, root, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::bcast(buffer, count, datatype, root, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buffer, count, datatype, root, comm) }
+    unsafe { alone(buffer, count, datatype, root, comm) }
 }
 
 /// `MPI_Gather` (6.5 Gather).
@@ -460,27 +551,67 @@ unsafe extern "C" fn PMPI_Allgather(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::allgather(
-            sendbuf,
-            i64::from(sendcount),
-            sendtype,
-            recvbuf,
-            i64::from(recvcount),
-            recvtype,
-            comm,
-        )
-    };
-    if let Some(code) = answer {
-        return code;
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgather_c` (6.7 Gather-to-all).
@@ -521,18 +652,67 @@ unsafe extern "C" fn PMPI_Allgather_c(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer =
-        unsafe { imp::at_once::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
-    if let Some(code) = answer {
-        return code;
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allgather(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Allgatherv` (6.7 Gather-to-all).
@@ -660,27 +840,67 @@ unsafe extern "C" fn PMPI_Alltoall(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::alltoall(
-            sendbuf,
-            i64::from(sendcount),
-            sendtype,
-            recvbuf,
-            i64::from(recvcount),
-            recvtype,
-            comm,
-        )
-    };
-    if let Some(code) = answer {
-        return code;
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                i64::from(sendcount),
+                sendtype,
+                recvbuf,
+                i64::from(recvcount),
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoall_c` (6.8 All-to-All Scatter/Gather).
@@ -721,18 +941,67 @@ unsafe extern "C" fn PMPI_Alltoall_c(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer =
-        unsafe { imp::at_once::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) };
-    if let Some(code) = answer {
-        return code;
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        sendcount: MPI_Count,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::alltoall(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                sendcount,
+                sendtype,
+                recvbuf,
+                recvcount,
+                recvtype,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
+    unsafe { way(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
 }
 
 /// `MPI_Alltoallv` (6.8 All-to-All Scatter/Gather).

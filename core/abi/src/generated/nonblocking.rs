@@ -106,17 +106,28 @@ unsafe extern "C" fn PMPI_Irecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
+        let answer =
+            unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::irecv(buf, i64::from(count), datatype, source, tag, comm, request) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    unsafe { way(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irecv_c` (3.7.2 Communication Initiation).
@@ -171,17 +182,27 @@ unsafe extern "C" fn PMPI_Irecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, request) };
+        let answer = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::irecv(buf, count, datatype, source, tag, comm, request) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, source, tag, comm, request) }
+    unsafe { way(buf, count, datatype, source, tag, comm, request) }
 }
 
 /// `MPI_Irsend` (3.7.2 Communication Initiation).
@@ -287,17 +308,28 @@ unsafe extern "C" fn PMPI_Isend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
+        let answer =
+            unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::isend(buf, i64::from(count), datatype, dest, tag, comm, request) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { way(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isend_c` (3.7.2 Communication Initiation).
@@ -352,17 +384,27 @@ unsafe extern "C" fn PMPI_Isend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, dest, tag, comm, request) };
+        let answer = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::isend(buf, count, datatype, dest, tag, comm, request) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { way(buf, count, datatype, dest, tag, comm, request) }
 }
 
 /// `MPI_Isendrecv` (3.7.2 Communication Initiation).
@@ -615,17 +657,22 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(request, status) }
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once::wait(request, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request, status) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe { with_threads(request, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::wait(request, status) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(request, status) }
+    unsafe { alone(request, status) }
 }
 
 /// `MPI_Testall` (3.7.5 Multiple Completions).

@@ -55,9 +55,35 @@ unsafe extern "C" fn PMPI_Put(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        origin_addr: *const c_void,
+        origin_count: c_int,
+        origin_datatype: MPI_Datatype,
+        target_rank: c_int,
+        target_disp: MPI_Aint,
+        target_count: c_int,
+        target_datatype: MPI_Datatype,
+        win: MPI_Win,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe {
+        let answer = unsafe {
+            imp::at_once::put(
+                origin_addr,
+                i64::from(origin_count),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                i64::from(target_count),
+                target_datatype,
+                win,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
             in_full(
                 origin_addr,
                 origin_count,
@@ -68,27 +94,12 @@ unsafe extern "C" fn PMPI_Put(
                 target_datatype,
                 win,
             )
-        };
+        }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::put(
-            origin_addr,
-            i64::from(origin_count),
-            origin_datatype,
-            target_rank,
-            target_disp,
-            i64::from(target_count),
-            target_datatype,
-            win,
-        )
-    };
-    if let Some(code) = answer {
-        return code;
-    }
+    let way = if gate::is_active_alone() { alone } else { in_full };
     // SAFETY: the program keeps the contract of the procedure.
     unsafe {
-        in_full(
+        way(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -153,10 +164,20 @@ unsafe extern "C" fn PMPI_Put_c(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        origin_addr: *const c_void,
+        origin_count: MPI_Count,
+        origin_datatype: MPI_Datatype,
+        target_rank: c_int,
+        target_disp: MPI_Aint,
+        target_count: MPI_Count,
+        target_datatype: MPI_Datatype,
+        win: MPI_Win,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe {
-            in_full(
+        let answer = unsafe {
+            imp::at_once::put(
                 origin_addr,
                 origin_count,
                 origin_datatype,
@@ -167,26 +188,27 @@ unsafe extern "C" fn PMPI_Put_c(
                 win,
             )
         };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe {
+            in_full(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::put(
-            origin_addr,
-            origin_count,
-            origin_datatype,
-            target_rank,
-            target_disp,
-            target_count,
-            target_datatype,
-            win,
-        )
-    };
-    if let Some(code) = answer {
-        return code;
-    }
+    let way = if gate::is_active_alone() { alone } else { in_full };
     // SAFETY: the program keeps the contract of the procedure.
     unsafe {
-        in_full(
+        way(
             origin_addr,
             origin_count,
             origin_datatype,

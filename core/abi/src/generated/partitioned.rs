@@ -25,17 +25,22 @@ unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_in
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(partition, request) }
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(partition: c_int, request: MPI_Request) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once::pready(partition, request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(partition, request) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe { with_threads(partition, request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::pready(partition, request) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(partition, request) }
+    unsafe { alone(partition, request) }
 }
 
 /// `MPI_Pready_list` (4.2.1 Communication Initialization and Starting with Partitioning).

@@ -276,17 +276,22 @@ unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(request) }
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(request: *mut MPI_Request) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once::start(request) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(request) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe { with_threads(request) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::start(request) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(request) }
+    unsafe { alone(request) }
 }
 
 /// `MPI_Startall` (3.9 Persistent Communication Requests).

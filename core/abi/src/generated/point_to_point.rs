@@ -51,17 +51,29 @@ unsafe extern "C" fn PMPI_Send(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, dest, tag, comm) }
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe { with_threads(buf, count, datatype, dest, tag, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    unsafe { alone(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Send_c` (3.2.1 Blocking Send).
@@ -112,17 +124,29 @@ unsafe extern "C" fn PMPI_Send_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, dest, tag, comm) }
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *const c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe { with_threads(buf, count, datatype, dest, tag, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, dest, tag, comm) }
+    unsafe { alone(buf, count, datatype, dest, tag, comm) }
 }
 
 /// `MPI_Recv` (3.2.4 Blocking Receive).
@@ -177,17 +201,28 @@ unsafe extern "C" fn PMPI_Recv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
+        let answer =
+            unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
+    unsafe { way(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Recv_c` (3.2.4 Blocking Receive).
@@ -241,17 +276,27 @@ unsafe extern "C" fn PMPI_Recv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        buf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { with_threads(buf, count, datatype, source, tag, comm, status) };
+        let answer = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(buf, count, datatype, source, tag, comm, status) }
+    unsafe { way(buf, count, datatype, source, tag, comm, status) }
 }
 
 /// `MPI_Get_count` (3.2.5 Return Status).
@@ -651,17 +696,28 @@ unsafe extern "C" fn PMPI_Iprobe(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(source, tag, comm, flag, status) }
     }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(source, tag, comm, flag, status) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
         return unsafe { with_threads(source, tag, comm, flag, status) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(source, tag, comm, flag, status) }
+    unsafe { alone(source, tag, comm, flag, status) }
 }
 
 /// `MPI_Probe` (3.8.1 Probe).

@@ -37,18 +37,67 @@ unsafe extern "C" fn PMPI_Reduce(
             }),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer =
-        unsafe { imp::at_once::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) };
-    if let Some(code) = answer {
-        return code;
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe { way(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Reduce_c` (6.9.1 Reduce).
@@ -83,17 +132,67 @@ unsafe extern "C" fn PMPI_Reduce_c(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
         )
     }
-    if !gate::is_active_alone() {
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) };
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
     }
-    // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) };
-    if let Some(code) = answer {
-        return code;
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                root,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
     }
+    let way = if gate::is_active_alone() { alone } else { with_threads };
     // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, root, comm) }
+    unsafe { way(sendbuf, recvbuf, count, datatype, op, root, comm) }
 }
 
 /// `MPI_Type_get_value_index` (6.9.4 MINLOC and MAXLOC).
@@ -192,17 +291,66 @@ unsafe extern "C" fn PMPI_Allreduce(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                i64::from(count),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, count, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe { alone(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Allreduce_c` (6.9.6 All-Reduce).
@@ -236,17 +384,66 @@ unsafe extern "C" fn PMPI_Allreduce_c(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::allreduce(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                count,
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, count, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe { imp::at_once::allreduce(sendbuf, recvbuf, count, datatype, op, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, count, datatype, op, comm) }
+    unsafe { alone(sendbuf, recvbuf, count, datatype, op, comm) }
 }
 
 /// `MPI_Op_commutative` (6.9.7 MPI Process-Local Reduction).
@@ -334,19 +531,66 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                i64::from(recvcount),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                i64::from(recvcount),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcount, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm)
-    };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    unsafe { alone(sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter_block_c` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -380,18 +624,66 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                recvcount,
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcount: MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter_block(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                recvcount,
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcount, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer =
-        unsafe { imp::at_once::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    unsafe { alone(sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter` (6.10.2 MPI_REDUCE_SCATTER).
@@ -424,19 +716,66 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                IntArray::I32(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                IntArray::I32(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm)
-    };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    unsafe { alone(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
 }
 
 /// `MPI_Reduce_scatter_c` (6.10.2 MPI_REDUCE_SCATTER).
@@ -469,19 +808,66 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
         )
     }
+    #[inline(never)]
+    unsafe extern "C" fn with_threads(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Locked,
+                sendbuf,
+                recvbuf,
+                IntArray::I64(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        recvcounts: *const MPI_Count,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int {
+        // SAFETY: the program keeps the contract of the procedure.
+        let answer = unsafe {
+            imp::at_once_rounds::reduce_scatter(
+                imp::at_once_rounds::Alone::new(),
+                sendbuf,
+                recvbuf,
+                IntArray::I64(recvcounts),
+                datatype,
+                op,
+                comm,
+            )
+        };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    }
     if !gate::is_active_alone() {
         // SAFETY: the program keeps the contract of the procedure.
-        return unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
+        return unsafe { with_threads(sendbuf, recvbuf, recvcounts, datatype, op, comm) };
     }
     // SAFETY: the program keeps the contract of the procedure.
-    let answer = unsafe {
-        imp::at_once::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm)
-    };
-    if let Some(code) = answer {
-        return code;
-    }
-    // SAFETY: the program keeps the contract of the procedure.
-    unsafe { in_full(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
+    unsafe { alone(sendbuf, recvbuf, recvcounts, datatype, op, comm) }
 }
 
 /// `MPI_Scan` (6.11.1 Inclusive Scan).

@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
-use weft::comm::Comm;
+use weft::comm::{Comm, Comms};
 use weft::request::{MpiStatus, engine_handle};
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_engine::{Ending, Engine, Envelope, RequestId, Selector, Soon, Started, Status};
@@ -22,10 +22,24 @@ use crate::gate;
 use crate::raise::{self, Raised};
 
 pub(crate) use super::at_once_parts::{pready, start};
-pub(crate) use super::at_once_rounds::{
-    allgather, allreduce, alltoall, barrier, bcast, reduce, reduce_scatter, reduce_scatter_block,
-};
 pub(crate) use super::at_once_windows::put;
+
+/// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for the full form. A call
+/// of nothing that stays one: of a function that is inlined nothing would be told.
+#[cold]
+#[inline(never)]
+fn rare() {
+    std::hint::black_box(());
+}
+
+/// `done`, which is usually true.
+#[inline(always)]
+pub(super) fn usually(done: bool) -> bool {
+    if !done {
+        rare();
+    }
+    done
+}
 
 /// Everything was done.
 pub(super) const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -45,10 +59,10 @@ pub(super) fn run(
 
 /// The communicator and the rank, when the rank is a member's.
 #[inline(always)]
-fn member(process: &Process, comm: MPI_Comm, rank: c_int, tag: c_int) -> Option<&Comm> {
-    let comm = match process.comms.predefined(comm.raw()) {
+fn member(comms: &Comms, comm: MPI_Comm, rank: c_int, tag: c_int) -> Option<&Comm> {
+    let comm = match comms.predefined(comm.raw()) {
         Some(comm) => comm,
-        None => process.comms.find(comm.handle())?,
+        None => comms.find(comm.handle())?,
     };
     ((rank as u32) < comm.size && tag >= 0).then_some(comm)
 }
@@ -66,12 +80,10 @@ unsafe fn send_now(
     comm: MPI_Comm,
 ) -> bool {
     let Some(bytes) = run(process, buf, count, datatype) else { return false };
-    let Some(comm) = member(process, comm, dest, tag) else { return false };
-    let peer = comm.group.peer(Rank(dest as u32));
-    let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
+    let Some(comm) = member(&process.comms, comm, dest, tag) else { return false };
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-    process.engine.send_at_once(envelope, data)
+    comm.send_at_once(&mut process.engine, Rank(dest as u32), Tag(tag), data)
 }
 
 /// `MPI_Send`.
@@ -114,7 +126,7 @@ pub(crate) unsafe fn send_longer(
     // SAFETY: the gate has just said so; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
-    let comm = member(process, comm, dest, tag)?;
+    let comm = member(&process.comms, comm, dest, tag)?;
     let peer = comm.group.peer(Rank(dest as u32));
     let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
     let owner = comm.handle.0;
@@ -202,7 +214,7 @@ pub(crate) unsafe fn recv(
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
-    let comm = member(process, comm, source, tag)?;
+    let comm = member(&process.comms, comm, source, tag)?;
     let owner = comm.handle.0;
     let source = Rank(source as u32);
     let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
@@ -283,7 +295,7 @@ pub(crate) unsafe fn irecv(
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
-    let comm = member(process, comm, source, tag)?;
+    let comm = member(&process.comms, comm, source, tag)?;
     if request.is_null() {
         return None;
     }
@@ -311,7 +323,7 @@ pub(crate) unsafe fn iprobe(
 ) -> Option<c_int> {
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
-    let comm = member(process, comm, source, tag)?;
+    let comm = member(&process.comms, comm, source, tag)?;
     if flag.is_null() {
         return None;
     }

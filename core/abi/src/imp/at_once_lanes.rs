@@ -12,7 +12,7 @@ use weft_engine::bias::Mine;
 use weft_engine::{Envelope, RequestId, Selector, Soon};
 use weft_types::{Handle, HandleKind, Rank, Tag, abi};
 
-use super::at_once::{probe, tell_probed};
+use super::at_once::{probe, tell_probed, usually};
 use super::at_once_locked::{self, Message as Locked};
 use super::at_once_parts;
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
@@ -86,14 +86,12 @@ impl<'a> Message<'a> {
             return unsafe { self.locked().send(buf, dest, tag) };
         };
         let comm = self.comm;
-        let peer = comm.group.peer(Rank(dest as u32));
-        let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
         let mut own = lane.own(self.mine)?;
-        let sent = own.inner.engine.send_at_once(envelope, data);
+        let sent = comm.send_at_once(&mut own.inner.engine, Rank(dest as u32), Tag(tag), data);
         own.end();
-        sent.then_some(())
+        usually(sent).then_some(())
     }
 
     /// The envelope of what a receive waits for.
@@ -211,6 +209,7 @@ pub(crate) unsafe fn irecv(
     let buffer = unsafe { RecvBuf::contiguous(buf.cast(), message.bytes) };
     let posted = own.inner.engine.post_at_once(envelope, buffer, owner).map(|id| own.inner.handle(id));
     own.end();
+    usually(posted.is_some());
     let posted = posted?;
     // SAFETY: not null, so the program's request.
     unsafe { request.write(MPI_Request::from_raw(posted.0)) };

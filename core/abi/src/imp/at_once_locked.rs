@@ -46,12 +46,10 @@ impl Message<'_> {
     /// The bytes at `buf` are the program's data.
     pub(super) unsafe fn send(&self, buf: *const c_void, dest: c_int, tag: c_int) -> Option<()> {
         let comm = self.comm;
-        let peer = comm.group.peer(Rank(dest as u32));
-        let envelope = Envelope { peer, context: comm.context, source: comm.rank, tag: Tag(tag) };
         // SAFETY: the caller's promise.
         let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), self.bytes) };
         let mut own = gate::own(self.mine)?;
-        let sent = own.process().engine.send_at_once(envelope, data);
+        let sent = comm.send_at_once(&mut own.process().engine, Rank(dest as u32), Tag(tag), data);
         own.end();
         sent.then_some(())
     }

@@ -1,5 +1,5 @@
-//! The short forms of collectives inside a node: one thread, a communicator that has its cells, a predefined datatype without
-//! gaps. As in [`super::at_once`], whatever is wrong, rare or not yet agreed on is left to the full form.
+//! The short forms of collectives inside a node: a communicator that has its cells, a predefined datatype without gaps, and one
+//! thread, or the one to which the process's lock is biased ([`Way`]). As in [`super::at_once`], whatever is wrong, rare or not yet agreed on is left to the full form.
 //!
 //! - *One round*: what a member writes fits one payload, so the call is: write, wait for the others' stamps, read. When the
 //!   others do not come at once, the script goes on where this stopped: it finds the own stamp in the cell.
@@ -16,10 +16,12 @@ use weft_types::abi;
 use super::on_node::PROGRESS_EVERY;
 use super::point_to_point::LAST_ADDRESS_CONSTANT;
 use crate::ctypes::*;
-use crate::gate;
 use plain::{Call, Plain};
+pub(crate) use way::{Alone, Locked};
+use way::{Held, Way};
 
 mod plain;
+mod way;
 
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -110,6 +112,7 @@ impl Payloads<'_> {
 /// That of [`plain::at_any_length`].
 #[inline(always)]
 unsafe fn run(
+    mut held: impl Held,
     comm: MPI_Comm,
     call: Call,
     shown: usize,
@@ -118,8 +121,8 @@ unsafe fn run(
     meanwhile: impl FnOnce(),
     read: impl FnOnce(Payloads<'_>),
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used where another may be made.
-    let process = unsafe { gate::process_alone() };
+    let spins = held.spins();
+    let process = held.process();
     let (cells, number) = process.comms.numbered_rounds(comm.raw())?;
     if !cells.begin(number) {
         // Members have left.
@@ -132,6 +135,7 @@ unsafe fn run(
             && is_one_round(call.shape, cells.members(), call.bytes as u64, cells.attended_slot_bytes()))
         || !cells.has_room(round, if long { shown } else { 0 }, joins_all)
     {
+        held.leave(false);
         // SAFETY: the caller's promise.
         return unsafe { plain::at_any_length(comm, call) };
     }
@@ -149,7 +153,8 @@ unsafe fn run(
     meanwhile();
     if awaits != 0 {
         let there = expects > 0 && cells.missing(round, signature, awaits) == 0;
-        let Some(cells) = awaited(process, comm, round, signature, awaits) else {
+        let Some(cells) = awaited(process, spins, comm, round, signature, awaits) else {
+            held.leave(true);
             // SAFETY: the caller's promise.
             return unsafe { plain::at_any_length(comm, call) };
         };
@@ -167,13 +172,20 @@ unsafe fn run(
     cells.end(round + 1);
     cells.wake(cells.others());
     process.comms.count_collective(comm.raw());
+    held.leave(awaits != 0);
     DONE
 }
 
 /// Waits a little for the stamps of `of`; then the cells to read from.
 #[inline(always)]
-fn awaited(process: &mut Process, comm: MPI_Comm, round: u64, signature: u16, of: u64) -> Option<&mut Cells> {
-    let spins = process.spins();
+fn awaited(
+    process: &mut Process,
+    spins: u32,
+    comm: MPI_Comm,
+    round: u64,
+    signature: u16,
+    of: u64,
+) -> Option<&mut Cells> {
     let mut turn = 0;
     loop {
         let looked = process.comms.rounds(comm.raw())?.cells_here();
@@ -274,15 +286,15 @@ fn fold<'a>(members: u32, kernel: Kernel, term: impl Fn(u32) -> &'a [u8], into: 
 /// `MPI_Barrier`.
 ///
 /// # Safety
-/// As for every entry: the program keeps the procedure's contract. One thread calls and MPI is active, as
-/// [`gate::is_active_alone`] said. The same holds for all functions here.
+/// As for every entry: the program keeps the procedure's contract, and `way` was made by what its kind says. The same holds for
+/// all functions here.
 #[inline(always)]
-pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
+pub(crate) unsafe fn barrier(way: impl Way, comm: MPI_Comm) -> Option<c_int> {
     let memory = Plain::new(std::ptr::null(), std::ptr::null_mut(), None, true);
     let call =
         Call { name: "MPI_Barrier", shape: Shape::Barrier, bytes: 0, element: 1, in_place: false, memory };
     // SAFETY: a barrier touches no memory.
-    unsafe { run(comm, call, 0, Part::of_all, |_, _| {}, || {}, |_| {}) }
+    unsafe { run(way.enter()?, comm, call, 0, Part::of_all, |_, _| {}, || {}, |_| {}) }
 }
 
 /// `MPI_Bcast`.
@@ -291,15 +303,17 @@ pub(crate) unsafe fn barrier(comm: MPI_Comm) -> Option<c_int> {
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn bcast(
+    way: impl Way,
     buffer: *mut c_void,
     count: i64,
     datatype: MPI_Datatype,
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after the next line.
-    let (bytes, _) = plain(unsafe { gate::process_alone() }, buffer, count, datatype)?;
-    let (root, me) = (root as u32, seat(comm, root)?);
+    let mut held = way.enter()?;
+    let process = held.process();
+    let (bytes, _) = plain(process, buffer, count, datatype)?;
+    let (root, me) = (root as u32, seat(process, comm, root)?);
     let memory = Plain::new(buffer, buffer, None, true);
     let shape = Shape::Bcast { root };
     let call = Call { name: "MPI_Bcast", shape, bytes, element: 1, in_place: false, memory };
@@ -311,6 +325,7 @@ pub(crate) unsafe fn bcast(
     // SAFETY: the caller's promise, in all closures.
     unsafe {
         run(
+            held,
             comm,
             call,
             bytes,
@@ -324,9 +339,8 @@ pub(crate) unsafe fn bcast(
 
 /// The own rank, when the communicator has cells and the root is a member.
 #[inline(always)]
-fn seat(comm: MPI_Comm, root: c_int) -> Option<u32> {
-    // SAFETY: callers were promised that MPI is active and one thread calls; the reference does not leave.
-    let cells = unsafe { gate::process_alone() }.comms.rounds(comm.raw())?.cells_here();
+fn seat(process: &mut Process, comm: MPI_Comm, root: c_int) -> Option<u32> {
+    let cells = process.comms.rounds(comm.raw())?.cells_here();
     ((root as u32) < cells.members()).then_some(cells.me())
 }
 
@@ -336,6 +350,7 @@ fn seat(comm: MPI_Comm, root: c_int) -> Option<u32> {
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn allreduce(
+    way: impl Way,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
@@ -343,8 +358,8 @@ pub(crate) unsafe fn allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after `run` has begun.
-    let process = unsafe { gate::process_alone() };
+    let mut held = way.enter()?;
+    let process = held.process();
     let (bytes, element) = plain(process, recvbuf, count, datatype)?;
     let (from, in_place) = contribution(sendbuf, recvbuf, bytes)?;
     let kernel = kernel(process, op, datatype)?;
@@ -353,6 +368,7 @@ pub(crate) unsafe fn allreduce(
     // SAFETY: the caller's promise, in all closures; in place the own operand lies in the result and is read from the payload.
     unsafe {
         run(
+            held,
             comm,
             call,
             bytes,
@@ -375,6 +391,7 @@ pub(crate) unsafe fn allreduce(
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn reduce(
+    way: impl Way,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     count: i64,
@@ -383,11 +400,11 @@ pub(crate) unsafe fn reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after `run` has begun.
-    let process = unsafe { gate::process_alone() };
+    let mut held = way.enter()?;
+    let process = held.process();
     let (bytes, element) = plain(process, sendbuf, count, datatype)?;
     let kernel = kernel(process, op, datatype)?;
-    let (root, me) = (root as u32, seat(comm, root)?);
+    let (root, me) = (root as u32, seat(process, comm, root)?);
     if me == root && (recvbuf.addr() <= LAST_ADDRESS_CONSTANT || !apart(sendbuf, bytes, recvbuf, bytes)) {
         return None;
     }
@@ -402,11 +419,12 @@ pub(crate) unsafe fn reduce(
     // SAFETY: the caller's promise, in all closures.
     unsafe {
         run(
+            held,
             comm,
             call,
             bytes,
             part,
-            |room, past| show(sendbuf.cast(), room, past != 0),
+            |room, past| show(sendbuf.cast(), room, past >> root & 1 == 1),
             || {},
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast(), bytes);
@@ -423,6 +441,7 @@ pub(crate) unsafe fn reduce(
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn allgather(
+    way: impl Way,
     sendbuf: *const c_void,
     sendcount: i64,
     sendtype: MPI_Datatype,
@@ -431,8 +450,8 @@ pub(crate) unsafe fn allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after `run` has begun.
-    let process = unsafe { gate::process_alone() };
+    let mut held = way.enter()?;
+    let process = held.process();
     let (bytes, _) = plain(process, sendbuf, sendcount, sendtype)?;
     let (received, _) = plain(process, recvbuf, recvcount, recvtype)?;
     let cells = process.comms.rounds(comm.raw())?.cells_here();
@@ -447,6 +466,7 @@ pub(crate) unsafe fn allgather(
     // SAFETY: the caller's promise, in all closures.
     unsafe {
         run(
+            held,
             comm,
             call,
             bytes,
@@ -468,6 +488,7 @@ pub(crate) unsafe fn allgather(
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn alltoall(
+    way: impl Way,
     sendbuf: *const c_void,
     sendcount: i64,
     sendtype: MPI_Datatype,
@@ -476,8 +497,8 @@ pub(crate) unsafe fn alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after `run` has begun.
-    let process = unsafe { gate::process_alone() };
+    let mut held = way.enter()?;
+    let process = held.process();
     let (bytes, _) = plain(process, sendbuf, sendcount, sendtype)?;
     let (received, _) = plain(process, recvbuf, recvcount, recvtype)?;
     let cells = process.comms.rounds(comm.raw())?.cells_here();
@@ -493,6 +514,7 @@ pub(crate) unsafe fn alltoall(
     // SAFETY: the caller's promise, in all closures.
     unsafe {
         run(
+            held,
             comm,
             call,
             whole - bytes,
@@ -514,6 +536,7 @@ pub(crate) unsafe fn alltoall(
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn reduce_scatter_block(
+    way: impl Way,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
@@ -522,7 +545,17 @@ pub(crate) unsafe fn reduce_scatter_block(
     comm: MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    unsafe { scatter_reduced("MPI_Reduce_scatter_block", sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    unsafe {
+        scatter_reduced(
+            ("MPI_Reduce_scatter_block", way.enter()?),
+            sendbuf,
+            recvbuf,
+            recvcount,
+            datatype,
+            op,
+            comm,
+        )
+    }
 }
 
 /// `MPI_Reduce_scatter` with equal counts.
@@ -531,6 +564,7 @@ pub(crate) unsafe fn reduce_scatter_block(
 /// See [`barrier`].
 #[inline(always)]
 pub(crate) unsafe fn reduce_scatter(
+    way: impl Way,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcounts: IntArray,
@@ -538,8 +572,8 @@ pub(crate) unsafe fn reduce_scatter(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference does not leave.
-    let members = unsafe { gate::process_alone() }.comms.rounds(comm.raw())?.cells_here().members();
+    let mut held = way.enter()?;
+    let members = held.process().comms.rounds(comm.raw())?.cells_here().members();
     if recvcounts.is_null() {
         return None;
     }
@@ -550,7 +584,7 @@ pub(crate) unsafe fn reduce_scatter(
         return None;
     }
     // SAFETY: the caller's promise.
-    unsafe { scatter_reduced("MPI_Reduce_scatter", sendbuf, recvbuf, recvcount, datatype, op, comm) }
+    unsafe { scatter_reduced(("MPI_Reduce_scatter", held), sendbuf, recvbuf, recvcount, datatype, op, comm) }
 }
 
 /// What both forms of reduce-scatter do: a block of `recvcount` elements for each member.
@@ -559,7 +593,7 @@ pub(crate) unsafe fn reduce_scatter(
 /// See [`barrier`].
 #[inline(always)]
 unsafe fn scatter_reduced(
-    name: &'static str,
+    (name, mut held): (&'static str, impl Held),
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
     recvcount: i64,
@@ -567,8 +601,7 @@ unsafe fn scatter_reduced(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after `run` has begun.
-    let process = unsafe { gate::process_alone() };
+    let process = held.process();
     let (bytes, element) = plain(process, recvbuf, recvcount, datatype)?;
     let kernel = kernel(process, op, datatype)?;
     let cells = process.comms.rounds(comm.raw())?.cells_here();
@@ -583,6 +616,7 @@ unsafe fn scatter_reduced(
     // SAFETY: the caller's promise, in all closures.
     unsafe {
         run(
+            held,
             comm,
             call,
             whole - bytes,

@@ -7,7 +7,7 @@ pub(crate) mod at_once;
 pub(crate) mod at_once_lanes;
 mod at_once_locked;
 mod at_once_parts;
-mod at_once_rounds;
+pub(crate) mod at_once_rounds;
 mod at_once_windows;
 mod attributes;
 mod buffers;

@@ -16,7 +16,7 @@ use crate::watch::Awaited;
 pub(super) const PROGRESS_EVERY: u32 = 32;
 /// Where ranks share cores: times that a waiting rank gives its core away before it thinks of sleeping.
 const YIELDS: u32 = 200;
-/// Where ranks share cores: looks before a core is given away though nobody who is waited for was seen on it.
+/// Where ranks share cores: looks before a core is given away though nobody who could go on was seen on it.
 const LOOKS: u32 = 100;
 
 /// Agrees with the other members on memory for rounds, and waits until all have joined.
@@ -100,17 +100,17 @@ fn go_on(steps: &mut impl Steps) -> Outcome {
     Outcome::Blocked
 }
 
-/// As [`go_on`] where ranks share cores: who waits makes way at once for a rank of its own core that it waits for or that is
-/// behind it; otherwise the others run
-/// now, on other cores, and a change of ranks here would cost more than they need.
+/// As [`go_on`] where ranks share cores: who waits makes way at once for a rank of its own core that it waits for, or that is behind
+/// it and has something to read (looked for once a turn). Otherwise those who can go on run now, on other cores, and a change of
+/// ranks here would cost more than they need.
 fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
     for turn in 1..YIELDS {
-        for _ in 0..LOOKS {
+        for look in 0..LOOKS {
             match steps.step() {
                 Outcome::Blocked => {}
                 outcome => return outcome,
             }
-            if steps.makes_way() {
+            if steps.makes_way(look == 0) {
                 break;
             }
             std::hint::spin_loop();

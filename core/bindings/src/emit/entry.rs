@@ -168,7 +168,6 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         .iter()
         .map(|parameter| format!("{}: {}", parameter.name, rust_type(&parameter.ty)))
         .collect();
-    let at_once = format!("{}({})", imp_name(int.name()), arguments.join(", "));
     let call = format!("imp::{}({})", imp_name(int.name()), arguments.join(", "));
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -231,30 +230,43 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
     if let Some(at_once_where) = procedure.at_once {
         let names: Vec<&str> = procedure.prototype.parameters.iter().map(|p| p.name.as_str()).collect();
         let names = names.join(", ");
-        let ask = |module: &str| {
-            let short = unsafe_block("let answer = ", &format!("imp::{module}::{at_once}"));
-            let full = unsafe_block("", &format!("in_full({names})"));
-            format!("{short};\nif let Some(code) = answer {{\nreturn code;\n}}\n{full}")
+        // All have the same arguments, so nothing is saved and moved on the way to them: the entry point is a question and a jump.
+        let mut way = |name: &str, form: &str, first: &str| {
+            let short = format!("imp::{form}::{}({first}{})", imp_name(int.name()), arguments.join(", "));
+            let _ = writeln!(
+                text,
+                "}}\n#[inline(never)]\nunsafe extern \"C\" fn {name}({}) -> {result} {{\n{};\nif let Some(code) = answer {{\nreturn code;\n}}\n{}",
+                parameters.join(", "),
+                unsafe_block("let answer = ", &short),
+                unsafe_block("", &format!("in_full({names})")),
+            );
         };
         let with_threads = match at_once_where {
             AtOnce::Alone => "in_full",
-            // Another function has the same arguments: nothing is saved and moved on the way to it.
-            AtOnce::Always => {
-                let _ = writeln!(
-                    text,
-                    "}}\n#[inline(never)]\nunsafe extern \"C\" fn with_threads({}) -> {result} {{\n{}",
-                    parameters.join(", "),
-                    ask("at_once_lanes"),
-                );
-                "with_threads"
-            }
+            AtOnce::Always | AtOnce::Rounds => "with_threads",
         };
-        let _ = writeln!(
-            text,
-            "}}\nif !gate::is_active_alone() {{\n{};\n}}\n{}",
-            unsafe_block("return ", &format!("{with_threads}({names})")),
-            ask("at_once"),
-        );
+        match at_once_where {
+            AtOnce::Alone => {}
+            AtOnce::Always => way(with_threads, "at_once_lanes", ""),
+            AtOnce::Rounds => way(with_threads, "at_once_rounds", "imp::at_once_rounds::Locked, "),
+        }
+        match at_once_where {
+            AtOnce::Alone | AtOnce::Always => way("alone", "at_once", ""),
+            AtOnce::Rounds => way("alone", "at_once_rounds", "imp::at_once_rounds::Alone::new(), "),
+        }
+        // Arguments beyond the sixth lie in memory, where the compiler leaves them only for one call that is the last thing done.
+        let last = if procedure.prototype.parameters.len() > 6 {
+            let choice =
+                format!("let way = if gate::is_active_alone() {{ alone }} else {{ {with_threads} }};");
+            format!("{choice}\n{}", unsafe_block("", &format!("way({names})")))
+        } else {
+            let elsewhere = unsafe_block("return ", &format!("{with_threads}({names})"));
+            format!(
+                "if !gate::is_active_alone() {{\n{elsewhere};\n}}\n{}",
+                unsafe_block("", &format!("alone({names})"))
+            )
+        };
+        let _ = writeln!(text, "}}\n{last}");
     }
     text.push_str("}\n");
     Ok(text)

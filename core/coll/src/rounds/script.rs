@@ -250,6 +250,15 @@ impl Script {
         }
     }
 
+    /// Those for whom it is written past the caches (`past`), of the members that read what is written in a phase.
+    fn past_for_readers(&self, phase: Phase, past: u64) -> u64 {
+        match (self.shape, phase) {
+            (Shape::Gather { root }, _) | (Shape::Reduce { root }, Phase::Results) => past & 1 << root,
+            (Shape::Reduce { root }, Phase::Parts) if !self.two_phases => past & 1 << root,
+            _ => past,
+        }
+    }
+
     /// Writes the own payload of a round.
     pub(super) fn write(
         &self,
@@ -260,6 +269,7 @@ impl Script {
         to: &mut [u8],
         from: &dyn Payloads,
     ) {
+        let past = self.past_for_readers(phase, past);
         let (begin, len) = self.range(piece);
         let me = self.group.rank;
         let own = |block: u32| u64::from(block) * self.bytes + begin;

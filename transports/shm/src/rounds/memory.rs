@@ -338,12 +338,16 @@ impl Memory {
         }
     }
 
-    pub(super) fn makes_way(&self, of: u64) -> bool {
+    pub(super) fn makes_way(&self, of: u64, behind_too: bool) -> bool {
         let here = self.here();
+        let runs_here = |member: u32| self.course(member).processor.load(Ordering::Relaxed) == here;
+        let of = of & !(1 << self.me);
+        if (0..self.members).filter(|member| of >> member & 1 == 1).any(runs_here) {
+            return true;
+        }
         // A count that is behind the times costs a change of processes, no more.
-        let has_work = |member: u32| of >> member & 1 == 1 || self.finished(member) < self.finished;
-        let mut others = (0..self.members).filter(|&member| member != self.me);
-        others.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here && has_work(member))
+        let mut others = (0..self.members).filter(|&member| behind_too && member != self.me);
+        others.any(|member| runs_here(member) && self.finished(member) < self.finished)
     }
 
     /// The others that were not last seen on this processor, one bit each.

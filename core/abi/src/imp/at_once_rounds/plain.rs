@@ -56,14 +56,13 @@ struct PlainCall {
 /// element does not fit one.
 ///
 /// # Safety
-/// MPI is active and one thread calls. The program's memory is as the procedure wants it: what the shape reads can be read at
+/// MPI is active, and the calling thread has not entered the gate. The program's memory is as the procedure wants it: what the shape reads can be read at
 /// `from`, what it writes can be written at `into`, and the two are the same or apart. No reference to the process is used after
 /// this call has begun.
 #[inline(never)]
 pub(super) unsafe fn at_any_length(comm: MPI_Comm, call: Call) -> Option<c_int> {
-    let (rounds, run) = {
-        // SAFETY: the caller's promise. The reference ends with this block: waiting enters the gate, which makes others.
-        let process = unsafe { gate::process_alone() };
+    // The process is let go of before the wait, which enters the gate.
+    let (rounds, run) = gate::with(|process| {
         let rounds = process.comms.rounds(comm.raw())?;
         let (cells, room) = (rounds.cells_here(), rounds.room());
         let group = Group { rank: cells.me(), size: cells.members() };
@@ -77,8 +76,8 @@ pub(super) unsafe fn at_any_length(comm: MPI_Comm, call: Call) -> Option<c_int> 
         }
         let rounds = process.comms.lend_rounds(comm.raw())?;
         let run = Run::begin(script, &*rounds);
-        (rounds, run)
-    };
+        Some((rounds, run))
+    })?;
     let mut under_way = PlainCall { rounds, run, memory: call.memory };
     let ended = on_node::drive(call.name, comm.handle(), &mut under_way);
     gate::with(|process| process.comms.return_rounds(comm.raw(), under_way.rounds));
@@ -109,8 +108,8 @@ impl Steps for PlainCall {
         &mut self.rounds
     }
 
-    fn makes_way(&self) -> bool {
-        self.rounds.cells_here().makes_way(self.missing())
+    fn makes_way(&self, behind_too: bool) -> bool {
+        self.rounds.cells_here().makes_way(self.missing(), behind_too)
     }
 }
 

@@ -44,22 +44,19 @@ pub(crate) unsafe fn waitall(
     instead_of_remembered!(requests, |inner| waitall(count, inner.as_mut_ptr(), statuses));
     gate::with(|process| count_active(process, requests))?;
     let mut several = Several::new(statuses);
-    for index in 0..requests.len() {
+    while several.number < requests.len() {
         // SAFETY: the program's statuses; the entry has checked the phase, and the process is not kept.
         unsafe {
-            if let Some(process) = gate::alone()
-                && at_once::complete(
-                    process,
-                    &mut requests[index],
-                    element(statuses, several.number),
-                    &MpiStatus::NO_MESSAGE,
-                )
-            {
-                several.went_well();
-                continue;
+            match gate::alone() {
+                Some(process) => complete_some(process, requests, &mut several),
+                // In one visit, not in one for each.
+                None => gate::with(|process| complete_some(process, requests, &mut several)),
             }
-            let done = await_next(requests, index);
-            several.complete(done, &mut requests[index]);
+            if several.number < requests.len() {
+                let index = several.number;
+                let done = await_next(requests, index);
+                several.complete(done, &mut requests[index]);
+            }
         }
     }
     several.result()
@@ -80,6 +77,24 @@ unsafe fn complete_rest(
         unsafe { several.complete(finish(request.handle()), request) };
     }
     several.result()
+}
+
+/// Completes requests in order, as long as each has ended well or does so in one round of progress.
+///
+/// # Safety
+/// The program's statuses.
+#[inline(always)]
+unsafe fn complete_some(process: &mut Process, requests: &mut [MPI_Request], several: &mut Several) {
+    while let Some(request) = requests.get_mut(several.number) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let status = element(several.statuses, several.number);
+            if !at_once::complete(process, request, status, &MpiStatus::NO_MESSAGE) {
+                return;
+            }
+            several.went_well();
+        }
+    }
 }
 
 /// Waits for one of all requests, before which all are over, and takes its result.

@@ -61,6 +61,8 @@ pub struct Process {
     pub(crate) building: Vec<Handle>,
     /// Lanes that reach other nodes, where there can be such.
     pub(crate) wide: Option<Box<WideLanes>>,
+    /// Whether it was said that a lane could not be opened.
+    pub(crate) told_lane_shared: bool,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
     pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
@@ -194,6 +196,7 @@ impl Process {
             retired: Vec::new(),
             building: Vec::new(),
             wide,
+            told_lane_shared: false,
             machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,

@@ -18,7 +18,7 @@ use weft_wire::{Header, Kind};
 /// ended, or waits for nothing.
 pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// The same to who has ended MPI after a loss, too, and may have begun again.
+/// The same to who has ended MPI after a loss, too, and may have begun again, or whom others have lost.
 const LAST_WORDS_TO_LEAVERS: Duration = Duration::from_millis(200);
 
 impl Engine {
@@ -185,8 +185,10 @@ impl Engine {
 
     /// Whether something is under way to somebody, but for what is to wait no longer ([`Engine::push_last_words`]).
     fn awaits_room(&self, since: Duration) -> bool {
-        let mut busy = self.state.busy.iter();
-        busy.any(|&index| since < LAST_WORDS_TO_LEAVERS || !self.state.peers.at(index).has_parted)
+        let mut busy = self.state.busy.iter().map(|&index| self.state.peers.at(index));
+        // Who is said to be gone takes nothing, most likely.
+        let may_take = |id| !self.state.gone.contains(&id);
+        busy.any(|peer| since < LAST_WORDS_TO_LEAVERS || !peer.has_parted && may_take(peer.id))
     }
 
     /// As [`Engine::is_quiet`], for a process that has waited for so long: it does not wait for ever for those that have ended

@@ -144,8 +144,8 @@ pub trait Slots {
     /// Those that have to go on before this member may write a payload, one bit each.
     fn behind(&self, payload: Payload) -> u64;
     /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile. It is told
-    /// whether it shall copy past the caches, upon which nothing but the time depends.
-    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool));
+    /// for which members, one bit each, it shall write past the caches, upon which nothing but the time depends.
+    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64));
     /// Shows the payload to the others.
     fn publish(&mut self, round: u64, signature: u16);
     /// Those of `of` (one bit each) whose payload of the round is not there yet.
@@ -179,6 +179,8 @@ pub trait Operands {
     fn give(&mut self, at: u64, from: &[u8]);
     /// Copies own contribution to the result, when it is not there already.
     fn keep(&mut self, from: u64, at: u64, len: usize);
+    /// Copies a part of a result into a payload, past the caches if that can be done.
+    fn put(&self, from: &[u8], to: &mut [u8]);
     /// `into = left op into`.
     fn combine(&mut self, left: Term<'_>, into: Target<'_>);
     /// `into = left op right`. Neither operand lies in `into`: who contributes in place wrote its contribution into a payload,

@@ -93,7 +93,7 @@ impl Slots for Member<'_> {
         let behind = others.filter(|&other| self.node.finished[other] < free);
         behind.fold(0, |all, member| all | 1 << member)
     }
-    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
+    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64)) {
         let Payload { round, bytes, long, .. } = payload;
         assert!(bytes <= if long { self.node.slot } else { Member::SHORT });
         assert!(self.has_room(payload));
@@ -107,7 +107,7 @@ impl Slots for Member<'_> {
         // A read of the cell being written would find nothing.
         let mut room = std::mem::take(&mut self.node.payloads[me][cell]);
         room.resize(bytes, 0);
-        work(&mut room, &*self, round.is_multiple_of(3));
+        work(&mut room, &*self, [0, 0b0110, u64::MAX][round as usize % 3]);
         self.node.payloads[me][cell] = room;
     }
     fn publish(&mut self, round: u64, signature: u16) {
@@ -164,6 +164,9 @@ impl Operands for Arguments {
     }
     fn give(&mut self, at: u64, from: &[u8]) {
         self.recv[at as usize..][..from.len()].copy_from_slice(from);
+    }
+    fn put(&self, from: &[u8], to: &mut [u8]) {
+        to.copy_from_slice(from);
     }
     fn keep(&mut self, from: u64, at: u64, len: usize) {
         if let Some(send) = &self.send {

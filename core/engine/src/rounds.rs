@@ -270,11 +270,15 @@ impl Slots for Rounds {
         self.0.behind(payload.round, payload.long_bytes(), payload.all)
     }
 
-    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, bool)) {
+    fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64)) {
         let Payload { round, bytes, long, all, is_copied } = payload;
-        let writing = self.0.begin_writing(if is_copied { bytes } else { 0 }, all);
+        let writing = match is_copied {
+            true => self.0.begin_writing(bytes, all),
+            false => self.0.begin_combining(bytes),
+        };
+        let past = self.0.past(writing);
         let (room, payloads) = self.0.room(round, long, bytes, all);
-        work(room, &View(payloads), writing.past);
+        work(room, &View(payloads), past);
         self.0.has_written(writing);
     }
 
@@ -440,6 +444,10 @@ impl Operands for Bound {
 
     fn give(&mut self, at: u64, from: &[u8]) {
         self.arguments.recv.recv_view(0, at, from.len() as u64).unpack(0, from);
+    }
+
+    fn put(&self, from: &[u8], to: &mut [u8]) {
+        weft_shm::copy_past_caches(from, to);
     }
 
     fn keep(&mut self, from: u64, at: u64, len: usize) {

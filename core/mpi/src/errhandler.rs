@@ -32,8 +32,10 @@ impl Target {
 struct Errhandler {
     target: Target,
     function: usize,
-    /// The handles the user holds and the objects it is attached to.
-    references: u32,
+    /// The handles the program holds: one from making it, one from each `MPI_Comm_get_errhandler` and the like.
+    held: u32,
+    /// The objects it is attached to.
+    attached: u32,
 }
 
 /// What is to be done with an error.
@@ -72,9 +74,11 @@ impl Errhandlers {
         self.table.remember_places(place);
     }
 
-    /// Where each handler alive was made, if that was remembered.
+    /// Where each handler was made that the program has not freed, if that was remembered. What it freed may be attached still,
+    /// to `MPI_COMM_WORLD` for good.
     pub(crate) fn sites(&self) -> impl Iterator<Item = Option<&str>> {
-        self.table.iter().map(|(handle, _)| self.table.site(handle))
+        let held = self.table.iter().filter(|(_, errhandler)| errhandler.held > 0);
+        held.map(|(handle, _)| self.table.site(handle))
     }
 
     /// Makes a handler that calls `function`.
@@ -82,7 +86,7 @@ impl Errhandlers {
     /// # Errors
     /// As [`Table::insert`].
     pub fn create(&mut self, target: Target, function: usize) -> Result<Handle> {
-        self.table.insert(Errhandler { target, function, references: 1 })
+        self.table.insert(Errhandler { target, function, held: 1, attached: 0 })
     }
 
     /// Checks that the handler may be attached to `target`, and counts the attachment.
@@ -105,38 +109,60 @@ impl Errhandlers {
                 ),
             ));
         }
-        errhandler.references += 1;
+        errhandler.attached += 1;
         Ok(())
     }
 
-    /// Counts one more reference to an attached handler (`MPI_Comm_get_errhandler`, a communicator that inherits it).
+    /// Counts one more object to which a handler is attached: one that inherits it.
     pub fn retain(&mut self, handle: Handle) {
         if let Some(errhandler) = self.table.find_mut(handle) {
-            errhandler.references += 1;
+            errhandler.attached += 1;
         }
     }
 
-    /// One reference less; the last one ends the handler.
+    /// Counts one more handle that the program holds to an attached handler (`MPI_Comm_get_errhandler`).
+    pub fn hand_out(&mut self, handle: Handle) {
+        if let Some(errhandler) = self.table.find_mut(handle) {
+            errhandler.held += 1;
+        }
+    }
+
+    /// One object less; the last one ends a handler that the program has freed.
     pub fn release(&mut self, handle: Handle) {
         if let Some(errhandler) = self.table.find_mut(handle) {
-            errhandler.references -= 1;
-            if errhandler.references == 0 {
-                let _ = self.table.remove(handle);
-            }
+            errhandler.attached -= 1;
+            self.end_if_unused(handle);
         }
     }
 
     /// `MPI_Errhandler_free`: a predefined handler is left alone.
     ///
     /// # Errors
-    /// `MPI_ERR_ERRHANDLER` for a bad handle.
+    /// `MPI_ERR_ERRHANDLER` for a bad handle, and for one that the program has freed while objects keep the handler.
     pub fn free(&mut self, handle: Handle) -> Result<()> {
         if is_predefined(handle) {
             return Ok(());
         }
-        self.table.get(handle)?;
-        self.release(handle);
+        let errhandler = self.table.get_mut(handle)?;
+        let Some(held) = errhandler.held.checked_sub(1) else {
+            return Err(Error::new(
+                ErrorClass::ERRHANDLER,
+                format!(
+                    "the error handler {:#x} was freed before; objects still have it, but the program does not",
+                    handle.0
+                ),
+            ));
+        };
+        errhandler.held = held;
+        self.end_if_unused(handle);
         Ok(())
+    }
+
+    fn end_if_unused(&mut self, handle: Handle) {
+        if self.table.find(handle).is_some_and(|errhandler| errhandler.held == 0 && errhandler.attached == 0)
+        {
+            let _ = self.table.remove(handle);
+        }
     }
 
     /// What the handler does.
@@ -165,6 +191,12 @@ mod tests {
         let handle = handlers.create(Target::Comm, 4096).expect("room");
         handlers.attach(Target::Comm, handle).expect("right kind");
         handlers.free(handle).expect("alive");
+        assert_eq!(handlers.action(handle), Action::Call(4096));
+        assert_eq!(handlers.sites().count(), 0, "the program has freed it");
+        let twice = handlers.free(handle).expect_err("the object's share is not the program's");
+        assert!(twice.text().contains("freed before"), "{twice}");
+        handlers.hand_out(handle);
+        handlers.free(handle).expect("handed out once more");
         assert_eq!(handlers.action(handle), Action::Call(4096));
         handlers.release(handle);
         assert_eq!(handlers.free(handle).expect_err("gone").class(), ErrorClass::ERRHANDLER);

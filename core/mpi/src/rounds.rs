@@ -380,7 +380,7 @@ pub trait Steps {
     /// Its cells.
     fn rounds(&mut self) -> &mut Rounds;
     /// Whether one of the members that it waits for was last seen on this processor.
-    fn shares_processor(&self) -> bool;
+    fn makes_way(&self) -> bool;
 }
 
 impl Steps for UnderWay {
@@ -397,8 +397,8 @@ impl Steps for UnderWay {
         &mut self.rounds
     }
 
-    fn shares_processor(&self) -> bool {
-        self.rounds.cells_here().shares_processor(self.missing())
+    fn makes_way(&self) -> bool {
+        self.rounds.cells_here().makes_way(self.missing())
     }
 }
 

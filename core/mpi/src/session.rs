@@ -227,13 +227,21 @@ impl Process {
     }
 
     /// The members of a process set, also of one without this process; `None` for a name nobody knows.
+    ///
+    /// Names are URIs (section 11.3.2), whose scheme and authority are the same in small and capital letters (RFC 3986, 6.2.2.1):
+    /// "mpi://self" is "mpi://SELF". What else there is of a name is compared as it stands.
     pub fn process_set(&self, name: &[u8]) -> Option<Group> {
         let group = |ranks: &[u32]| Group::from_peers(ranks.iter().map(|&rank| PeerId(rank)));
-        match std::str::from_utf8(name).ok()? {
-            WORLD => Some(Group::world(self.job.size)),
-            OWN => Some(Group::single(PeerId(self.job.rank))),
-            NODE => Some(group(&self.job.local_ranks)),
-            name => Some(group(&self.job.psets.iter().find(|set| set.name == name)?.ranks)),
+        let name = std::str::from_utf8(name).ok()?;
+        let is = |set: &str| name.eq_ignore_ascii_case(set);
+        if is(WORLD) {
+            Some(Group::world(self.job.size))
+        } else if is(OWN) {
+            Some(Group::single(PeerId(self.job.rank)))
+        } else if is(NODE) {
+            Some(group(&self.job.local_ranks))
+        } else {
+            Some(group(&self.job.psets.iter().find(|set| set.name == name)?.ranks))
         }
     }
 }

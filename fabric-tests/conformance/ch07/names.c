@@ -1,6 +1,6 @@
 /* Names of communicators and datatypes: predefined ones, set ones, cut at MPI_MAX_OBJECT_NAME, not inherited; null handles.
  *
- * Covers: 7.8
+ * Covers: 7.8, 3.2.2
  * Ranks: 1
  */
 #include "check.h"
@@ -44,6 +44,11 @@ int main(int argc, char **argv)
     CHECK_STR(name, "MPI_DOUBLE");
     CHECK_OK(MPI_Type_get_name(MPI_2INT, name, &length));
     CHECK_STR(name, "MPI_2INT");
+    /* Of two names for one type the table in 3.2.2 calls one the synonym; the other one is the default name. */
+    CHECK_OK(MPI_Type_get_name(MPI_LONG_LONG, name, &length));
+    CHECK_STR(name, "MPI_LONG_LONG_INT");
+    CHECK_OK(MPI_Type_get_name(MPI_C_FLOAT_COMPLEX, name, &length));
+    CHECK_STR(name, "MPI_C_COMPLEX");
     CHECK_OK(MPI_Type_contiguous(3, MPI_INT, &type));
     CHECK_OK(MPI_Type_get_name(type, name, &length));
     CHECK_STR(name, "");

@@ -2,10 +2,33 @@
  * counts classes, not codes: MPICH 5.0 was right where an older form of this program asked for codes. Open MPI 5.0 gives the
  * code a wrong class.)
  *
- * Covers: 9.5.1
+ * Covers: 9.5.1, 7.7.2
  * Ranks: 1
  */
 #include "check.h"
+
+/* Fails with the code that the key's extra state points to. */
+static int refuse(MPI_Comm comm, int key, void *value, void *code)
+{
+    (void)comm, (void)key, (void)value;
+    int refused = *(int *)code;
+    *(int *)code = MPI_SUCCESS;
+    return refused;
+}
+
+/* What the program has added keeps the program's text, also right after a call that failed with it. */
+static void text_stays_after_failure(int added, const char *wanted)
+{
+    int key, length, failing = added;
+    char text[MPI_MAX_ERROR_STRING];
+    CHECK_OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse, &key, &failing));
+    CHECK_OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, text));
+    CHECK(MPI_Comm_delete_attr(MPI_COMM_SELF, key) != MPI_SUCCESS);
+    CHECK_OK(MPI_Error_string(added, text, &length));
+    CHECK_STR(text, wanted);
+    CHECK_OK(MPI_Comm_delete_attr(MPI_COMM_SELF, key));
+    CHECK_OK(MPI_Comm_free_keyval(&key));
+}
 
 int main(int argc, char **argv)
 {
@@ -27,6 +50,9 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Error_string(code, text, &length));
     CHECK_STR(text, "too many cooks");
     CHECK_INT(length, strlen("too many cooks"));
+    CHECK_OK(MPI_Add_error_string(mine, "of the kitchen"));
+    text_stays_after_failure(mine, "of the kitchen");
+    text_stays_after_failure(code, "too many cooks");
     CHECK_OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag));
     CHECK(flag && *last >= mine);
     return check_end();

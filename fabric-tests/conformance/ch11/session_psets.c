@@ -36,6 +36,16 @@ int main(void)
     CHECK_INT(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session), MPI_SUCCESS);
     MPI_Comm comm = comm_of_set(session, "mpi://WORLD", "psets");
     check_by(comm);
+    /* The scheme and the authority of a URI are the same in small letters (RFC 3986, 6.2.2.1). */
+    static const char *const small[] = {"mpi://self", "mpi://world"}, *const large[] = {"mpi://SELF", "mpi://WORLD"};
+    for (int i = 0; i < 2; i++) {
+        MPI_Group group;
+        int size = -1;
+        CHECK_INT(MPI_Group_from_session_pset(session, small[i], &group), MPI_SUCCESS);
+        CHECK_INT(MPI_Group_size(group, &size), MPI_SUCCESS);
+        CHECK_INT(size, size_of(large[i]));
+        CHECK_INT(MPI_Group_free(&group), MPI_SUCCESS);
+    }
     CHECK(MPI_MAX_PSET_NAME_LEN >= 63);
     CHECK_INT(MPI_Session_get_num_psets(session, MPI_INFO_NULL, &n), MPI_SUCCESS);
     CHECK(n >= 2);

@@ -68,7 +68,8 @@ int main(int argc, char **argv)
 
     static const struct { int typeclass, size; } sizes[] = {
         {MPI_TYPECLASS_INTEGER, 1}, {MPI_TYPECLASS_INTEGER, 2}, {MPI_TYPECLASS_INTEGER, 4}, {MPI_TYPECLASS_INTEGER, 8},
-        {MPI_TYPECLASS_REAL, 4}, {MPI_TYPECLASS_REAL, 8}, {MPI_TYPECLASS_COMPLEX, 8}, {MPI_TYPECLASS_COMPLEX, 16}};
+        {MPI_TYPECLASS_REAL, 4}, {MPI_TYPECLASS_REAL, 8}, {MPI_TYPECLASS_COMPLEX, 8}, {MPI_TYPECLASS_COMPLEX, 16},
+        {MPI_TYPECLASS_REAL, sizeof(long double)}, {MPI_TYPECLASS_COMPLEX, 2 * sizeof(long double)}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int size, ni, na, nd, combiner;
         CHECK_OK(MPI_Type_match_size(sizes[i].typeclass, sizes[i].size, &type));

@@ -376,6 +376,18 @@ impl Rounds {
         self.distance.begin(if self.memory.goes_to_and_fro(bytes, all) { 0 } else { bytes })
     }
 
+    /// The same of a result that is combined into the own payload of that many bytes, of which all members combine a part.
+    #[inline]
+    pub fn begin_combining(&mut self, bytes: usize) -> Writing {
+        self.distance.begin_combining(bytes / self.members() as usize)
+    }
+
+    /// The others, one bit each, for whom what is written so goes past the caches: not for those on this processor.
+    #[inline]
+    pub fn past(&self, writing: Writing) -> u64 {
+        if writing.past { self.memory.elsewhere() } else { 0 }
+    }
+
     /// It has been written, and is not published yet.
     #[inline]
     pub fn has_written(&mut self, writing: Writing) {
@@ -465,9 +477,10 @@ impl Rounds {
         self.memory.attended_slot_bytes()
     }
 
-    /// Tells on which processor this member runs, and whether one of `of` was last seen on the same: then that one can only go
-    /// on when this one makes way.
-    pub fn shares_processor(&self, of: u64) -> bool {
-        self.memory.shares_processor(of)
+    /// Tells on which processor this member runs, and whether it should make way, as it waits for `of`: one of them was last seen
+    /// on the same processor, which can only go on then, or one that is behind this member and so has something to read. That
+    /// one would have to be let in sooner or later; now it uses the time until those on other processors are there.
+    pub fn makes_way(&self, of: u64) -> bool {
+        self.memory.makes_way(of)
     }
 }

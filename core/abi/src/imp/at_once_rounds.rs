@@ -104,7 +104,7 @@ impl Payloads<'_> {
 }
 
 /// Runs a call in one round, or if it needs more, or the others are not there soon, by its script. `shown`: bytes of a payload;
-/// `write` is told whether it is best written past the caches; `meanwhile`: what is to be done between writing and reading.
+/// `write` is told for whom it is best written past the caches, one bit each; `meanwhile`: what is to be done between writing and reading.
 ///
 /// # Safety
 /// That of [`plain::at_any_length`].
@@ -114,7 +114,7 @@ unsafe fn run(
     call: Call,
     shown: usize,
     part: impl FnOnce(&Cells) -> Part,
-    write: impl FnOnce(&mut [u8], bool),
+    write: impl FnOnce(&mut [u8], u64),
     meanwhile: impl FnOnce(),
     read: impl FnOnce(Payloads<'_>),
 ) -> Option<c_int> {
@@ -139,7 +139,8 @@ unsafe fn run(
     if writes {
         if shown > 0 {
             let writing = cells.begin_writing(shown, joins_all);
-            write(&mut cells.room(round, long, shown, joins_all).0[..shown], writing.past);
+            let past = cells.past(writing);
+            write(&mut cells.room(round, long, shown, joins_all).0[..shown], past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);
@@ -233,13 +234,20 @@ unsafe fn show(from: *const u8, room: &mut [u8], past: bool) {
 /// # Safety
 /// A block for each member can be read at `from`.
 #[inline(always)]
-unsafe fn show_to_others(me: u32, from: *const c_void, bytes: usize, room: &mut [u8], past: bool) {
-    let me = me as usize;
-    let (before, after) = room.split_at_mut(me * bytes);
-    // SAFETY: the caller's promise.
-    unsafe {
-        show(from.cast(), before, past);
-        show(from.cast::<u8>().add((me + 1) * bytes), after, past);
+unsafe fn show_to_others(me: u32, from: *const c_void, bytes: usize, room: &mut [u8], past: u64) {
+    let (before, after) = room.split_at_mut(me as usize * bytes);
+    let block = |member: u32| from.cast::<u8>().wrapping_add(member as usize * bytes);
+    if past == 0 {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            show(block(0), before, false);
+            show(block(me + 1), after, false);
+        };
+    }
+    let members = (0..me).chain(me + 1..);
+    for (member, room) in members.zip(before.chunks_mut(bytes).chain(after.chunks_mut(bytes))) {
+        // SAFETY: the caller's promise.
+        unsafe { show(block(member), room, past >> member & 1 == 1) };
     }
 }
 
@@ -307,7 +315,7 @@ pub(crate) unsafe fn bcast(
             call,
             bytes,
             part,
-            |room, past| show(buffer.cast(), room, past),
+            |room, past| show(buffer.cast(), room, past != 0),
             || {},
             |payloads| copy(payloads.of(root).as_ptr(), result(buffer, bytes)),
         )
@@ -349,7 +357,7 @@ pub(crate) unsafe fn allreduce(
             call,
             bytes,
             Part::of_all,
-            |room, past| show(from.cast(), room, past),
+            |room, past| show(from.cast(), room, past != 0),
             || {},
             |payloads| {
                 let me = if in_place { u32::MAX } else { payloads.cells.me() };
@@ -398,7 +406,7 @@ pub(crate) unsafe fn reduce(
             call,
             bytes,
             part,
-            |room, past| show(sendbuf.cast(), room, past),
+            |room, past| show(sendbuf.cast(), room, past != 0),
             || {},
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast(), bytes);
@@ -443,7 +451,7 @@ pub(crate) unsafe fn allgather(
             call,
             bytes,
             Part::of_all,
-            |room, past| show(sendbuf.cast(), room, past),
+            |room, past| show(sendbuf.cast(), room, past != 0),
             || copy(sendbuf.cast(), result(place(me), bytes)),
             |payloads| {
                 for member in (0..members).filter(|&member| member != me) {

@@ -88,7 +88,7 @@ fn attach(object: On, errhandler: MPI_Errhandler) -> Result<(), Raised> {
 unsafe fn attached(object: On, errhandler: *mut MPI_Errhandler) -> Result<(), Raised> {
     let handle = gate::with(|process| {
         let handle = *place(process, object)?.0;
-        gate::always(|always| always.errhandlers.retain(handle));
+        gate::always(|always| always.errhandlers.hand_out(handle));
         Ok(handle)
     })
     .map_err(|error: Error| Raised::from(error).or_on(object))?;
@@ -174,7 +174,9 @@ pub(crate) unsafe fn error_string(
     resultlen: *mut c_int,
 ) -> Result<(), Raised> {
     let mut text = gate::always(|always| always.codes.text(errorcode))?;
-    if let Some(latest) = raise::latest_of(errorcode) {
+    // What the program has added has exactly the text that the program gave it (section 9.5.1).
+    let ours = errorcode <= abi::MPI_ERR_LASTCODE;
+    if let Some(latest) = ours.then(|| raise::latest_of(errorcode)).flatten() {
         text.extend_from_slice(b"; ");
         text.extend_from_slice(latest.as_bytes());
     }

@@ -109,7 +109,7 @@ fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
                 Outcome::Blocked => {}
                 outcome => return outcome,
             }
-            if steps.shares_processor() {
+            if steps.makes_way() {
                 break;
             }
             std::hint::spin_loop();

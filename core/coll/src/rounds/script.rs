@@ -77,8 +77,8 @@ pub struct Script {
 pub(super) struct Own {
     /// The first round of the call.
     pub first: u64,
-    /// Past the caches.
-    pub past: bool,
+    /// For whom past the caches, one bit each.
+    pub past: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,28 +268,38 @@ impl Script {
             (Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter, _) => {
                 // What stays here needs no detour.
                 for member in (0..self.group.size).filter(|&member| member != me) {
-                    operands.take(own(member), &mut to[block_of(member, me) * len..][..len], past);
+                    let to = &mut to[block_of(member, me) * len..][..len];
+                    operands.take(own(member), to, past >> member & 1 == 1);
                 }
             }
             (Shape::Allgather, _) => {
-                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len], past)
+                operands.take(if self.in_place { own(me) } else { begin }, &mut to[..len], past != 0)
             }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
                 let round = first + self.parts_round(piece);
                 let (at, part) = self.part(len, me);
-                let term = |member: u32| match member == me {
+                let term = |member: u32, at: usize, part: usize| match member == me {
                     true => Term::Own(begin + at as u64),
                     false => Term::Written(&from.get(member, round, self.long, len)[at..at + part]),
                 };
-                self.fold(operands, term, Target::Payload(&mut to[..part]));
+                if past == 0 {
+                    let into = Target::Payload(&mut to[..part]);
+                    return self.fold(operands, |member| term(member, at, part), into);
+                }
+                let mut result = [0; AT_A_TIME];
+                for (to, done) in to[..part].chunks_mut(AT_A_TIME).zip((0..).step_by(AT_A_TIME)) {
+                    let result = &mut result[..to.len()];
+                    self.fold(operands, |member| term(member, at + done, to.len()), Target::Payload(result));
+                    operands.put(result, to);
+                }
             }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Parts) if self.two_phases => {
                 for member in (0..self.group.size).filter(|&member| member != me) {
                     let (at, part) = self.part(len, member);
-                    operands.take(begin + at as u64, &mut to[at..at + part], past);
+                    operands.take(begin + at as u64, &mut to[at..at + part], past >> member & 1 == 1);
                 }
             }
-            _ => operands.take(begin, &mut to[..len], past),
+            _ => operands.take(begin, &mut to[..len], past != 0),
         }
     }
 

@@ -320,8 +320,9 @@ impl Window {
         }
     }
 
-    /// Takes the memory back from devices, before the window goes.
+    /// Takes the memory back from devices and from messages, before the window goes.
     pub fn withdraw(&mut self, engine: &mut Engine) {
+        self.release_data(engine);
         if let Some(region) = self.exposed.take() {
             engine.withdraw(region);
         }

@@ -14,7 +14,7 @@ use weft_types::{ErrorClass, Rank, Tag};
 pub(super) struct Incoming {
     /// Messages in the order of their arrival; those of one origin are executed in order.
     inbox: VecDeque<Arrival>,
-    /// Large data on their way to their place.
+    /// Large data on their way between this memory and an origin's, in either direction.
     data: Vec<(u32, RequestId)>,
     /// What waits for such data.
     after_data: Vec<(u32, After)>,
@@ -135,7 +135,11 @@ impl Window {
             Kind::Get => {
                 // Without the right to the data the origin gets too few of them, which tells it.
                 let data = self.exposure.data(message).unwrap_or_else(|_| SendBuf::empty());
-                self.send_back(engine, source, message.id, data);
+                // Until they are there, the memory is read: the origin's epoch is not over for this process, and nobody else
+                // gets its lock.
+                if let Some(request) = self.start_back(engine, source, message.id, data) {
+                    self.incoming.data.push((source, request));
+                }
             }
             Kind::GetAccumulate | Kind::CompareAndSwap => {
                 let old = self.exposure.execute(message).unwrap_or_default();
@@ -189,7 +193,15 @@ impl Window {
         self.send_back(engine, source, id, copy_of(&class.to_le_bytes()));
     }
 
+    /// Sends what has its own memory.
     fn send_back(&mut self, engine: &mut Engine, source: u32, id: u32, data: SendBuf) {
+        if let Some(request) = self.start_back(engine, source, id, data) {
+            engine.release(request);
+        }
+    }
+
+    /// Begins to send; the request of data that have not left yet.
+    fn start_back(&mut self, engine: &mut Engine, source: u32, id: u32, data: SendBuf) -> Option<RequestId> {
         let to = Envelope {
             peer: self.group.peer(Rank(source)),
             context: self.context,
@@ -197,9 +209,15 @@ impl Window {
             tag: tag_back(id),
         };
         // When the origin is gone, nobody waits for the answer.
-        if let Ok(Started::Pending(request)) = engine.send(to, SendMode::Standard, data) {
-            engine.release(request);
+        match engine.send(to, SendMode::Standard, data) {
+            Ok(Started::Pending(request)) => Some(request),
+            _ => None,
         }
+    }
+
+    /// Lets go of data that have arrived, but were not told to have, before the window goes.
+    pub(super) fn release_data(&mut self, engine: &mut Engine) {
+        self.incoming.data.drain(..).for_each(|(_, request)| engine.release(request));
     }
 }
 

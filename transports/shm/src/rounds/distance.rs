@@ -63,6 +63,12 @@ impl Distance {
         Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)) }
     }
 
+    /// A result of so many bytes is about to be combined, which tells nothing.
+    #[inline]
+    pub(super) fn begin_combining(&self, bytes: usize) -> Writing {
+        Writing { past: self.is_far && bytes >= SHORTEST, timed: None }
+    }
+
     /// What a writer has found out that is far.
     #[cfg(test)]
     pub(crate) fn far() -> Distance {
@@ -132,5 +138,7 @@ mod tests {
             (0..6400).map(|_| (writer.begin(SHORTEST), writer.begin(8192))).filter(|both| !both.1.past);
         assert_eq!(probes.count(), 100, "those between take no probe's place");
         assert!((0..1000).all(|_| !writer.begin(SHORTEST - 1).past), "short ones never go past");
+        assert!(writer.begin_combining(SHORTEST).past && !writer.begin_combining(SHORTEST - 1).past);
+        assert!(!Distance::default().begin_combining(8192).past, "nor results while the others are near");
     }
 }

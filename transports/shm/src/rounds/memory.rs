@@ -332,14 +332,29 @@ impl Memory {
         }
     }
 
-    pub(super) fn shares_processor(&self, of: u64) -> bool {
+    pub(super) fn makes_way(&self, of: u64) -> bool {
+        let here = self.here();
+        // A count that is behind the times costs a change of processes, no more.
+        let has_work = |member: u32| of >> member & 1 == 1 || self.finished(member) < self.finished;
+        let mut others = (0..self.members).filter(|&member| member != self.me);
+        others.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here && has_work(member))
+    }
+
+    /// The others that were not last seen on this processor, one bit each.
+    pub(super) fn elsewhere(&self) -> u64 {
+        let here = self.here();
+        let is_elsewhere = |&member: &u32| self.course(member).processor.load(Ordering::Relaxed) != here;
+        (0..self.members).filter(is_elsewhere).fold(0, |all, member| all | 1 << member)
+    }
+
+    /// Tells where this member runs.
+    fn here(&self) -> u32 {
         let here = sys::processor() + 1;
         let own = &self.course(self.me).processor;
         if own.load(Ordering::Relaxed) != here {
             own.store(here, Ordering::Relaxed);
         }
-        let mut members = (0..self.members).filter(|member| of >> member & 1 == 1);
-        members.any(|member| self.course(member).processor.load(Ordering::Relaxed) == here)
+        here
     }
 }
 

@@ -109,8 +109,8 @@ impl Steps for PlainCall {
         &mut self.rounds
     }
 
-    fn shares_processor(&self) -> bool {
-        self.rounds.cells_here().shares_processor(self.missing())
+    fn makes_way(&self) -> bool {
+        self.rounds.cells_here().makes_way(self.missing())
     }
 }
 
@@ -150,6 +150,11 @@ impl Operands for Plain {
     #[inline]
     fn give(&mut self, at: u64, from: &[u8]) {
         self.part(at, from.len()).copy_from_slice(from);
+    }
+
+    #[inline]
+    fn put(&self, from: &[u8], to: &mut [u8]) {
+        copy_past_caches(from, to);
     }
 
     #[inline]

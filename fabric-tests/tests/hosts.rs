@@ -172,7 +172,7 @@ fn a_network_that_drops_datagrams_for_good_ends_the_job() {
 fn a_packet_filter_that_comes_up_in_the_middle_of_traffic_ends_the_calls() {
     let Some((_turn, hosts)) = hosts() else { return };
     put_own_addresses_later(&hosts[1]);
-    for mode in ["return", "fatal"] {
+    for mode in ["return", "put", "fatal"] {
         let outcome = run_with("3", mode, || drop_datagrams(&hosts[1], "add"));
         drop_datagrams(&hosts[1], "del");
         demand_cut(&outcome, &hosts);

@@ -26,6 +26,17 @@ pub fn cut(one: (usize, &str), other: (usize, &str), time: Duration) -> String {
     )
 }
 
+/// Why a word is not told: the list that ranks of a node read from has ended.
+pub const TOLD_TOO_MUCH: &str = "they have been told too much already";
+
+/// Says that the ranks of a host are not told which others have ended MPI after a loss or cannot be reached, from now on.
+pub fn not_said(host: &str, why: &str) -> String {
+    format!(
+        "mpiexec: the ranks on {host} cannot be told of others that have ended MPI or cannot be reached: {why}. They may wait for \
+         them for ever\n"
+    )
+}
+
 /// Ranks listed one by one; of more, only the number is told.
 const LISTED: usize = 8;
 

@@ -60,14 +60,16 @@ pub enum Kind {
     Word,
     /// To the head: the ranks of the host cannot be told that rank `number` has died, and why.
     CannotTell,
+    /// To the head: the ranks of the host cannot be told a word about rank `number`, nor those that follow, and why.
+    NotSaid,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 21] = [
+        const ALL: [Kind; 22] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye, Lost, Puts, Entered, Left, Word, CannotTell,
+            Took, Line, Bye, Lost, Puts, Entered, Left, Word, CannotTell, NotSaid,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }

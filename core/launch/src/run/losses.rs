@@ -58,9 +58,19 @@ impl Job {
         }
     }
 
-    fn tell_word(&self, word: Word) {
-        if let Ok(memory) = self.memory.try_clone() {
-            let _ = weft_shm::tell(&File::from(memory), self.ranks.len() as u32, word);
+    fn tell_word(&mut self, word: Word) {
+        let told = match self.memory.try_clone() {
+            Ok(memory) => weft_shm::tell(&File::from(memory), self.ranks.len() as u32, word)
+                .map_err(|error| error.text().to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let why = match told {
+            Ok(true) => return,
+            Ok(false) => report::TOLD_TOO_MUCH.to_owned(),
+            Err(why) => why,
+        };
+        if !matches!(word, Word::Asks { .. }) && self.ways.misses_words() {
+            eprint!("{}", report::not_said(&self.host, &why));
         }
     }
 

@@ -115,12 +115,6 @@ impl Desk {
         cards.map(|(&(_, peer), _)| peer)
     }
 
-    /// How this process's own end of a lane is found, if it was opened, or why it cannot be.
-    #[cfg(test)]
-    pub(crate) fn own(&self, lane: u32) -> Option<&Card> {
-        self.own[lane as usize].as_ref()
-    }
-
     /// A letter has come. The lane that it is about, in which somebody may wait for it.
     pub(crate) fn heard(&mut self, from: PeerId, letter: Letter) -> u32 {
         match letter {
@@ -271,7 +265,7 @@ mod tests {
             let mut world = World { desks: Default::default(), flying: Vec::new(), written: HashSet::new() };
             let mut wants = HashSet::new();
             let open = |world: &mut World, at: usize, lane, well: bool| {
-                if world.desks[at].own(lane).is_none() {
+                if world.desks[at].own[lane as usize].is_none() {
                     let own = if well { Ok(card(at, lane)) } else { Err("no descriptor".to_owned()) };
                     world.desks[at].opened(lane, own);
                 }
@@ -280,7 +274,7 @@ mod tests {
                 match step {
                     Step::Open(at, lane, well) => open(&mut world, at, lane, well),
                     // Only an open lane has an engine that wants anything.
-                    Step::Want(at, to, lane) if at != to && world.desks[at].own(lane).is_some_and(Card::is_ok) => {
+                    Step::Want(at, to, lane) if at != to && world.desks[at].own[lane as usize].as_ref().is_some_and(Card::is_ok) => {
                         world.desks[at].is_known(lane, PeerId(to as u32));
                         wants.insert((at, to, lane));
                     }
@@ -298,7 +292,7 @@ mod tests {
                 world.check();
             }
             for (at, to, lane) in wants {
-                let theirs = world.desks[to].own(lane).expect("all are open").clone();
+                let theirs = world.desks[to].own[lane as usize].as_ref().expect("all are open").clone();
                 prop_assert!(world.desks[at].is_known(lane, PeerId(to as u32)));
                 prop_assert_eq!(world.desks[at].card(lane, PeerId(to as u32)), Some(&theirs));
             }

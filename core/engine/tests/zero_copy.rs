@@ -229,7 +229,10 @@ fn what_a_device_moves_ends_when_no_way_leads_to_the_other() {
                     "{error:?} ({context})"
                 );
                 while engine.asks_in_vain() || !engine.is_quiet_since(Duration::ZERO) {
-                    assert!(begun.elapsed() < Duration::from_secs(60), "it asks or waits for ever ({context})");
+                    assert!(
+                        begun.elapsed() < Duration::from_secs(60),
+                        "it asks or waits for ever ({context})"
+                    );
                     engine.progress();
                 }
             }

@@ -136,7 +136,7 @@ impl Process {
         if let Some(lanes) = self.wide.as_ref().filter(|_| wide) {
             // What the others were told before this one was there.
             let (open, gone) = (self.lanes.at(lane), &self.engine.gone()[..lanes.told]);
-            gone.iter().for_each(|&peer| open.hear_lost(peer));
+            gone.iter().for_each(|&peer| open.hear_gone(peer, &self.engine));
             lanes.parted.iter().for_each(|(&peer, &farewell)| open.hear_parted(peer, farewell));
             let unreachable: Vec<PeerId> = lanes.counter.lock().0.unreachable(lane).collect();
             unreachable.into_iter().for_each(|peer| open.hear_lost(peer));
@@ -190,7 +190,7 @@ impl Process {
         let gone = self.engine.gone();
         if gone.len() > wide.told {
             for &peer in &gone[wide.told..] {
-                self.lanes.iter().for_each(|(_, lane)| lane.hear_lost(peer));
+                self.lanes.iter().for_each(|(_, lane)| lane.hear_gone(peer, &self.engine));
             }
             wide.told = gone.len();
             news = u32::MAX;
